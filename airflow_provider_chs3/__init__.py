@@ -1,0 +1,5 @@
+"""Apache Airflow provider for scheduled loads from S3 into ClickHouse."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
