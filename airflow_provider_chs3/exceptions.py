@@ -1,0 +1,117 @@
+"""What can go wrong, and whether a retry can help.
+
+::
+
+    Chs3Error
+    ├── TerminalError               a retry would end the same way
+    │   ├── ConfigurationError      an argument or a field of the connection is wrong
+    │   ├── PreflightError          the cluster or the table is not fit for the load (a list of findings)
+    │   ├── SourceError             the objects are not what was asked for
+    │   ├── TargetChangedError      the target holds what no load has put there
+    │   ├── SupersededError         a newer attempt of the same load took over
+    │   └── VerificationError       what was loaded differs from the source
+    ├── TransientError              worth a retry
+    │   └── ClickHouseConnectionError   no answer, or a connection that broke
+    └── ClickHouseServerError       an answer with an error code: the code decides
+
+Nothing here imports Airflow, so that `core` can raise these too. Operators turn a `TerminalError` into Airflow's
+`AirflowFailException`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class Chs3Error(Exception):
+    """Base of every error that this package raises."""
+
+
+class TerminalError(Chs3Error):
+    """A retry would end the same way."""
+
+
+class ConfigurationError(TerminalError):
+    """An argument, or a field of the connection, is wrong."""
+
+
+class PreflightError(TerminalError):
+    """The cluster or the table is not fit for the load.
+
+    Args:
+        findings: One sentence each: the node, the fact and the way out.
+    """
+
+    def __init__(self, findings: Sequence[str]) -> None:
+        super().__init__(findings)
+        self.findings = tuple(findings)
+
+    def __str__(self) -> str:
+        return "\n".join(self.findings)
+
+
+class SourceError(TerminalError):
+    """The objects are not what was asked for: none, too few, too young, or not readable."""
+
+
+class TargetChangedError(TerminalError):
+    """The target's partition holds rows that no load is known to have put there."""
+
+
+class SupersededError(TerminalError):
+    """A newer attempt of the same load took over; this one stopped."""
+
+
+class VerificationError(TerminalError):
+    """What was staged or published differs from the source."""
+
+
+class TransientError(Chs3Error):
+    """The cause may pass: worth a retry."""
+
+
+class ClickHouseConnectionError(TransientError):
+    """No answer from ClickHouse, or a connection that broke.
+
+    A statement that was under way when it broke may have taken effect: look its query id up before running it again.
+
+    Args:
+        message: What the network or the driver said.
+        host: The address that was tried last, as `host:port`.
+        query_id: The id of the statement, or None where none was sent.
+    """
+
+    def __init__(self, message: str, host: str, query_id: str | None = None) -> None:
+        super().__init__(message, host, query_id)
+        self.message = message
+        self.host = host
+        self.query_id = query_id
+
+    def __str__(self) -> str:
+        query = f", query {self.query_id}" if self.query_id else ""
+        return f"No answer from ClickHouse at {self.host}{query}: {self.message}"
+
+
+class ClickHouseServerError(Chs3Error):
+    """ClickHouse answered with an error.
+
+    Args:
+        code: ClickHouse's error code, such as 60.
+        name: Its name, such as `UNKNOWN_TABLE`; empty where it is not known.
+        message: What the server said, without stack trace and secrets.
+        host: The node that raised it, as `host:port`.
+        query_id: The id of the statement.
+    """
+
+    def __init__(self, code: int, name: str, message: str, host: str, query_id: str | None = None) -> None:
+        super().__init__(code, name, message, host, query_id)
+        self.code = code
+        self.name = name
+        self.message = message
+        self.host = host
+        self.query_id = query_id
+
+    def __str__(self) -> str:
+        name = f" ({self.name})" if self.name else ""
+        query = f", query {self.query_id}" if self.query_id else ""
+        return f"ClickHouse error {self.code}{name} from {self.host}{query}: {self.message}"

@@ -1,0 +1,1 @@
+"""Where the package meets the outside: ClickHouse and S3."""

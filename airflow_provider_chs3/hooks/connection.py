@@ -1,0 +1,251 @@
+"""What an Airflow connection of type `chs3` says, checked and typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.extras import Extras, check_names, parse_port
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Connection
+
+Address = tuple[str, int]
+SettingValue = str | int | float
+
+KNOWN_EXTRAS = (
+    "alt_hosts",
+    "http_port",
+    "secure",
+    "verify",
+    "ca_certs",
+    "certfile",
+    "keyfile",
+    "compression",
+    "connect_timeout_seconds",
+    "send_receive_timeout_seconds",
+    "cluster",
+    "node_addresses",
+    "node_specs",
+    "settings",
+)
+COMPRESSIONS = ("lz4", "zstd", "none")
+
+_SETTING_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?", re.IGNORECASE)
+_MEMORY_UNITS = {"": 1} | {
+    prefix + suffix: base**power
+    for power, prefix in enumerate("kmgt", start=1)
+    for suffix, base in (("", 1000), ("i", 1024))
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeSpecFields:
+    """The size of a node, where the connection gives it."""
+
+    cores: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionOptions:
+    """A connection of type `chs3`.
+
+    Args:
+        hosts: Addresses of the native protocol; the second and later ones are for failover.
+        http_port: Port of the HTTP interface on the same hosts, 8123 by default and 8443 with TLS.
+        database: Database of unqualified table names.
+        user: ClickHouse user.
+        password: Their password; never shown.
+        secure: Whether to speak TLS.
+        verify: Whether the server's certificate is checked.
+        ca_certs: File with the CA certificates to trust, or None for the usual ones.
+        certfile: File with the client's certificate, or None.
+        keyfile: File with the client's private key, or None where `certfile` holds it too.
+        compression: `lz4`, `zstd` or `none`, for data between this client and ClickHouse.
+        connect_timeout_seconds: How long to wait for a connection.
+        send_receive_timeout_seconds: How long to wait for the next packet. Not a limit on a query's run time: a
+            server that works sends its progress.
+        cluster: The cluster that operators use if they name none.
+        node_addresses: From `host_name` or `host_name:port` as in `system.clusters` to what workers can reach.
+        node_specs: From host name, or `default`, to cores and memory.
+        settings: Settings sent with every query.
+    """
+
+    hosts: tuple[Address, ...]
+    http_port: int = 8123
+    database: str = "default"
+    user: str = "default"
+    password: str = field(default="", repr=False)
+    secure: bool = False
+    verify: bool = True
+    ca_certs: str | None = None
+    certfile: str | None = None
+    keyfile: str | None = None
+    compression: str = "lz4"
+    connect_timeout_seconds: float = 10.0
+    send_receive_timeout_seconds: float = 300.0
+    cluster: str | None = None
+    node_addresses: Mapping[str, Address] = field(default_factory=dict)
+    node_specs: Mapping[str, NodeSpecFields] = field(default_factory=dict)
+    settings: Mapping[str, SettingValue] = field(default_factory=dict)
+
+    @classmethod
+    def from_airflow(cls, connection: Connection) -> ConnectionOptions:
+        """Read and check an Airflow connection.
+
+        Args:
+            connection: A connection of type `chs3`.
+
+        Raises:
+            ConfigurationError: Names the field, what it holds and what it may hold.
+        """
+        where = f"Connection {connection.conn_id!r}"
+        values = connection.extra_dejson
+        check_names(values, KNOWN_EXTRAS, where=f"{where}, extra,")
+        extras = Extras(values, where=f"{where}: extra")
+        secure = extras.flag("secure", default=False)
+        native_port = 9440 if secure else 9000
+        return cls(
+            hosts=_hosts(connection, extras, default_port=native_port, where=where),
+            http_port=extras.port("http_port", default=8443 if secure else 8123),
+            database=connection.schema or "default",
+            user=connection.login or "default",
+            password=connection.password or "",
+            secure=secure,
+            verify=extras.flag("verify", default=True),
+            ca_certs=extras.text("ca_certs"),
+            **_client_certificate(extras, where=where),
+            compression=extras.choice("compression", COMPRESSIONS, default="lz4"),
+            connect_timeout_seconds=extras.seconds("connect_timeout_seconds", default=10.0),
+            send_receive_timeout_seconds=extras.seconds("send_receive_timeout_seconds", default=300.0),
+            cluster=extras.text("cluster"),
+            node_addresses=_node_addresses(extras, default_port=native_port, where=where),
+            node_specs=_node_specs(extras, where=where),
+            settings=check_settings(extras.mapping("settings"), where=f"{where}: extra 'settings'"),
+        )
+
+    def worker_address(self, host_name: str, port: int) -> Address:
+        """The address at which a worker reaches a node.
+
+        Args:
+            host_name: `host_name` of `system.clusters`.
+            port: `port` of `system.clusters`.
+
+        Returns:
+            What `node_addresses` says of `host_name:port` or of `host_name`; else both as given.
+        """
+        addresses = self.node_addresses
+        return addresses.get(f"{host_name}:{port}") or addresses.get(host_name) or (host_name, port)
+
+
+def parse_address(text: str, *, default_port: int, where: str) -> Address:
+    """Split `host`, `host:port` or `[IPv6]:port`.
+
+    Args:
+        text: The address.
+        default_port: The port where it gives none.
+        where: What the message calls the place.
+
+    Raises:
+        ConfigurationError: If it is no such address.
+    """
+    wanted = f"{where} must be host, host:port or [IPv6]:port, not {text!r}."
+    try:
+        # Several colons and no bracket: a bare IPv6 address.
+        parts = urlsplit(f"//[{text}]" if text.count(":") > 1 and "[" not in text else f"//{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise ConfigurationError(wanted) from None
+    if not host or parts.netloc != parts.geturl()[2:] or "@" in text or re.search(r"[\s,]", text):
+        raise ConfigurationError(wanted)
+    return host, port or default_port
+
+
+def check_settings(settings: Mapping[str, Any], *, where: str) -> Mapping[str, SettingValue]:
+    """Check names and values of query settings; true and false become 1 and 0.
+
+    Args:
+        settings: From setting to value.
+        where: What the message calls the place.
+
+    Raises:
+        ConfigurationError: If a name is no setting's name, or a value is neither text nor number.
+    """
+    checked: dict[str, SettingValue] = {}
+    for name, value in settings.items():
+        if not isinstance(name, str) or not _SETTING_NAME.fullmatch(name):
+            raise ConfigurationError(f"{where}: {name!r} is no name of a setting.")
+        if not isinstance(value, str | int | float):
+            raise ConfigurationError(f"{where}: {name!r} must be text, a number or true/false, not {value!r}.")
+        checked[name] = int(value) if isinstance(value, bool) else value
+    return MappingProxyType(checked)
+
+
+def parse_memory(value: Any) -> int:
+    """Bytes from a number of bytes, or from text such as `32GiB` (1024) or `32 GB` (1000).
+
+    Raises:
+        ValueError: If it is neither, or not above zero.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(value)
+    match = _MEMORY.fullmatch(str(value).strip())
+    if match is None or float(match[1]) <= 0:
+        raise ValueError(value)
+    return int(float(match[1]) * _MEMORY_UNITS[(match[2] or "").lower()])
+
+
+def _hosts(connection: Connection, extras: Extras, *, default_port: int, where: str) -> tuple[Address, ...]:
+    if not connection.host:
+        raise ConfigurationError(f"{where}: the host is missing.")
+    try:
+        port = parse_port(connection.port) if connection.port else default_port
+    except ValueError:
+        raise ConfigurationError(f"{where}: port must be from 1 to 65535, not {connection.port!r}.") from None
+    first = parse_address(connection.host, default_port=port, where=f"{where}: host")
+    further = (
+        parse_address(text, default_port=port, where=f"{where}: extra 'alt_hosts'")
+        for text in extras.texts("alt_hosts")
+    )
+    return (first, *further)
+
+
+def _client_certificate(extras: Extras, *, where: str) -> dict[str, str | None]:
+    certfile, keyfile = extras.text("certfile"), extras.text("keyfile")
+    if keyfile and not certfile:
+        raise ConfigurationError(f"{where}: extra 'keyfile' needs 'certfile', the certificate that belongs to the key.")
+    return {"certfile": certfile, "keyfile": keyfile}
+
+
+def _node_addresses(extras: Extras, *, default_port: int, where: str) -> Mapping[str, Address]:
+    addresses = {}
+    for node, text in extras.mapping("node_addresses").items():
+        place = f"{where}: extra 'node_addresses': {node!r}"
+        addresses[node] = parse_address(str(text), default_port=default_port, where=place)
+    return MappingProxyType(addresses)
+
+
+def _node_specs(extras: Extras, *, where: str) -> Mapping[str, NodeSpecFields]:
+    specs = {}
+    for node, given in extras.mapping("node_specs").items():
+        place = f"{where}: extra 'node_specs': {node!r}"
+        if not isinstance(given, dict) or set(given) != {"cores", "memory"}:
+            raise ConfigurationError(f'{place} must be like {{"cores": 8, "memory": "32GiB"}}, not {given!r}.')
+        cores = given["cores"]
+        if isinstance(cores, bool) or not isinstance(cores, int) or cores < 1:
+            raise ConfigurationError(f"{place}: cores must be a whole number above 0, not {cores!r}.")
+        try:
+            memory_bytes = parse_memory(given["memory"])
+        except ValueError:
+            raise ConfigurationError(
+                f"{place}: memory must be bytes or text such as '32GiB', not {given['memory']!r}."
+            ) from None
+        specs[node] = NodeSpecFields(cores=cores, memory_bytes=memory_bytes)
+    return MappingProxyType(specs)

@@ -1,0 +1,138 @@
+"""All that touches clickhouse-driver. Imported inside functions only: Airflow must parse DAGs without the driver."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import clickhouse_driver  # noqa: TID253
+import clickhouse_driver.dbapi.connection  # noqa: TID253
+import clickhouse_driver.dbapi.cursor  # noqa: TID253
+import clickhouse_driver.dbapi.errors  # noqa: TID253
+import clickhouse_driver.errors as driver_errors  # noqa: TID253
+
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError
+from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
+from airflow_provider_chs3.hooks.secrets import scrub
+
+log = logging.getLogger(__name__)
+
+# At DEBUG the driver logs every statement, with the keys that it may hold.
+logging.getLogger("clickhouse_driver.connection").setLevel(logging.INFO)
+
+_NETWORK_ERRORS = (
+    driver_errors.NetworkError,
+    driver_errors.SocketTimeoutError,
+    driver_errors.UnexpectedPacketFromServerError,
+    driver_errors.UnknownPacketFromServerError,
+    EOFError,
+    OSError,
+)
+_RECEIVED_FROM = re.compile(r"Received from (\S+:\d+)\.")
+_ERROR_NAME = re.compile(r"\(([A-Z][A-Z0-9_]+)\)\s*$")
+_STACK_TRACE = re.compile(r"\.?\s*Stack trace:.*", re.DOTALL)
+_NAMES_BY_CODE = {code: name for name, code in vars(driver_errors.ErrorCodes).items() if name.isupper()}
+
+
+class Client(clickhouse_driver.Client):
+    """The driver's client, except that `input_format_null_as_default` reaches the server.
+
+    The driver has a setting of its own by that name and keeps the server's to itself.
+    """
+
+    available_client_settings = tuple(
+        name for name in clickhouse_driver.Client.available_client_settings if name != "input_format_null_as_default"
+    )
+
+    @property
+    def address(self) -> str:
+        """The node in use, as `host:port`: the driver keeps the one that works in front."""
+        host, port = self.connection.hosts[0]
+        return f"{host}:{port}"
+
+
+def open_client(
+    options: ConnectionOptions,
+    *,
+    address: Address | None = None,
+    send_receive_timeout_seconds: float | None = None,
+) -> Client:
+    """A client that connects with its first statement.
+
+    Args:
+        options: The connection.
+        address: One node's address; None takes the connection's hosts, with failover.
+        send_receive_timeout_seconds: Overrides the connection's.
+    """
+    (host, port), *further = [address] if address else options.hosts
+    client = Client(
+        host,
+        port=port,
+        alt_hosts=",".join(_host_port(address) for address in further) or None,
+        database=options.database,
+        user=options.user,
+        password=options.password,
+        client_name="airflow-provider-chs3",
+        secure=options.secure,
+        verify=options.verify,
+        ca_certs=options.ca_certs,
+        certfile=options.certfile,
+        keyfile=options.keyfile,
+        compression=False if options.compression == "none" else options.compression,
+        connect_timeout=options.connect_timeout_seconds,
+        send_receive_timeout=send_receive_timeout_seconds or options.send_receive_timeout_seconds,
+        # A misspelt setting must fail (115), not be dropped in silence.
+        settings_is_important=True,
+        tcp_keepalive=True,
+    )
+    # Not through the constructor: that takes out what it believes to be the client's.
+    client.settings.update(options.settings)
+    return client
+
+
+@contextmanager
+def translated_errors(client: Client, *, query_id: str | None, secrets: Sequence[str]) -> Iterator[None]:
+    """Turn what the driver raises into this package's errors.
+
+    Args:
+        client: The client in use.
+        query_id: The id of the statement.
+        secrets: What no message may show.
+
+    Raises:
+        ClickHouseServerError: The server answered with an error.
+        ClickHouseConnectionError: It did not answer.
+    """
+    try:
+        yield
+    except driver_errors.ServerException as error:
+        raise _server_error(error, client, query_id, secrets) from None
+    except _NETWORK_ERRORS as error:
+        raise ClickHouseConnectionError(scrub(_first_line(error), secrets), client.address, query_id) from None
+
+
+def _server_error(
+    error: driver_errors.ServerException, client: Client, query_id: str | None, secrets: Sequence[str]
+) -> ClickHouseServerError:
+    message = _STACK_TRACE.sub("", error.message).strip()
+    remote = _RECEIVED_FROM.findall(message)
+    name = _ERROR_NAME.search(message)
+    return ClickHouseServerError(
+        code=error.code,
+        name=name[1] if name else _NAMES_BY_CODE.get(error.code, ""),
+        message=scrub(message.replace("DB::Exception: ", ""), secrets),
+        # The last one is the node where it began; the others passed it on.
+        host=remote[-1] if remote else client.address,
+        query_id=query_id,
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return str(getattr(error, "message", None) or error or type(error).__name__).splitlines()[0]
+
+
+def _host_port(address: Address) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
