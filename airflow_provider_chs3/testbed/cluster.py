@@ -1,0 +1,142 @@
+"""A local ClickHouse cluster: real nodes, one process each, on loopback."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from airflow_provider_chs3.testbed import engine, node_config
+from airflow_provider_chs3.testbed.nodes import Cluster, Node
+from airflow_provider_chs3.testbed.ports import HOST, free_ports, is_listening
+from airflow_provider_chs3.testbed.processes import kill, wait_until
+
+_START_TIMEOUT_SECONDS = 90.0
+
+
+class ClickHouseCluster(Cluster):
+    """A running cluster on this machine: `start` it, and `stop` it or use it in a `with` block.
+
+    Whatever happens to this process, the nodes end with it.
+    """
+
+    def __init__(self, nodes: Sequence[Node], *, folder: Path, keep_folder: bool) -> None:
+        """Start nodes whose configuration is in their folders, and wait for them; `start` is the way in."""
+        super().__init__(nodes)
+        self._folder = folder
+        self._keep_folder = keep_folder
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        try:
+            for index in range(len(nodes)):
+                self._spawn(index)
+            for index in range(len(nodes)):
+                self._wait(index)
+        except BaseException:
+            self.stop()
+            raise
+
+    @classmethod
+    def start(
+        cls,
+        nodes: int = 3,
+        *,
+        folder: Path | None = None,
+        named_collections: Mapping[str, Mapping[str, str]] | None = None,
+        server_settings: Mapping[str, Any] | None = None,
+        user_settings: Mapping[str, Any] | None = None,
+        macros: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Start a cluster and wait until every node answers.
+
+        Args:
+            nodes: Number of nodes, 3 by default; each takes about 400 MB of memory.
+            folder: Where the nodes live, kept by `stop`; a temporary folder, removed by it, by default.
+            named_collections: Name of the collection → its keys and values; none by default.
+            server_settings: Elements of `config.xml`, such as `{"max_server_memory_usage": 2 * 1024**3}` (bytes) or
+                `{"merge_tree": {"parts_to_throw_insert": 20}}`; they win over the test bed's own.
+            user_settings: Settings of every user's profile, such as `{"max_memory_usage": 10**9}` (bytes).
+            macros: Further macros, beside `shard` and `replica`.
+
+        Returns:
+            The running cluster.
+
+        Raises:
+            RuntimeError: If the engine is not installed, or a node does not start; it says the end of the node's log.
+        """
+        home = folder or Path(tempfile.mkdtemp(prefix="chs3-cluster-"))
+        ports = free_ports(2 * nodes)
+        described = [
+            Node(f"node{i + 1}", HOST, ports[2 * i], ports[2 * i + 1], folder=home / f"node{i + 1}")
+            for i in range(nodes)
+        ]
+        options = node_config.Options(
+            named_collections=named_collections or {},
+            server_settings=server_settings or {},
+            user_settings=user_settings or {},
+            macros=macros or {},
+        )
+        node_config.write(described, options=options)
+        return cls(described, folder=home, keep_folder=folder is not None)
+
+    def kill(self, index: int) -> None:
+        """End a node as a power cut would (SIGKILL), and wait until it is gone.
+
+        Args:
+            index: The node's place in `nodes`, from 0.
+        """
+        kill(self._processes.pop(index))
+
+    def restart(self, index: int) -> None:
+        """Start a node again with its data and on its ports; kill it first if it runs.
+
+        Args:
+            index: The node's place in `nodes`, from 0.
+
+        Raises:
+            RuntimeError: If it does not start.
+        """
+        if index in self._processes:
+            self.kill(index)
+        self._spawn(index)
+        self._wait(index)
+
+    def stop(self) -> None:
+        """End all nodes, and remove their folder unless it was given."""
+        for index in list(self._processes):
+            self.kill(index)
+        if not self._keep_folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _spawn(self, index: int) -> None:
+        process = engine.start(self._folder_of(index))
+        self._processes[index] = process
+        self.nodes[index] = replace(self.nodes[index], pid=process.pid)
+
+    def _wait(self, index: int) -> None:
+        node, folder = self.nodes[index], self._folder_of(index)
+        wait_until(
+            # HTTP opens last: when it does, the native protocol answers too.
+            lambda: is_listening(node.http_port),
+            process=self._processes[index],
+            name=f"{node.name} of the local ClickHouse cluster (ports {node.tcp_port} and {node.http_port}; it needs 400 MB)",
+            logs=[folder / "clickhouse.log", folder / "engine.log"],
+            timeout_seconds=_START_TIMEOUT_SECONDS,
+        )
+
+    def _folder_of(self, index: int) -> Path:
+        folder = self.nodes[index].folder
+        assert folder is not None
+        return folder

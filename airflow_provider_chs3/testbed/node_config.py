@@ -1,0 +1,110 @@
+"""The configuration files of a local cluster's nodes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from airflow_provider_chs3.testbed.credentials import LOADER, READER, Credentials
+from airflow_provider_chs3.testbed.nodes import CLUSTER, SINGLE_NODE_CLUSTER, Node
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a test may change, on all nodes; see `ClickHouseCluster.start`."""
+
+    named_collections: Mapping[str, Mapping[str, str]]
+    server_settings: Mapping[str, Any]
+    user_settings: Mapping[str, Any]
+    macros: Mapping[str, Any]
+
+
+def write(nodes: Sequence[Node], *, options: Options) -> None:
+    """Write the configuration of every node into its folder.
+
+    Args:
+        nodes: All nodes of the cluster, a shard each; each has a folder.
+        options: What the test changes.
+    """
+    for node in nodes:
+        assert node.folder is not None
+        # Where clickhouse-local looks for its configuration, with the folder as its $HOME.
+        config_folder = node.folder / ".clickhouse-local"
+        config_folder.mkdir(parents=True, exist_ok=True)
+        users_file = node.folder / "users.xml"
+        users_file.write_text(_to_xml(_users(options)), encoding="utf-8")
+        server = _server(node, nodes, options=options, folder=node.folder)
+        (config_folder / "config.xml").write_text(_to_xml(server), encoding="utf-8")
+
+
+def _server(node: Node, nodes: Sequence[Node], *, options: Options, folder: Path) -> dict[str, Any]:
+    return {
+        "listen_host": node.host,
+        "tcp_port": node.tcp_port,
+        "http_port": node.http_port,
+        "logger": {"level": "information", "log": folder / "clickhouse.log", "size": "100M", "count": 1},
+        "remote_servers": {
+            CLUSTER: {"shard": [_shard(shard) for shard in nodes]},
+            SINGLE_NODE_CLUSTER: {"shard": _shard(nodes[0])},
+        },
+        "macros": {"shard": f"{nodes.index(node) + 1:02}", "replica": node.name, **options.macros},
+        "named_collections": options.named_collections,
+        "query_log": _log_table("query_log"),
+        "part_log": _log_table("part_log"),
+        # Servers' defaults are for big machines; several nodes share one here.
+        "mark_cache_size": 64 * 1024**2,
+        "user_directories": {"users_xml": {"path": folder / "users.xml"}},
+        **options.server_settings,
+    }
+
+
+def _users(options: Options) -> dict[str, Any]:
+    users = {
+        # The session that keeps a node up is `default` without a password: it may do that, and nothing else.
+        "default": {
+            "password": "",
+            **_common(),
+            "grants": {"query": ["GRANT SYSTEM LISTEN ON *.*", "GRANT SELECT ON system.numbers"]},
+        },
+        LOADER.login: {**_user(LOADER), "named_collection_control": 1},
+        READER.login: {**_user(READER), "grants": {"query": "GRANT SELECT ON *.*"}},
+    }
+    return {"profiles": {"default": options.user_settings}, "users": users, "quotas": {"default": {}}}
+
+
+def _user(credentials: Credentials) -> dict[str, Any]:
+    digest = hashlib.sha256(credentials.password.encode()).hexdigest()
+    return {"password_sha256_hex": digest, **_common()}
+
+
+def _common() -> dict[str, Any]:
+    return {"profile": "default", "quota": "default", "networks": {"ip": "::/0"}}
+
+
+def _shard(node: Node) -> dict[str, Any]:
+    replica = {"host": node.host, "port": node.tcp_port, "user": LOADER.login, "password": LOADER.password}
+    return {"internal_replication": "true", "replica": replica}
+
+
+def _log_table(name: str) -> dict[str, Any]:
+    return {"database": "system", "table": name, "flush_interval_milliseconds": 1000}
+
+
+def _to_xml(settings: Mapping[str, Any]) -> str:
+    root = ElementTree.Element("clickhouse")
+    _fill(root, settings)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _fill(element: ElementTree.Element, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        element.text = str(value)
+        return
+    for key, child in value.items():
+        for item in child if isinstance(child, list) else [child]:
+            _fill(ElementTree.SubElement(element, key), item)

@@ -1,0 +1,88 @@
+"""ClickHouse nodes as tests see them, whoever started them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.testbed.credentials import LOADER, Credentials
+
+if TYPE_CHECKING:
+    from clickhouse_driver import Client
+
+CLUSTER = "chs3"
+SINGLE_NODE_CLUSTER = "chs3_single"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One running node.
+
+    Attributes:
+        name: `node1`, `node2`, …; in a local cluster also its `replica` macro.
+        host: Its address.
+        tcp_port: Port of the native protocol.
+        http_port: Port of the HTTP protocol.
+        credentials: The user of `client()`; the loader by default.
+        folder: Its home (`data`, `.clickhouse-local/config.xml`, logs); None where the test bed runs no process for it.
+        pid: Its process; None likewise. A restart gives another one.
+    """
+
+    name: str
+    host: str
+    tcp_port: int
+    http_port: int
+    credentials: Credentials = LOADER
+    folder: Path | None = None
+    pid: int | None = None
+
+    def client(self, **options: Any) -> Client:
+        """Return a clickhouse-driver client of this node; it connects with its first query.
+
+        Args:
+            **options: Further arguments of `clickhouse_driver.Client`, such as `database`, `settings`, `user`, `password`.
+
+        Returns:
+            The client. The caller closes it: `disconnect()`, or use it in a `with` block.
+        """
+        from clickhouse_driver import Client
+
+        login = {"user": self.credentials.login, "password": self.credentials.password}
+        return Client(self.host, port=self.tcp_port, **{**login, **options})
+
+
+class Cluster:
+    """Nodes that form one cluster, a shard each."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        *,
+        name: str = CLUSTER,
+        single_node_name: str = SINGLE_NODE_CLUSTER,
+    ) -> None:
+        """Describe running nodes.
+
+        Args:
+            nodes: The nodes, in the order of their shards.
+            name: What the nodes call the cluster (`remote_servers`); `chs3` by default.
+            single_node_name: A second cluster that holds the first node only; `chs3_single` by default.
+        """
+        self.nodes = list(nodes)
+        self.name = name
+        self.single_node_name = single_node_name
+
+    def airflow_connection(self) -> dict[str, Any]:
+        """Return the cluster as an Airflow connection, ready to be the JSON of `AIRFLOW_CONN_CHS3_DEFAULT`."""
+        first = self.nodes[0]
+        return {
+            "conn_type": "chs3",
+            "host": first.host,
+            "port": first.tcp_port,
+            "login": first.credentials.login,
+            "password": first.credentials.password,
+            "schema": "default",
+            "extra": {"cluster": self.name, "http_port": first.http_port},
+        }

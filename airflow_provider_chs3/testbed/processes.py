@@ -1,0 +1,96 @@
+"""Servers as operating-system processes that never outlive who started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+INSTALL_HINT = "install the test bed with: pip install 'airflow-provider-chs3[testbed]'"
+
+_POLL_SECONDS = 0.02
+_LOG_TAIL_LINES = 20
+_PACKAGE_ROOT = Path(__file__).resolve().parents[2]
+
+
+def spawn(
+    module: str, *arguments: str, log: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Run a module of the test bed, one that calls `die_with_parent`, in a process of its own.
+
+    Args:
+        module: Its full name.
+        *arguments: Its arguments.
+        log: Where its output is appended.
+        environment: Variables to set beside those of this process.
+
+    Returns:
+        The process, which may not answer yet.
+    """
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # The package may not be installed: a user's copy, a checkout.
+            env={**os.environ, "PYTHONPATH": str(_PACKAGE_ROOT), **(environment or {})},
+            # Ctrl-C in a terminal goes to the whole group; who started the server decides when it ends.
+            start_new_session=True,
+        )
+
+
+def die_with_parent() -> None:
+    """End this process at once when the one that spawned it closes our standard input, or dies in whatever way.
+
+    `PR_SET_PDEATHSIG` would follow the *thread* that spawned us, and end a node restarted from a short-lived one.
+    """
+
+    def wait_for_end_of_input() -> None:
+        os.read(0, 1)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=wait_for_end_of_input, daemon=True).start()
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """End a spawned process as a power cut would, and wait until it is gone."""
+    process.kill()
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+def wait_until(
+    ready: Callable[[], bool], *, process: subprocess.Popen[bytes], name: str, logs: list[Path], timeout_seconds: float
+) -> None:
+    """Wait until a spawned server answers.
+
+    Args:
+        ready: Asks it.
+        process: The server.
+        name: What the error calls it.
+        logs: Files whose last lines go into the error.
+        timeout_seconds: How long to wait.
+
+    Raises:
+        RuntimeError: If the process ended, or the time did; with the end of its logs.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while process.poll() is None and time.monotonic() < deadline:
+        if ready():
+            return
+        time.sleep(_POLL_SECONDS)
+    ended = process.poll()
+    state = f"does not answer after {timeout_seconds:.0f} s" if ended is None else f"ended with exit code {ended}"
+    raise RuntimeError(f"{name} {state}.\n" + "\n".join(_tail(log) for log in logs if log.exists()))
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
+    return "\n".join([f"--- end of {log}", *lines])
