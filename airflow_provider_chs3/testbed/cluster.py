@@ -131,7 +131,7 @@ class ClickHouseCluster(Cluster):
             # HTTP opens last: when it does, the native protocol answers too.
             lambda: is_listening(node.http_port),
             process=self._processes[index],
-            name=f"{node.name} of the local ClickHouse cluster (ports {node.tcp_port} and {node.http_port}; it needs 400 MB)",
+            name=f"{node.name} of the local ClickHouse cluster (ports {node.tcp_port}, {node.http_port}; needs 400 MB)",
             logs=[folder / "clickhouse.log", folder / "engine.log"],
             timeout_seconds=_START_TIMEOUT_SECONDS,
         )

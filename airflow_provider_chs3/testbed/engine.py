@@ -1,7 +1,8 @@
 """One ClickHouse node as an operating-system process, from the engine inside the `chdb-core` wheel.
 
-Since 26.7 the `clickhouse-local` in that wheel can listen on the native and the HTTP protocol. This is the only module that touches the
-wheel's private function, and the wheel's version is pinned for it: fit for tests and a demo, not for production.
+Since 26.7 the `clickhouse-local` in that wheel can listen on the native and the HTTP protocol. This is the only module
+that touches the wheel's private function, and the wheel's version is pinned for it: fit for tests and a demo, not for
+production.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from types import ModuleType
 
 from airflow_provider_chs3.testbed.processes import INSTALL_HINT, die_with_parent, spawn
 
-# The listeners live as long as the last statement does, so that one sleeps for ever. One row a block, because the engine
-# limits how long a block may sleep, not a query.
+# The listeners live as long as the last statement does, so that one sleeps for ever. One row a block, because the
+# engine limits how long a block may sleep, not a query.
 _SERVE_SQL = """
 SYSTEM START LISTEN TCP;
 SYSTEM START LISTEN HTTP;

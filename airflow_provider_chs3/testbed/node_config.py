@@ -46,7 +46,8 @@ def _server(node: Node, nodes: Sequence[Node], *, options: Options, folder: Path
         "listen_host": node.host,
         "tcp_port": node.tcp_port,
         "http_port": node.http_port,
-        "logger": {"level": "information", "log": folder / "clickhouse.log", "size": "100M", "count": 1},
+        "log-level": "information",
+        "logger": {"log": folder / "clickhouse.log", "size": "100M", "count": 1},
         "remote_servers": {
             CLUSTER: {"shard": [_shard(shard) for shard in nodes]},
             SINGLE_NODE_CLUSTER: {"shard": _shard(nodes[0])},

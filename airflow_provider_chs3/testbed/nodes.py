@@ -42,7 +42,7 @@ class Node:
         """Return a clickhouse-driver client of this node; it connects with its first query.
 
         Args:
-            **options: Further arguments of `clickhouse_driver.Client`, such as `database`, `settings`, `user`, `password`.
+            **options: Further arguments of `clickhouse_driver.Client`, such as `database` or `settings`; they win.
 
         Returns:
             The client. The caller closes it: `disconnect()`, or use it in a `with` block.

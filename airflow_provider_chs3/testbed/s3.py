@@ -77,7 +77,10 @@ class S3Endpoint:
 
 @dataclass(frozen=True)
 class S3Server(S3Endpoint):
-    """A running server on this machine: `start` it, and `stop` it or use it in a `with` block. It ends with this process."""
+    """A running server on this machine: `start` it, and `stop` it or use it in a `with` block.
+
+    Whatever happens to this process, the server ends with it.
+    """
 
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     folder: Path | None = field(default=None, repr=False)
@@ -87,8 +90,9 @@ class S3Server(S3Endpoint):
         """Start a server and wait until it answers.
 
         Args:
-            anonymous: False by default: each request needs a signature by the right secret. True: none is asked for, and
-                objects put with `ACL="public-read"` can be read without keys, as in a public bucket. moto cannot do both.
+            anonymous: False by default: each request needs a signature by the right secret. True: none is asked for,
+                and objects put with `ACL="public-read"` can be read without keys, as in a public bucket. moto cannot
+                do both.
 
         Returns:
             The running server.
