@@ -36,7 +36,7 @@ def get_provider_info() -> dict[str, object]:
 
 
 _FIELD_BEHAVIOUR = {
-    "hidden-fields": ["extra"],
+    "hidden-fields": [],
     "relabeling": {"schema": "Database", "login": "User", "port": "Native port"},
     "placeholders": {
         "host": "clickhouse-1.example.com",

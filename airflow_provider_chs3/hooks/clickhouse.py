@@ -9,10 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.sql.hooks.sql import DbApiHook
 
+from airflow_provider_chs3.exceptions import (
+    ClickHouseConnectionError,
+    ClickHouseServerError,
+    ConfigurationError,
+)
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions, check_settings
+from airflow_provider_chs3.hooks.diagnosis import explain_no_answer, explain_server_error
 from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
 
 if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Connection as AirflowConnection
+    from airflow.providers.openlineage.sqlparser import DatabaseInfo
+    from sqlalchemy.engine import URL
+
+    from airflow_provider_chs3.hooks.dbapi import Connection
     from airflow_provider_chs3.hooks.driver import Client
 
 
@@ -20,16 +31,20 @@ class ClickHouseHook(DbApiHook):
     """A connection of type `chs3`.
 
     Every statement has a query id of its own and carries dag, task, run, try and map index in `log_comment`, so that
-    `system.query_log` tells who sent it. Statements are not logged unless `log_sql=True`: they may hold keys.
+    `system.query_log` tells who sent it.
 
     Args:
         clickhouse_conn_id: The Airflow connection, `chs3_default` by default.
+        log_sql: Whether common-sql logs statements and parameters; False by default, because they may hold keys.
     """
 
     conn_name_attr = "clickhouse_conn_id"
     default_conn_name = "chs3_default"
     conn_type = "chs3"
     hook_name = "ClickHouse (S3 loads)"
+    # Every statement takes effect by itself; there is nothing to commit.
+    supports_autocommit = True
+    supports_executemany = True
 
     def __init__(self, *args: Any, log_sql: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, log_sql=log_sql, **kwargs)
@@ -49,6 +64,9 @@ class ClickHouseHook(DbApiHook):
         Args:
             address: One node's address; None takes the connection's hosts, with failover.
             send_receive_timeout_seconds: Overrides the connection's.
+
+        Raises:
+            ConfigurationError: If a field of the connection is wrong.
         """
         from airflow_provider_chs3.hooks.driver import open_client
 
@@ -80,12 +98,99 @@ class ClickHouseHook(DbApiHook):
         Raises:
             ClickHouseServerError: The server answered with an error.
             ClickHouseConnectionError: It did not answer, or the connection broke.
+            ConfigurationError: If a field of the connection is wrong.
         """
         from airflow_provider_chs3.hooks.driver import translated_errors
 
         query_id = query_id or str(uuid.uuid4())
         all_settings = {"log_comment": airflow_log_comment()} | dict(check_settings(settings or {}, where="settings"))
         client = self.client(address=address, send_receive_timeout_seconds=send_receive_timeout_seconds)
-        with translated_errors(client, query_id=query_id, secrets=(*secrets, self.options.password)), client:
+        with translated_errors(client, query_id=query_id, secrets=secrets), client:
             rows = client.execute(sql, query_id=query_id, settings=all_settings)
         return rows if isinstance(rows, list) else []
+
+    def get_conn(self) -> Connection:
+        """A DB-API connection, for common-sql."""
+        from airflow_provider_chs3.hooks.dbapi import Connection
+
+        return Connection(self.options)
+
+    def test_connection(self) -> tuple[bool, str]:  # type: ignore[override]  # common-sql's has no annotation
+        """Try every host.
+
+        Returns:
+            Whether one of them works, and for each host its version and node, or what is wrong and what to change.
+        """
+        try:
+            results = [self._test_address(address) for address in self.options.hosts]
+        except ConfigurationError as error:
+            return False, str(error)
+        return any(works for works, _ in results), " ".join(message for _, message in results)
+
+    def _test_address(self, address: Address) -> tuple[bool, str]:
+        timeout_seconds = self.options.connect_timeout_seconds
+        try:
+            ((version, node),) = self.query(
+                "SELECT version(), hostName()", address=address, send_receive_timeout_seconds=timeout_seconds
+            )
+        except ClickHouseServerError as error:
+            return False, explain_server_error(error, self.options)
+        except ClickHouseConnectionError as error:
+            return False, explain_no_answer(error, self.options, address)
+        host, port = address
+        return True, f"{host}:{port} is ClickHouse {version} on node {node!r}."
+
+    @property
+    def sqlalchemy_url(self) -> URL:
+        """The URL for SQLAlchemy, with the dialect of the package clickhouse-sqlalchemy."""
+        from sqlalchemy.engine import URL
+
+        (host, port), *further = self.options.hosts
+        query = {"secure": "True"} if self.options.secure else {}
+        if further:
+            query["alt_hosts"] = ",".join(f"{host}:{port}" for host, port in further)
+        return URL.create(
+            "clickhouse+native",
+            username=self.options.user,
+            password=self.options.password,
+            host=host,
+            port=port,
+            database=self.options.database,
+            query=query,
+        )
+
+    def get_uri(self) -> str:
+        """`sqlalchemy_url` as text, password included."""
+        return self.sqlalchemy_url.render_as_string(hide_password=False)
+
+    def get_openlineage_database_info(self, connection: AirflowConnection) -> DatabaseInfo:
+        """How lineage names this server: `clickhouse://host:port`."""
+        from airflow.providers.openlineage.sqlparser import DatabaseInfo
+
+        host, port = self.options.hosts[0]
+        return DatabaseInfo(
+            scheme="clickhouse",
+            authority=f"{host}:{port}",
+            information_schema_columns=["table_schema", "table_name", "column_name", "ordinal_position", "data_type"],
+            # ClickHouse tells upper from lower case.
+            normalize_name_method=lambda name: name,
+        )
+
+    def get_openlineage_default_schema(self) -> str:
+        """The database of unqualified names."""
+        return self.options.database
+
+    @staticmethod
+    def _serialize_cell(cell: object, conn: object = None) -> Any:
+        # Rows go out as typed blocks: text, which common-sql would make of them, fits no number's column.
+        return cell
+
+    def _generate_insert_sql(
+        self, table: str, values: Any, target_fields: Any = None, replace: bool = False, **kwargs: Any
+    ) -> str:
+        if replace:
+            raise ConfigurationError(
+                f"insert_rows(replace=True) into {table}: ClickHouse has no REPLACE INTO. Insert into a "
+                "ReplacingMergeTree, or replace the partition."
+            )
+        return super()._generate_insert_sql(table, values, target_fields, **kwargs)

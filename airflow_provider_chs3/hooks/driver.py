@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import clickhouse_driver  # noqa: TID253
-import clickhouse_driver.dbapi.connection  # noqa: TID253
-import clickhouse_driver.dbapi.cursor  # noqa: TID253
-import clickhouse_driver.dbapi.errors  # noqa: TID253
 import clickhouse_driver.errors as driver_errors  # noqa: TID253
 
-from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
 from airflow_provider_chs3.hooks.secrets import scrub
 
-log = logging.getLogger(__name__)
 
+class _DriverLog(logging.Filter):
+    """One line for a host that does not answer, where the driver logs its stack."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and record.exc_info[1]:
+            record.msg, record.args = f"{record.getMessage()}: {record.exc_info[1]}", ()
+            record.exc_info = None
+        return "socket shutdown" not in str(record.msg)
+
+
+_driver_log = logging.getLogger("clickhouse_driver.connection")
 # At DEBUG the driver logs every statement, with the keys that it may hold.
-logging.getLogger("clickhouse_driver.connection").setLevel(logging.INFO)
+_driver_log.setLevel(logging.INFO)
+_driver_log.addFilter(_DriverLog())
 
 _NETWORK_ERRORS = (
     driver_errors.NetworkError,
@@ -33,6 +42,7 @@ _NETWORK_ERRORS = (
 _RECEIVED_FROM = re.compile(r"Received from (\S+:\d+)\.")
 _ERROR_NAME = re.compile(r"\(([A-Z][A-Z0-9_]+)\)\s*$")
 _STACK_TRACE = re.compile(r"\.?\s*Stack trace:.*", re.DOTALL)
+_EXCEPTION_CLASS = re.compile(r"(?:DB::\w+\. )?\bDB::\w+: ")
 _NAMES_BY_CODE = {code: name for name, code in vars(driver_errors.ErrorCodes).items() if name.isupper()}
 
 
@@ -65,7 +75,14 @@ def open_client(
         options: The connection.
         address: One node's address; None takes the connection's hosts, with failover.
         send_receive_timeout_seconds: Overrides the connection's.
+
+    Raises:
+        ConfigurationError: A file that the connection names is not on this machine.
     """
+    for name in ("ca_certs", "certfile", "keyfile"):
+        path = getattr(options, name)
+        if path and not os.path.isfile(path):
+            raise ConfigurationError(f"The connection's extra {name!r}: there is no file {path!r} on this machine.")
     (host, port), *further = [address] if address else options.hosts
     client = Client(
         host,
@@ -93,18 +110,19 @@ def open_client(
 
 
 @contextmanager
-def translated_errors(client: Client, *, query_id: str | None, secrets: Sequence[str]) -> Iterator[None]:
+def translated_errors(client: Client, *, query_id: str | None = None, secrets: Sequence[str] = ()) -> Iterator[None]:
     """Turn what the driver raises into this package's errors.
 
     Args:
         client: The client in use.
         query_id: The id of the statement.
-        secrets: What no message may show.
+        secrets: What no message may show; the connection's password is added.
 
     Raises:
         ClickHouseServerError: The server answered with an error.
         ClickHouseConnectionError: It did not answer.
     """
+    secrets = (*secrets, client.connection.password)
     try:
         yield
     except driver_errors.ServerException as error:
@@ -122,7 +140,7 @@ def _server_error(
     return ClickHouseServerError(
         code=error.code,
         name=name[1] if name else _NAMES_BY_CODE.get(error.code, ""),
-        message=scrub(message.replace("DB::Exception: ", ""), secrets),
+        message=scrub(_EXCEPTION_CLASS.sub("", message), secrets),
         # The last one is the node where it began; the others passed it on.
         host=remote[-1] if remote else client.address,
         query_id=query_id,

@@ -1,0 +1,88 @@
+"""Why a connection does not work, in words that name the field to change."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError
+from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
+
+_AUTHENTICATION_FAILED = 516
+_UNKNOWN_DATABASE = 81
+_HTTP_PROBE = b"GET /ping HTTP/1.0\r\n\r\n"
+# The native port's own answer to HTTP, see `TCPHandler::receiveHello` of ClickHouse.
+_NATIVE_PORT_ON_HTTP = b"is for clickhouse-client"
+
+
+def explain_server_error(error: ClickHouseServerError, options: ConnectionOptions) -> str:
+    """What to do about an error that ClickHouse answers to the first statement.
+
+    Args:
+        error: The error.
+        options: The connection.
+    """
+    if error.code == _AUTHENTICATION_FAILED:
+        return f"{error.host}: user {options.user!r} or the password is wrong (516)."
+    if error.code == _UNKNOWN_DATABASE:
+        return f"{error.host}: there is no database {options.database!r} (81), or {options.user!r} may not see it."
+    return str(error)
+
+
+def explain_no_answer(error: ClickHouseConnectionError, options: ConnectionOptions, address: Address) -> str:
+    """Find out what stands at an address instead of ClickHouse's native protocol.
+
+    Args:
+        error: What the driver made of it.
+        options: The connection.
+        address: Where it was tried.
+    """
+    host, port = address
+    native_port = f"{9440 if options.secure else 9000} by default"
+    try:
+        with socket.create_connection(address, options.connect_timeout_seconds):
+            pass
+    except socket.gaierror as reason:
+        return f"Host {host!r} is unknown: {reason.strerror}. Check its name."
+    except ConnectionRefusedError:
+        return f"{host} is there, but nothing listens on port {port}. The native port is {native_port}."
+    except TimeoutError:
+        waited = f"{options.connect_timeout_seconds:g} s"
+        return f"{host}:{port} did not answer within {waited}: a wrong host, or a firewall."
+    except OSError as reason:
+        return f"{host}:{port} cannot be reached: {reason.strerror}."
+    return f"{host}:{port} {_what_listens(options, address, native_port) or error.message}"
+
+
+def _what_listens(options: ConnectionOptions, address: Address, native_port: str) -> str | None:
+    timeout_seconds = options.connect_timeout_seconds
+    with_tls = _answer_to_http(address, timeout_seconds, tls=True)
+    if with_tls is not None and not options.secure:
+        return "speaks TLS: switch TLS on."
+    answer = with_tls if options.secure else _answer_to_http(address, timeout_seconds, tls=False)
+    if answer is None:
+        return "does not speak TLS: switch TLS off, or give the port that does."
+    if answer.startswith(b"HTTP/") and _NATIVE_PORT_ON_HTTP not in answer:
+        return f"speaks HTTP: this is the HTTP port. The native port is {native_port}."
+    return None
+
+
+def _answer_to_http(address: Address, timeout_seconds: float, *, tls: bool) -> bytes | None:
+    """What comes back, possibly nothing; None where TLS is wanted and not spoken."""
+    try:
+        with socket.create_connection(address, timeout_seconds) as plain:
+            connection = _unverified_tls().wrap_socket(plain) if tls else plain
+            connection.sendall(_HTTP_PROBE)
+            return connection.recv(4096)
+    except ssl.SSLError as error:
+        # A server that wants a client certificate has spoken TLS, if only to say so.
+        return b"" if "alert" in str(error).lower() else None
+    except OSError:
+        return None if tls else b""
+
+
+def _unverified_tls() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
