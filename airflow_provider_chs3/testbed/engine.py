@@ -39,7 +39,7 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
         RuntimeError: If the `chdb-core` wheel is not installed.
     """
     _wheel_folder()
-    environment = {"HOME": str(folder)}
+    environment = {"HOME": str(folder), "TZ": "UTC"}
     return spawn(__name__, str(folder / "data"), log=folder / "engine.log", environment=environment)
 
 

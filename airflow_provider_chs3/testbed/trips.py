@@ -1,0 +1,267 @@
+"""Deterministic taxi-like trips, a month at a time: files for S3, and what a table loaded from them must show.
+
+The same seed gives the same bytes (with the same pyarrow), in whatever order the months are asked for.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.testbed.trip_files import WRITERS, Format
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+COLUMNS: Mapping[str, str] = {
+    "trip_id": "UInt64",
+    "vendor": "LowCardinality(String)",
+    "pickup_at": "DateTime('UTC')",
+    "dropoff_at": "DateTime('UTC')",
+    "passenger_count": "UInt8",
+    "trip_distance": "Float64",
+    "fare": "Decimal(10, 2)",
+    "payment_type": "LowCardinality(String)",
+    "zone": "String",
+    "promo_code": "Nullable(String)",
+}
+"""ClickHouse's type of every column, in the order of the files."""
+
+# Values that careless parsing would break.
+_VENDORS = ("Creative Mobile", "VeriFone", "O'Hare & Söhne")
+_PAYMENTS = ("card", "cash", "no charge", "dispute")
+_ZONES = ("Astoria", "Bay Ridge", "Crown Heights, North", 'The "Hub"', "São Paulo Sq.", "50% Alley", "{x,y}*?", "東京")
+_PROMO_CODES = (None, None, None, "SPRING", "NIGHT 10%")
+
+_DAY_SECONDS = 86_400
+
+# The same sum as `_checksum` below: all columns of a row, bound to its id, modulo 2**64.
+_CHECKSUM_SQL = """sum(trip_id * (
+    toUInt64(toUnixTimestamp(pickup_at)) + 31 * toUInt64(dateDiff('second', pickup_at, dropoff_at))
+    + 101 * toUInt64(passenger_count) + 1009 * toUInt64(round(trip_distance * 100)) + 10007 * toUInt64(fare * 100)
+    + toUInt64(CRC32(vendor)) + 3 * toUInt64(CRC32(payment_type)) + 5 * toUInt64(CRC32(zone))
+    + 7 * toUInt64(CRC32(ifNull(promo_code, '')))))"""
+
+
+@dataclass(frozen=True)
+class MonthFacts:
+    """What the rows of one month add up to; equal facts mean equal content.
+
+    Attributes:
+        month: `YYYY-MM`.
+        rows: Rows whose pickup lies in the month.
+        trip_id_sum: Sum of their ids.
+        fare_cents_sum: Sum of their fares in cents.
+        distance_hundredths_sum: Sum of their distances in hundredths.
+        passenger_sum: Sum of their passengers.
+        checksum: Sum modulo 2**64 of a value of each row that depends on all its columns.
+        rows_by_other_month: Month → rows of it among this month's files. It takes no part in comparisons.
+    """
+
+    month: str
+    rows: int
+    trip_id_sum: int
+    fare_cents_sum: int
+    distance_hundredths_sum: int
+    passenger_sum: int
+    checksum: int
+    rows_by_other_month: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class Trips:
+    """A generator of trips.
+
+    Attributes:
+        seed: Another one gives other trips; 1 by default.
+        rows_per_month: Rows in a month's files, those of a wrong month among them; 10,000 by default.
+        files_per_month: Files of a month; 4 by default. Rows are spread evenly over them.
+        wrong_month_rows: How many of them were picked up in the month before, as real taxi data has; none by default.
+    """
+
+    seed: int = 1
+    rows_per_month: int = 10_000
+    files_per_month: int = 4
+    wrong_month_rows: int = 0
+
+    def facts(self, month: str) -> MonthFacts:
+        """Return what a table must show after a load of this month, computed without ClickHouse.
+
+        Args:
+            month: `YYYY-MM`.
+
+        Returns:
+            The facts of the rows that belong to the month.
+        """
+        raw = self._raw(month)
+        own = {name: values[raw["pickup"] >= _start(month)] for name, values in raw.items()}
+        return MonthFacts(
+            month=month,
+            rows=self.rows_per_month - self.wrong_month_rows,
+            trip_id_sum=int(own["trip_id"].sum()),
+            fare_cents_sum=int(own["fare_cents"].sum()),
+            distance_hundredths_sum=int(own["distance_hundredths"].sum()),
+            passenger_sum=int(own["passengers"].sum()),
+            checksum=_checksum(own),
+            rows_by_other_month={_shift(month, -1): self.wrong_month_rows} if self.wrong_month_rows else {},
+        )
+
+    def table(self, month: str) -> pa.Table:
+        """Return a month's rows as an Arrow table.
+
+        Args:
+            month: `YYYY-MM`.
+
+        Returns:
+            All rows of the month's files, in order.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        raw = self._raw(month)
+        cents = pa.array(raw["fare_cents"].astype("int64")).cast(pa.decimal128(19, 0))
+        at = pa.timestamp("s", tz="UTC")
+        columns = {
+            "trip_id": pa.array(raw["trip_id"]),
+            "vendor": pa.array(_VENDORS).take(pa.array(raw["vendor"])),
+            "pickup_at": pa.array(raw["pickup"].astype("int64")).cast(at),
+            "dropoff_at": pa.array((raw["pickup"] + raw["duration"]).astype("int64")).cast(at),
+            "passenger_count": pa.array(raw["passengers"].astype("uint8")),
+            "trip_distance": pa.array(raw["distance_hundredths"] / 100),
+            "fare": pc.multiply(cents, pa.scalar("0.01").cast(pa.decimal128(3, 2))).cast(pa.decimal128(10, 2)),
+            "payment_type": pa.array(_PAYMENTS).take(pa.array(raw["payment"])),
+            "zone": pa.array(_ZONES).take(pa.array(raw["zone"])),
+            "promo_code": pa.array(_PROMO_CODES, pa.string()).take(pa.array(raw["promo"])),
+        }
+        return pa.table(columns)
+
+    def files(self, month: str, *, file_format: Format = "parquet") -> Iterator[tuple[str, bytes]]:
+        """Write a month's files.
+
+        Args:
+            month: `YYYY-MM`.
+            file_format: `parquet` (the default), `csv.gz` (with a header), `jsonl` or `jsonl.gz` (JSONEachRow).
+
+        Yields:
+            Name and content of each file, such as `trips-2026-01-000.parquet`.
+        """
+        table = self.table(month)
+        bounds = [index * len(table) // self.files_per_month for index in range(self.files_per_month + 1)]
+        for index in range(self.files_per_month):
+            part = table.slice(bounds[index], bounds[index + 1] - bounds[index])
+            yield f"trips-{month}-{index:03}.{file_format}", WRITERS[file_format](part)
+
+    def upload(
+        self, client: Any, month: str, *, bucket: str, prefix: str = "", file_format: Format = "parquet"
+    ) -> list[str]:
+        """Put a month's files into S3.
+
+        Args:
+            client: boto3 client of S3.
+            month: `YYYY-MM`.
+            bucket: A bucket that exists.
+            prefix: What the keys start with, such as `trips/2026-01/`; nothing by default.
+            file_format: See `files`.
+
+        Returns:
+            The keys.
+        """
+        keys = []
+        for name, content in self.files(month, file_format=file_format):
+            client.put_object(Bucket=bucket, Key=prefix + name, Body=content)
+            keys.append(prefix + name)
+        return keys
+
+    def _raw(self, month: str) -> dict[str, np.ndarray[Any, Any]]:
+        """Return the month as unsigned integers; strings as their places in the lists above."""
+        import numpy as np
+
+        start, end = _start(month), _start(_shift(month, 1))
+        # Raw output of the generator: the only part of numpy's random numbers that is the same in all versions.
+        generator = np.random.PCG64([self.seed, start])
+
+        def draw(limit: int) -> np.ndarray[Any, Any]:
+            return generator.random_raw(self.rows_per_month) % np.uint64(limit)
+
+        pickup = draw(end - start) + np.uint64(start)
+        wrong = np.linspace(0, self.rows_per_month - 1, self.wrong_month_rows).astype(int)
+        pickup[wrong] = np.uint64(start - 1) - pickup[wrong] % np.uint64(_DAY_SECONDS)
+        return {
+            "trip_id": np.arange(1, self.rows_per_month + 1, dtype=np.uint64) + np.uint64(start * 1000),
+            "pickup": pickup,
+            "duration": draw(5_400) + np.uint64(60),
+            "passengers": draw(6) + np.uint64(1),
+            "distance_hundredths": draw(3_000),
+            "fare_cents": draw(20_000) + np.uint64(250),
+            "vendor": draw(len(_VENDORS)),
+            "payment": draw(len(_PAYMENTS)),
+            "zone": draw(len(_ZONES)),
+            "promo": draw(len(_PROMO_CODES)),
+        }
+
+
+def create_table_sql(table: str, *, engine: str = "MergeTree", order_by: str = "(zone, pickup_at)") -> str:
+    """Return the statement that makes a table for trips, partitioned by month.
+
+    Args:
+        table: `database.table`, taken as it is.
+        engine: Its engine; MergeTree by default.
+        order_by: Its sorting key.
+
+    Returns:
+        SQL text.
+    """
+    columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+    return f"CREATE TABLE {table} ({columns}) ENGINE = {engine} PARTITION BY toYYYYMM(pickup_at) ORDER BY {order_by}"
+
+
+def read_facts(client: Any, source: str, month: str) -> MonthFacts:
+    """Ask ClickHouse for the facts of a month.
+
+    Args:
+        client: clickhouse-driver client of a node.
+        source: A table, or a table function such as `cluster(chs3, db, trips)`, taken as it is.
+        month: `YYYY-MM`.
+
+    Returns:
+        The facts; `rows_by_other_month` is empty.
+    """
+    row = client.execute(
+        f"SELECT count(), sum(trip_id), toUInt64(sum(fare) * 100), toUInt64(sum(round(trip_distance * 100))), "
+        f"sum(passenger_count), {_CHECKSUM_SQL} FROM {source} WHERE toYYYYMM(pickup_at) = {month.replace('-', '')}"
+    )[0]
+    return MonthFacts(month, *row)
+
+
+def _checksum(raw: Mapping[str, np.ndarray[Any, Any]]) -> int:
+    import numpy as np
+
+    def crc(name: str, values: tuple[str | None, ...]) -> np.ndarray[Any, Any]:
+        table = np.array([zlib.crc32((value or "").encode()) for value in values], dtype=np.uint64)
+        return table[raw[name]]
+
+    mix = (
+        raw["pickup"]
+        + np.uint64(31) * raw["duration"]
+        + np.uint64(101) * raw["passengers"]
+        + np.uint64(1009) * raw["distance_hundredths"]
+        + np.uint64(10007) * raw["fare_cents"]
+        + crc("vendor", _VENDORS)
+        + np.uint64(3) * crc("payment", _PAYMENTS)
+        + np.uint64(5) * crc("zone", _ZONES)
+        + np.uint64(7) * crc("promo", _PROMO_CODES)
+    )
+    return int((raw["trip_id"] * mix).sum())
+
+
+def _start(month: str) -> int:
+    return int(datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC).timestamp())
+
+
+def _shift(month: str, months: int) -> str:
+    year, index = divmod(int(month[:4]) * 12 + int(month[5:]) - 1 + months, 12)
+    return f"{year:04}-{index + 1:02}"
