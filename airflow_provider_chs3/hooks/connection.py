@@ -156,7 +156,8 @@ def parse_address(text: str, *, default_port: int, where: str) -> Address:
     Raises:
         ConfigurationError: If it is no such address.
     """
-    wanted = f"{where} must be host, host:port or [IPv6]:port, not {text!r}."
+    # Whoever pastes a URL here may paste a password.
+    wanted = f"{where} must be host, host:port or [IPv6]:port, not {text.rpartition('@')[2]!r}."
     try:
         # Several colons and no bracket: a bare IPv6 address.
         parts = urlsplit(f"//[{text}]" if text.count(":") > 1 and "[" not in text else f"//{text}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+from contextlib import suppress
 
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
@@ -51,10 +52,12 @@ def explain_no_answer(error: ClickHouseConnectionError, options: ConnectionOptio
         return f"{host}:{port} did not answer within {waited}: a wrong host, or a firewall."
     except OSError as reason:
         return f"{host}:{port} cannot be reached: {reason.strerror}."
-    return f"{host}:{port} {_what_listens(options, address, native_port) or error.message}"
+    return f"{host}:{port} {_what_listens(error, options, address, native_port)}"
 
 
-def _what_listens(options: ConnectionOptions, address: Address, native_port: str) -> str | None:
+def _what_listens(
+    error: ClickHouseConnectionError, options: ConnectionOptions, address: Address, native_port: str
+) -> str:
     timeout_seconds = options.connect_timeout_seconds
     with_tls = _answer_to_http(address, timeout_seconds, tls=True)
     if with_tls is not None and not options.secure:
@@ -64,7 +67,11 @@ def _what_listens(options: ConnectionOptions, address: Address, native_port: str
         return "does not speak TLS: switch TLS off, or give the port that does."
     if answer.startswith(b"HTTP/") and _NATIVE_PORT_ON_HTTP not in answer:
         return f"speaks HTTP: this is the HTTP port. The native port is {native_port}."
-    return None
+    if not options.secure:
+        return f"takes the connection, but does not answer as ClickHouse does: {error.message}."
+    if "certificate verify failed" in error.message:
+        return f"has a certificate that is not trusted: {error.message}. Give its CA's file in 'ca_certs'."
+    return f"speaks TLS, then ends it: {error.message}. It may want a client certificate: 'certfile' and 'keyfile'."
 
 
 def _answer_to_http(address: Address, timeout_seconds: float, *, tls: bool) -> bytes | None:
@@ -72,13 +79,13 @@ def _answer_to_http(address: Address, timeout_seconds: float, *, tls: bool) -> b
     try:
         with socket.create_connection(address, timeout_seconds) as plain:
             connection = _unverified_tls().wrap_socket(plain) if tls else plain
-            connection.sendall(_HTTP_PROBE)
-            return connection.recv(4096)
-    except ssl.SSLError as error:
-        # A server that wants a client certificate has spoken TLS, if only to say so.
-        return b"" if "alert" in str(error).lower() else None
-    except OSError:
-        return None if tls else b""
+            with suppress(OSError):
+                connection.sendall(_HTTP_PROBE)
+                return connection.recv(4096)
+            return b""
+    except OSError as error:
+        # An alert is TLS too: a server that wants a client certificate says so with one.
+        return b"" if not tls or "alert" in str(error).lower() else None
 
 
 def _unverified_tls() -> ssl.SSLContext:

@@ -26,10 +26,9 @@ class _DriverLog(logging.Filter):
         return "socket shutdown" not in str(record.msg)
 
 
-_driver_log = logging.getLogger("clickhouse_driver.connection")
 # At DEBUG the driver logs every statement, with the keys that it may hold.
-_driver_log.setLevel(logging.INFO)
-_driver_log.addFilter(_DriverLog())
+logging.getLogger("clickhouse_driver").setLevel(logging.INFO)
+logging.getLogger("clickhouse_driver.connection").addFilter(_DriverLog())
 
 _NETWORK_ERRORS = (
     driver_errors.NetworkError,
@@ -148,6 +147,9 @@ def _server_error(
 
 
 def _first_line(error: BaseException) -> str:
+    if isinstance(error, driver_errors.SocketTimeoutError):
+        # All that the driver says of it is the address.
+        return f"timed out {error.message}"
     return str(getattr(error, "message", None) or error or type(error).__name__).splitlines()[0]
 
 

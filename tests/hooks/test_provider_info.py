@@ -1,0 +1,90 @@
+"""What Airflow reads of the provider, and the connection form that it makes of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+import pytest
+
+import airflow_provider_chs3
+from airflow_provider_chs3.get_provider_info import get_provider_info
+from airflow_provider_chs3.hooks.connection import COMPRESSIONS, KNOWN_EXTRAS
+
+
+@pytest.fixture
+def connection_type() -> dict[str, Any]:
+    (only,) = get_provider_info()["connection-types"]
+    return only
+
+
+@pytest.fixture
+def form() -> Any:
+    """The form as Airflow's API describes it to the browser."""
+    from airflow.api_fastapi.core_api.services.ui.connections import HookMetaService
+
+    (only,) = (meta for meta in HookMetaService.hook_meta_data() if meta.connection_type == "chs3")
+    return only
+
+
+def test_it_fits_airflows_schema() -> None:
+    schema = json.loads(files("airflow").joinpath("provider_info.schema.json").read_text())
+    jsonschema.validate(get_provider_info(), schema)
+
+
+def test_its_version_is_the_packages() -> None:
+    assert get_provider_info()["versions"] == [airflow_provider_chs3.__version__]
+
+
+def test_reading_it_imports_nothing() -> None:
+    code = (
+        "import sys; before = set(sys.modules);"
+        "import airflow_provider_chs3.get_provider_info as m; m.get_provider_info();"
+        "print(*sorted(set(sys.modules) - before - set(sys.stdlib_module_names)))"
+    )
+    added = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert added == ["airflow_provider_chs3", "airflow_provider_chs3.get_provider_info"]
+
+
+def test_the_connection_type_leads_to_the_hook(connection_type: dict[str, Any]) -> None:
+    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
+    described = (connection_type["hook-class-name"], connection_type["connection-type"], connection_type["hook-name"])
+    name = f"{ClickHouseHook.__module__}.{ClickHouseHook.__qualname__}"
+    assert described == (name, ClickHouseHook.conn_type, ClickHouseHook.hook_name)
+
+
+def test_the_form_has_a_field_for_every_extra(form: Any) -> None:
+    assert tuple(form.extra_fields) == KNOWN_EXTRAS
+
+
+def test_the_form_speaks_of_database_and_user(form: Any) -> None:
+    assert (form.standard_fields.url_schema.title, form.standard_fields.login.title) == ("Database", "User")
+
+
+def test_the_form_offers_the_compressions(form: Any) -> None:
+    assert tuple(form.extra_fields["compression"]["schema"]["enum"]) == COMPRESSIONS
+
+
+def test_every_field_may_be_left_empty(form: Any) -> None:
+    assert all("null" in field["schema"]["type"] for field in form.extra_fields.values())
+
+
+def test_the_forms_defaults_are_the_options_defaults(form: Any) -> None:
+    from airflow.providers.common.compat.sdk import Connection
+
+    from airflow_provider_chs3.hooks.connection import ConnectionOptions
+
+    as_stored = {name: field["value"] for name, field in form.extra_fields.items()}
+    stored = Connection(conn_id="ch", conn_type="chs3", host="ch-1", extra=json.dumps(as_stored))
+    assert ConnectionOptions.from_airflow(stored) == ConnectionOptions(hosts=(("ch-1", 9000),))
+
+
+def test_importing_the_hook_imports_no_driver() -> None:
+    code = "import sys, airflow_provider_chs3.hooks.clickhouse; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"clickhouse_driver", "boto3", "pandas", "numpy"} & set(loaded)

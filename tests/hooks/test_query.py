@@ -1,0 +1,226 @@
+"""One statement at a time: its id, its comment, its settings and its errors, on a real cluster."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import socket
+import threading
+import traceback
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.credentials import LOADER
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
+MakeHook = Callable[..., "ClickHouseHook"]
+S3_KEY = "wJalrXUtnFEMI/K7MDENG"
+
+
+def server_error(hook: ClickHouseHook, sql: str, **arguments: Any) -> ClickHouseServerError:
+    with pytest.raises(ClickHouseServerError) as caught:
+        hook.query(sql, **arguments)
+    return caught.value
+
+
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_rows_come_back_as_tuples(hook: ClickHouseHook) -> None:
+    assert hook.query("SELECT number, toString(number) FROM numbers(2)") == [(0, "0"), (1, "1")]
+
+
+def test_a_statement_without_a_result_gives_no_rows(hook: ClickHouseHook) -> None:
+    assert hook.query("SET max_threads = 1") == []
+
+
+def test_percent_signs_are_left_alone(hook: ClickHouseHook) -> None:
+    assert hook.query("SELECT 'a%b' LIKE '%b', '%s', '%(x)s'") == [(1, "%s", "%(x)s")]
+
+
+def test_every_statement_has_an_id_of_its_own(hook: ClickHouseHook) -> None:
+    first, second = (hook.query("SELECT queryID()")[0][0] for _ in range(2))
+    assert uuid.UUID(first) != uuid.UUID(second)
+
+
+def test_the_id_can_be_given(hook: ClickHouseHook) -> None:
+    assert hook.query("SELECT queryID()", query_id="mine") == [("mine",)]
+
+
+def test_the_query_log_knows_id_and_comment(hook: ClickHouseHook) -> None:
+    query_id = str(uuid.uuid4())
+    hook.query("SELECT 'look me up'", query_id=query_id, settings={"log_comment": '{"dag_id": "nightly"}'})
+    hook.query("SYSTEM FLUSH LOGS")
+    found = hook.query(f"SELECT DISTINCT log_comment, client_name FROM system.query_log WHERE query_id = '{query_id}'")
+    assert found == [('{"dag_id": "nightly"}', "ClickHouse airflow-provider-chs3")]
+
+
+def test_outside_a_task_the_comment_names_nothing(hook: ClickHouseHook) -> None:
+    assert hook.query("SELECT getSetting('log_comment')") == [("{}",)]
+
+
+def test_a_process_that_a_task_started_takes_its_names(hook: ClickHouseHook, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"DAG_ID": "nightly", "TASK_ID": "load", "DAG_RUN_ID": "r1", "TRY_NUMBER": "2"}
+    for name, value in names.items():
+        monkeypatch.setenv(f"AIRFLOW_CTX_{name}", value)
+    ((comment,),) = hook.query("SELECT getSetting('log_comment')")
+    assert json.loads(comment) == {"dag_id": "nightly", "task_id": "load", "run_id": "r1", "try_number": 2}
+
+
+def test_the_connections_settings_go_with_every_statement(make_hook: MakeHook) -> None:
+    hook = make_hook(extra={"settings": {"max_threads": 3, "optimize_on_insert": False}})
+    assert hook.query("SELECT getSetting('max_threads'), getSetting('optimize_on_insert')") == [(3, False)]
+
+
+def test_a_statements_settings_win(make_hook: MakeHook) -> None:
+    hook = make_hook(extra={"settings": {"max_threads": 3}})
+    assert hook.query("SELECT getSetting('max_threads')", settings={"max_threads": 1}) == [(1,)]
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_a_setting_that_the_driver_has_too_reaches_the_server(hook: ClickHouseHook, value: bool) -> None:
+    name = "input_format_null_as_default"
+    assert hook.query(f"SELECT getSetting('{name}')", settings={name: value}) == [(value,)]
+
+
+def test_a_setting_that_the_server_does_not_know_fails(hook: ClickHouseHook) -> None:
+    assert server_error(hook, "SELECT 1", settings={"max_treads": 1}).name == "UNKNOWN_SETTING"
+
+
+def test_a_setting_whose_name_is_none_fails_before_anything_is_sent(hook: ClickHouseHook) -> None:
+    with pytest.raises(ConfigurationError, match="is no name of a setting"):
+        hook.query("SELECT 1", settings={"a = 1, b": 1})
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd", "none"])
+def test_data_passes_under_every_compression(make_hook: MakeHook, compression: str) -> None:
+    hook = make_hook(extra={"compression": compression})
+    assert len(hook.query("SELECT number FROM numbers(100000)")) == 100_000
+
+
+def test_one_node_can_be_addressed(hook: ClickHouseHook, cluster: ClickHouseCluster) -> None:
+    second = cluster.nodes[1]
+    answer = hook.query("SELECT getMacro('replica')", address=(second.host, second.tcp_port))
+    assert answer == [(second.name,)]
+
+
+def test_a_dead_host_is_passed_over(make_hook: MakeHook, cluster: ClickHouseCluster) -> None:
+    second = cluster.nodes[1]
+    hook = make_hook(port=closed_port(), extra={"alt_hosts": f"{second.host}:{second.tcp_port}"})
+    assert hook.query("SELECT getMacro('replica')") == [(second.name,)]
+
+
+def test_a_dead_host_that_is_passed_over_is_logged_in_one_line(
+    make_hook: MakeHook, cluster: ClickHouseCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    port, second = closed_port(), cluster.nodes[1]
+    make_hook(port=port, extra={"alt_hosts": f"{second.host}:{second.tcp_port}"}).query("SELECT 1")
+    logged = [record for record in caplog.records if record.name == "clickhouse_driver.connection"]
+    assert [(record.getMessage(), record.exc_info) for record in logged] == [
+        (f"Failed to connect to 127.0.0.1:{port}: [Errno 111] Connection refused", None)
+    ]
+
+
+def test_a_servers_error_has_code_and_name(hook: ClickHouseHook) -> None:
+    error = server_error(hook, "SELECT * FROM no_such_table", query_id="q1")
+    assert (error.code, error.name, error.query_id) == (60, "UNKNOWN_TABLE", "q1")
+
+
+def test_a_servers_error_comes_without_its_stack(hook: ClickHouseHook) -> None:
+    error = server_error(hook, "SELECT throwIf(1, 'by hand')")
+    assert error.message.startswith("by hand: while executing")
+
+
+def test_a_servers_error_names_the_node_that_answered(hook: ClickHouseHook, cluster: ClickHouseCluster) -> None:
+    first = cluster.nodes[0]
+    assert server_error(hook, "SELECT throwIf(1)").host == f"{first.host}:{first.tcp_port}"
+
+
+def test_an_error_of_another_node_names_that_node(hook: ClickHouseHook, cluster: ClickHouseCluster) -> None:
+    second = cluster.nodes[1]
+    sql = f"SELECT throwIf(getMacro('replica') = '{second.name}') FROM clusterAllReplicas('{cluster.name}', system.one)"
+    assert server_error(hook, sql).host == f"{second.host}:{second.tcp_port}"
+
+
+def test_a_servers_error_survives_pickling(hook: ClickHouseHook) -> None:
+    error = server_error(hook, "SELECT throwIf(1)")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT * FROM s3('http://127.0.0.1:1/b', 'AKIA', '{S3_KEY}'",
+        f"SELCT '{S3_KEY}'",
+        f"SELECT * FROM no_such_function('{S3_KEY}')",
+        f"SELECT throwIf(1, '{S3_KEY}')",
+        f"SELECT toUInt8('{S3_KEY[:-3]}')",
+    ],
+)
+def test_a_secret_in_the_statement_is_not_in_the_traceback(hook: ClickHouseHook, sql: str) -> None:
+    error = server_error(hook, sql, secrets=[S3_KEY])
+    assert S3_KEY[:8] not in "".join(traceback.format_exception(error))
+
+
+def test_the_password_is_in_no_message(hook: ClickHouseHook) -> None:
+    literal = LOADER.password.replace("\\", "\\\\").replace("'", "\\'")
+    assert LOADER.password[:8] not in str(server_error(hook, f"SELECT throwIf(1, '{literal}')"))
+
+
+def test_the_driver_logs_no_statement(hook: ClickHouseHook, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        hook.query(f"SELECT '{S3_KEY}'")
+    assert S3_KEY not in caplog.text
+
+
+def test_a_host_that_does_not_answer_is_a_connection_error(make_hook: MakeHook) -> None:
+    port = closed_port()
+    with pytest.raises(ClickHouseConnectionError) as caught:
+        make_hook(port=port).query("SELECT 1")
+    assert caught.value.host == f"127.0.0.1:{port}"
+
+
+def test_a_node_killed_in_mid_query_is_a_connection_error(make_hook: MakeHook) -> None:
+    with ClickHouseCluster.start(nodes=1) as doomed:
+        hook = make_hook(**doomed.airflow_connection())
+        hook.query("SELECT 1")
+        threading.Timer(0.5, doomed.kill, [0]).start()
+        with pytest.raises(ClickHouseConnectionError, match="q1"):
+            hook.query("SELECT sleepEachRow(1) FROM numbers(60)", query_id="q1", settings={"max_block_size": 1})
+
+
+def test_a_silent_server_is_a_connection_error(hook: ClickHouseHook) -> None:
+    with pytest.raises(ClickHouseConnectionError, match="q1"):
+        hook.query(
+            "SELECT sleepEachRow(3)",
+            query_id="q1",
+            settings={"interactive_delay": 10**8},
+            send_receive_timeout_seconds=0.5,
+        )
+
+
+def test_a_wrong_connection_is_told_before_anything_is_sent(make_hook: MakeHook) -> None:
+    with pytest.raises(ConfigurationError, match="did you mean 'cluster'"):
+        make_hook(extra={"clustr": "chs3"}).query("SELECT 1")
+
+
+def test_a_certificate_that_is_not_there_is_told(make_hook: MakeHook) -> None:
+    with pytest.raises(ConfigurationError, match="'ca_certs': there is no file '/no/ca'"):
+        make_hook(extra={"secure": True, "ca_certs": "/no/ca"}).query("SELECT 1")
+
+
+def test_a_client_is_closed_at_the_end(hook: ClickHouseHook) -> None:
+    with hook.client() as client:
+        client.execute("SELECT 1")
+    assert not client.connection.connected

@@ -1,0 +1,158 @@
+"""What the button "Test" of a connection says: it works, or which field is wrong."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
+MakeHook = Callable[..., "ClickHouseHook"]
+TlsFront = Callable[..., int]
+
+
+@pytest.fixture
+def native_tls_port(cluster: ClickHouseCluster, tls_in_front_of: TlsFront) -> int:
+    return tls_in_front_of(cluster.nodes[0].tcp_port)
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A port that takes connections and says nothing."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        return listener.getsockname()[1]
+
+
+def failure(hook: ClickHouseHook) -> str:
+    works, message = hook.test_connection()
+    assert not works
+    return message
+
+
+def test_success_tells_version_and_node(hook: ClickHouseHook, cluster: ClickHouseCluster) -> None:
+    ((version, node),) = hook.query("SELECT version(), hostName()")
+    port = cluster.nodes[0].tcp_port
+    assert hook.test_connection() == (True, f"127.0.0.1:{port} is ClickHouse {version} on node {node!r}.")
+
+
+def test_a_wrong_password_is_told(make_hook: MakeHook) -> None:
+    assert "user 'loader' or the password is wrong (516)" in failure(make_hook(password="hunter2"))
+
+
+def test_a_wrong_password_is_not_shown(make_hook: MakeHook) -> None:
+    assert "hunter2" not in failure(make_hook(password="hunter2"))
+
+
+def test_a_wrong_user_is_told(make_hook: MakeHook) -> None:
+    assert "user 'nobody' or the password is wrong" in failure(make_hook(login="nobody"))
+
+
+def test_an_unknown_database_is_told(make_hook: MakeHook) -> None:
+    assert "there is no database 'nowhere' (81)" in failure(make_hook(schema="nowhere"))
+
+
+def test_an_unknown_host_is_told(make_hook: MakeHook) -> None:
+    assert failure(make_hook(host="no-such-host.invalid")).startswith("Host 'no-such-host.invalid' is unknown")
+
+
+def test_a_port_where_nothing_listens_is_told(make_hook: MakeHook, closed_port: int) -> None:
+    assert failure(make_hook(port=closed_port)) == (
+        f"127.0.0.1 is there, but nothing listens on port {closed_port}. The native port is 9000 by default."
+    )
+
+
+def test_the_http_port_is_recognised(make_hook: MakeHook, cluster: ClickHouseCluster) -> None:
+    port = cluster.nodes[0].http_port
+    assert failure(make_hook(port=port)) == (
+        f"127.0.0.1:{port} speaks HTTP: this is the HTTP port. The native port is 9000 by default."
+    )
+
+
+def test_the_https_port_is_recognised(
+    make_hook: MakeHook, cluster: ClickHouseCluster, tls_in_front_of: TlsFront
+) -> None:
+    port = tls_in_front_of(cluster.nodes[0].http_port)
+    message = failure(make_hook(port=port, extra={"secure": True, "verify": False}))
+    assert message == f"127.0.0.1:{port} speaks HTTP: this is the HTTP port. The native port is 9440 by default."
+
+
+def test_a_server_that_says_nothing_is_told(make_hook: MakeHook, silent_port: int) -> None:
+    message = failure(make_hook(port=silent_port, extra={"connect_timeout_seconds": 0.5}))
+    assert message.startswith(
+        f"127.0.0.1:{silent_port} takes the connection, but does not answer as ClickHouse does: timed out"
+    )
+
+
+def test_a_host_that_does_not_answer_is_told(make_hook: MakeHook) -> None:
+    # TEST-NET-1 (RFC 5737): packets to it are dropped, or refused as unreachable where there is no route.
+    message = failure(make_hook(host="192.0.2.1", extra={"connect_timeout_seconds": 0.5}))
+    assert message.startswith(("192.0.2.1:", "192.0.2.1 is there"))
+
+
+def test_plain_on_a_tls_port_is_told(make_hook: MakeHook, native_tls_port: int) -> None:
+    assert failure(make_hook(port=native_tls_port)) == f"127.0.0.1:{native_tls_port} speaks TLS: switch TLS on."
+
+
+def test_tls_on_a_plain_port_is_told(make_hook: MakeHook, cluster: ClickHouseCluster) -> None:
+    port = cluster.nodes[0].tcp_port
+    assert failure(make_hook(extra={"secure": True})) == (
+        f"127.0.0.1:{port} does not speak TLS: switch TLS off, or give the port that does."
+    )
+
+
+def test_tls_on_the_http_port_is_told(make_hook: MakeHook, cluster: ClickHouseCluster) -> None:
+    message = failure(make_hook(port=cluster.nodes[0].http_port, extra={"secure": True}))
+    assert "does not speak TLS" in message
+
+
+def test_a_certificate_that_nobody_vouches_for_is_told(make_hook: MakeHook, native_tls_port: int) -> None:
+    message = failure(make_hook(port=native_tls_port, extra={"secure": True}))
+    assert "has a certificate that is not trusted" in message
+
+
+def test_tls_works_with_the_right_ca(make_hook: MakeHook, native_tls_port: int, certificate: Path) -> None:
+    hook = make_hook(port=native_tls_port, extra={"secure": True, "ca_certs": str(certificate)})
+    assert hook.test_connection()[0]
+
+
+def test_tls_works_unverified(make_hook: MakeHook, native_tls_port: int) -> None:
+    assert make_hook(port=native_tls_port, extra={"secure": True, "verify": False}).test_connection()[0]
+
+
+def test_a_client_certificate_is_sent(
+    make_hook: MakeHook, cluster: ClickHouseCluster, tls_in_front_of: TlsFront, certificate: Path
+) -> None:
+    port = tls_in_front_of(cluster.nodes[0].tcp_port, client_ca=certificate)
+    files = {"ca_certs": str(certificate), "certfile": str(certificate)}
+    assert make_hook(port=port, extra={"secure": True, **files}).test_connection()[0]
+
+
+def test_a_missing_client_certificate_is_told(
+    make_hook: MakeHook, cluster: ClickHouseCluster, tls_in_front_of: TlsFront, certificate: Path
+) -> None:
+    port = tls_in_front_of(cluster.nodes[0].tcp_port, client_ca=certificate)
+    message = failure(make_hook(port=port, extra={"secure": True, "ca_certs": str(certificate)}))
+    assert "It may want a client certificate: 'certfile' and 'keyfile'." in message
+
+
+def test_every_host_is_tried(make_hook: MakeHook, cluster: ClickHouseCluster, closed_port: int) -> None:
+    works, message = make_hook(extra={"alt_hosts": f"127.0.0.1:{closed_port}"}).test_connection()
+    assert (works, f"nothing listens on port {closed_port}" in message) == (True, True)
+
+
+def test_a_wrong_extra_is_told(make_hook: MakeHook) -> None:
+    assert "did you mean 'compression'?" in failure(make_hook(extra={"compresion": "lz4"}))
