@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from airflow_provider_chs3.testbed import engine, node_config
 from airflow_provider_chs3.testbed.nodes import Cluster, Node
-from airflow_provider_chs3.testbed.ports import HOST, free_ports, is_listening
+from airflow_provider_chs3.testbed.ports import is_listening
 from airflow_provider_chs3.testbed.processes import kill, wait_until
 
 _START_TIMEOUT_SECONDS = 90.0
@@ -69,11 +69,7 @@ class ClickHouseCluster(Cluster):
             RuntimeError: If the engine is not installed, or a node does not start; it says the end of the node's log.
         """
         home = folder or Path(tempfile.mkdtemp(prefix="chs3-cluster-"))
-        ports = free_ports(2 * nodes)
-        described = [
-            Node(f"node{i + 1}", HOST, ports[2 * i], ports[2 * i + 1], folder=home / f"node{i + 1}")
-            for i in range(nodes)
-        ]
+        described = node_config.describe(nodes, home)
         options = node_config.Options(
             named_collections=named_collections or {},
             server_settings=server_settings or {},

@@ -4,23 +4,40 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from airflow_provider_chs3.testbed.credentials import LOADER, READER, Credentials
 from airflow_provider_chs3.testbed.nodes import CLUSTER, SINGLE_NODE_CLUSTER, Node
+from airflow_provider_chs3.testbed.ports import HOST, free_ports
 
 
 @dataclass(frozen=True)
 class Options:
     """What a test may change, on all nodes; see `ClickHouseCluster.start`."""
 
-    named_collections: Mapping[str, Mapping[str, str]]
-    server_settings: Mapping[str, Any]
-    user_settings: Mapping[str, Any]
-    macros: Mapping[str, Any]
+    named_collections: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    server_settings: Mapping[str, Any] = field(default_factory=dict)
+    user_settings: Mapping[str, Any] = field(default_factory=dict)
+    macros: Mapping[str, Any] = field(default_factory=dict)
+
+
+def describe(nodes: int, folder: Path) -> list[Node]:
+    """Return nodes that do not run yet, with free ports of this machine and a folder each.
+
+    Args:
+        nodes: How many.
+        folder: Where theirs will be.
+
+    Returns:
+        The nodes, in the order of their shards.
+    """
+    ports = free_ports(2 * nodes)
+    names = [f"node{number}" for number in range(1, nodes + 1)]
+    pairs = zip(ports[:nodes], ports[nodes:], strict=True)
+    return [Node(name, HOST, *pair, folder=folder / name) for name, pair in zip(names, pairs, strict=True)]
 
 
 def write(nodes: Sequence[Node], *, options: Options) -> None:
@@ -43,6 +60,7 @@ def write(nodes: Sequence[Node], *, options: Options) -> None:
 
 def _server(node: Node, nodes: Sequence[Node], *, options: Options, folder: Path) -> dict[str, Any]:
     return {
+        "path": folder / "data",
         "listen_host": node.host,
         "tcp_port": node.tcp_port,
         "http_port": node.http_port,

@@ -1,0 +1,98 @@
+"""Servers that were there before, named by environment variables.
+
+CHS3_CLICKHOUSE_URI      one URI a node, separated by blanks, the nodes in the order of their shards:
+                         clickhouse://user:password@host:9000?http_port=8123 (percent-encode user and password)
+CHS3_CLICKHOUSE_CLUSTER  what the nodes call the cluster; chs3 by default
+CHS3_S3_ENDPOINT         such as https://s3.example.com; tests and ClickHouse nodes must both reach it
+CHS3_S3_ACCESS_KEY, CHS3_S3_SECRET_KEY
+CHS3_S3_REGION           us-east-1 by default
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from airflow_provider_chs3.testbed.credentials import Credentials
+from airflow_provider_chs3.testbed.nodes import CLUSTER, Cluster, Node
+from airflow_provider_chs3.testbed.s3 import S3Endpoint
+
+
+def cluster_from(environment: Mapping[str, str]) -> Cluster:
+    """Return the ClickHouse cluster that the environment names.
+
+    Args:
+        environment: Usually `os.environ`.
+
+    Returns:
+        The cluster.
+
+    Raises:
+        ValueError: If `CHS3_CLICKHOUSE_URI` is missing or no such URI. The URI, which holds a password, is not shown.
+    """
+    uris = _required(environment, "CHS3_CLICKHOUSE_URI").split()
+    nodes = [_node(f"node{number}", uri) for number, uri in enumerate(uris, start=1)]
+    return Cluster(nodes, name=environment.get("CHS3_CLICKHOUSE_CLUSTER", CLUSTER))
+
+
+def s3_from(environment: Mapping[str, str]) -> S3Endpoint:
+    """Return the S3 server that the environment names.
+
+    Args:
+        environment: Usually `os.environ`.
+
+    Returns:
+        The server and the keys to it.
+
+    Raises:
+        ValueError: If a variable is missing.
+    """
+    return S3Endpoint(
+        endpoint_url=_required(environment, "CHS3_S3_ENDPOINT").rstrip("/"),
+        access_key=_required(environment, "CHS3_S3_ACCESS_KEY"),
+        secret_key=_required(environment, "CHS3_S3_SECRET_KEY"),
+        region=environment.get("CHS3_S3_REGION", "us-east-1"),
+    )
+
+
+def environment_for(cluster: Cluster, s3: S3Endpoint) -> dict[str, str]:
+    """Return the variables from which `cluster_from` and `s3_from` make the same servers.
+
+    Args:
+        cluster: A running cluster.
+        s3: A running S3 server.
+
+    Returns:
+        Name → value.
+    """
+    return {
+        "CHS3_CLICKHOUSE_URI": " ".join(_uri(node) for node in cluster.nodes),
+        "CHS3_CLICKHOUSE_CLUSTER": cluster.name,
+        "CHS3_S3_ENDPOINT": s3.endpoint_url,
+        "CHS3_S3_ACCESS_KEY": s3.access_key,
+        "CHS3_S3_SECRET_KEY": s3.secret_key,
+        "CHS3_S3_REGION": s3.region,
+    }
+
+
+def _uri(node: Node) -> str:
+    login = f"{quote(node.credentials.login, safe='')}:{quote(node.credentials.password, safe='')}"
+    return f"clickhouse://{login}@{node.host}:{node.tcp_port}?http_port={node.http_port}"
+
+
+def _required(environment: Mapping[str, str], name: str) -> str:
+    value = environment.get(name, "").strip()
+    if not value:
+        raise ValueError(f"Set {name} to use servers of your own; see {__name__} for what it holds")
+    return value
+
+
+def _node(name: str, uri: str) -> Node:
+    parts = urlsplit(uri)
+    if parts.scheme != "clickhouse" or not parts.hostname:
+        raise ValueError(
+            f"CHS3_CLICKHOUSE_URI: the URI of {name} is not of the form clickhouse://user:password@host:9000?http_port=8123"
+        )
+    http_port = parse_qs(parts.query).get("http_port", ["8123"])[0]
+    credentials = Credentials(unquote(parts.username or "default"), unquote(parts.password or ""))
+    return Node(name, parts.hostname, parts.port or 9000, int(http_port), credentials=credentials)

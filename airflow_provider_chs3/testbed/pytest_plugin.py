@@ -1,0 +1,126 @@
+"""The test bed as pytest fixtures, for this package's tests and for the tests of users' DAGs.
+
+    pip install 'airflow-provider-chs3[testbed]'
+
+    def test_my_dag(chs3_airflow_connections, chs3_bucket, chs3_database): ...
+
+Every pytest run of whoever has this package installed imports this module, so it imports next to nothing; servers start
+with the first test that asks for them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.testbed.nodes import Cluster
+    from airflow_provider_chs3.testbed.s3 import S3Endpoint
+
+S3_NAMED_COLLECTION = "chs3_s3"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that choose the servers."""
+    group = parser.getgroup("chs3", "ClickHouse and S3 servers for tests (airflow-provider-chs3)")
+    group.addoption(
+        "--clickhouse",
+        choices=["engine", "docker", "env"],
+        default="engine",
+        help="engine: processes from the chdb-core wheel; docker: containers; env: CHS3_CLICKHOUSE_URI (%(default)s)",
+    )
+    group.addoption(
+        "--s3",
+        choices=["moto", "docker", "env"],
+        default="moto",
+        help="moto: a local process; docker: a container; env: CHS3_S3_ENDPOINT and its keys (%(default)s)",
+    )
+
+
+@pytest.fixture(scope="session")
+def chs3_s3(request: pytest.FixtureRequest) -> Iterator[S3Endpoint]:
+    """An S3 server that refuses wrong secrets: `.client()`, `.endpoint_url`, `.access_key`, `.secret_key`."""
+    from airflow_provider_chs3.testbed.s3 import S3Server
+
+    match request.config.getoption("--s3"):
+        case "docker":
+            from airflow_provider_chs3.testbed.containers import DockerUnavailableError, s3_container
+
+            try:
+                with s3_container() as endpoint:
+                    yield endpoint
+            except DockerUnavailableError as error:
+                pytest.skip(str(error))
+        case "env":
+            from airflow_provider_chs3.testbed.external import s3_from
+
+            yield s3_from(os.environ)
+        case _:
+            with S3Server.start() as server:
+                yield server
+
+
+@pytest.fixture(scope="session")
+def chs3_cluster(request: pytest.FixtureRequest, chs3_s3: S3Endpoint) -> Iterator[Cluster]:
+    """Three ClickHouse nodes that form the cluster `chs3`, with the named collection `chs3_s3` for the S3 server.
+
+    Servers taken from the environment (`--clickhouse=env`) have what they have. A test that kills nodes starts a
+    cluster of its own with `ClickHouseCluster.start()`.
+    """
+    named_collections = {S3_NAMED_COLLECTION: chs3_s3.named_collection()}
+    match request.config.getoption("--clickhouse"):
+        case "docker":
+            from airflow_provider_chs3.testbed.containers import DockerUnavailableError, clickhouse_containers
+
+            try:
+                with clickhouse_containers(named_collections=named_collections) as cluster:
+                    yield cluster
+            except DockerUnavailableError as error:
+                pytest.skip(str(error))
+        case "env":
+            from airflow_provider_chs3.testbed.external import cluster_from
+
+            yield cluster_from(os.environ)
+        case _:
+            from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+
+            with ClickHouseCluster.start(named_collections=named_collections) as cluster:
+                yield cluster
+
+
+@pytest.fixture
+def chs3_bucket(chs3_s3: S3Endpoint) -> Iterator[str]:
+    """The name of a fresh bucket, removed after the test with all its objects."""
+    client = chs3_s3.client()
+    name = f"chs3-{uuid.uuid4().hex[:12]}"
+    client.create_bucket(Bucket=name)
+    yield name
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket=name):
+        for found in page.get("Contents", []):
+            client.delete_object(Bucket=name, Key=found["Key"])
+    client.delete_bucket(Bucket=name)
+
+
+@pytest.fixture
+def chs3_database(chs3_cluster: Cluster) -> Iterator[str]:
+    """The name of a fresh database on every node, dropped after the test."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    for node in chs3_cluster.nodes:
+        with node.client() as client:
+            client.execute(f"CREATE DATABASE {name}")
+    yield name
+    for node in chs3_cluster.nodes:
+        with node.client() as client:
+            client.execute(f"DROP DATABASE {name} SYNC")
+
+
+@pytest.fixture
+def chs3_airflow_connections(chs3_cluster: Cluster, chs3_s3: S3Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow's connections `chs3_default` and `aws_default` lead to the cluster and to the S3 server in this test."""
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(chs3_cluster.airflow_connection()))
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))

@@ -1,0 +1,76 @@
+"""The test bed, left running for a person: `./dev cluster`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import threading
+from collections.abc import Sequence
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.external import environment_for
+from airflow_provider_chs3.testbed.s3 import S3Server
+from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
+
+BUCKET = "taxi"
+_MONTHS = ("2026-01", "2026-02", "2026-03")
+_NAMED_COLLECTION = "chs3_s3"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Start a cluster and an S3 server with three months of trips, say how to use them, and wait for Ctrl-C.
+
+    Args:
+        arguments: Of the command line: `--nodes`.
+
+    Returns:
+        The exit code; in fact it ends by KeyboardInterrupt.
+    """
+    parser = argparse.ArgumentParser(prog="./dev cluster", description="A local ClickHouse cluster and S3 server.")
+    parser.add_argument("--nodes", type=int, default=3, help="number of ClickHouse nodes (%(default)s)")
+    given = parser.parse_args(arguments)
+    with S3Server.start() as s3:
+        s3.client().create_bucket(Bucket=BUCKET)
+        for month in _MONTHS:
+            Trips().upload(s3.client(), month, bucket=BUCKET, prefix=f"trips/{month}/")
+        collections = {_NAMED_COLLECTION: s3.named_collection()}
+        with ClickHouseCluster.start(given.nodes, named_collections=collections) as cluster:
+            print(_how_to_use(cluster, s3), flush=True)
+            threading.Event().wait()
+    return 0
+
+
+def _how_to_use(cluster: ClickHouseCluster, s3: S3Server) -> str:
+    first = cluster.nodes[0]
+    variables = {
+        "AIRFLOW_CONN_CHS3_DEFAULT": json.dumps(cluster.airflow_connection()),
+        "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(s3.airflow_connection()),
+        **environment_for(cluster, s3),
+    }
+    nodes = [
+        f"  {node.name}  tcp {node.host}:{node.tcp_port}  http {node.host}:{node.http_port}" for node in cluster.nodes
+    ]
+    login = shlex.quote(f"{first.credentials.login}:{first.credentials.password}")
+    query = (
+        f"SELECT count() FROM s3Cluster('{cluster.name}', {_NAMED_COLLECTION}, filename = '{BUCKET}/trips/*/*.parquet')"
+    )
+    return "\n".join(
+        [
+            f"ClickHouse cluster `{cluster.name}`, each node a shard:",
+            *nodes,
+            f"S3: {s3.endpoint_url}, bucket `{BUCKET}` with trips/<month>/*.parquet for {', '.join(_MONTHS)};"
+            f" ClickHouse reads it through the named collection `{_NAMED_COLLECTION}`.",
+            "",
+            "For Airflow, and for `./dev test --clickhouse=env --s3=env`:",
+            *(f"  export {name}={shlex.quote(value)}" for name, value in variables.items()),
+            "",
+            "Try:",
+            f'  curl --user {login} http://{first.host}:{first.http_port}/ --data "{query}"',
+            "",
+            "A table for the trips, to be made on every node:",
+            f"  {create_table_sql('default.trips')}",
+            "",
+            "Ctrl-C stops it all and removes the data.",
+        ]
+    )

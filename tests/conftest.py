@@ -1,0 +1,56 @@
+"""What every test shares: an Airflow of its own, set up before anything imports Airflow."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
+    from airflow.sdk import DAG
+
+_AIRFLOW_HOME = tempfile.mkdtemp(prefix="chs3-airflow-")
+os.environ.update(
+    AIRFLOW_HOME=_AIRFLOW_HOME,
+    AIRFLOW__CORE__LOAD_EXAMPLES="False",
+    AIRFLOW__CORE__DAGS_FOLDER=str(Path(__file__).parents[1] / "dags"),
+    AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{_AIRFLOW_HOME}/airflow.db",
+    AIRFLOW__LOGGING__BASE_LOG_FOLDER=f"{_AIRFLOW_HOME}/logs",
+)
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(_AIRFLOW_HOME, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def airflow_db() -> None:
+    """Airflow's metadata database, made with the first test that asks for it: those that run a DAG."""
+    from airflow.utils.db import initdb
+
+    initdb()
+
+
+@pytest.fixture
+def run_dag(airflow_db: None) -> Callable[..., DagRun]:
+    """Run a DAG to its end in this process: `run_dag(dag, logical_date=…, run_conf=…)`, as `dag.test()`.
+
+    `dag.test()` finds DAGs of the DAGs folder by itself; one that a test defines must be in the database first.
+    """
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+
+    def run(dag: DAG, **options: Any) -> DagRun:
+        DagBundlesManager().sync_bundles_to_db()
+        bag = DagBag(os.devnull)
+        bag.bag_dag(dag)
+        sync_bag_to_db(bag, "dags-folder", None)
+        return dag.test(**options)
+
+    return run

@@ -1,0 +1,48 @@
+"""The pytest plugin, which every pytest of every user imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = [
+    "airflow",
+    "boto3",
+    "clickhouse_driver",
+    "chdb",
+    "docker",
+    "moto",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "testcontainers",
+]
+
+
+def test_its_import_is_cheap():
+    code = (
+        "import sys, airflow_provider_chs3.testbed.pytest_plugin; "
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_database_is_there_on_every_node(chs3_cluster, chs3_database):
+    for node in chs3_cluster.nodes:
+        with node.client(database=chs3_database) as client:
+            assert client.execute("SELECT currentDatabase()") == [(chs3_database,)]
+
+
+def test_connections_reach_a_task_that_airflow_runs(run_dag, chs3_airflow_connections, chs3_cluster):
+    from airflow.providers.common.compat.sdk import DAG, BaseHook, task
+
+    with DAG("connections", schedule=None) as dag:
+
+        @task
+        def port():
+            return BaseHook.get_connection("chs3_default").port
+
+        port()
+
+    run = run_dag(dag)
+    assert run.get_task_instance("port").xcom_pull(task_ids="port") == chs3_cluster.nodes[0].tcp_port
