@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
     from airflow.sdk import DAG
 
+for _name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
+    del os.environ[_name]
 _AIRFLOW_HOME = tempfile.mkdtemp(prefix="chs3-airflow-")
 os.environ.update(
     AIRFLOW_HOME=_AIRFLOW_HOME,

@@ -1,4 +1,4 @@
-"""The generator of trips: the same seed gives the same bytes, and its facts are what ClickHouse reads from its files."""
+"""The generator of trips: one seed gives the same bytes for ever, and facts that ClickHouse reads from the files."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ def test_facts_tell_swapped_values(chs3_cluster, chs3_s3, chs3_bucket, chs3_data
     trips.upload(chs3_s3.client(), MONTH, bucket=chs3_bucket, prefix="in/")
     table = f"{chs3_database}.trips"
     first, second = trips.table(MONTH)["trip_id"].to_pylist()[:2]
+    swapped = f"transform(trip_id, [{first}, {second}], [{second}, {first}])"
     with chs3_cluster.nodes[0].client() as client:
         client.execute(create_table_sql(table))
         client.execute(
-            f"INSERT INTO {table} SELECT * REPLACE (transform(trip_id, [{first}, {second}], [{second}, {first}]) AS trip_id)"
-            f" FROM {_s3(chs3_s3, chs3_bucket, 'parquet')}"
+            f"INSERT INTO {table} SELECT * REPLACE ({swapped} AS trip_id) FROM {_s3(chs3_s3, chs3_bucket, 'parquet')}"
         )
         loaded = read_facts(client, table, MONTH)
     assert (loaded.rows, loaded.trip_id_sum) == (100, trips.facts(MONTH).trip_id_sum)
