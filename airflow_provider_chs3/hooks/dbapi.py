@@ -25,6 +25,9 @@ from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
 
 log = logging.getLogger(__name__)
 
+# common-sql's column checks unite columns without a common type; the default since 26.1.
+_SETTINGS = {"use_variant_as_common_type": 1}
+
 Parameters = Mapping[str, Any] | Sequence[Any]
 
 _PERCENT = re.compile(r"%(?:\((?P<name>[^)]+)\)s|(?P<positional>s)|(?P<doubled>%))?")
@@ -113,7 +116,8 @@ class Cursor(clickhouse_driver.dbapi.cursor.Cursor):
         query_id = str(uuid.uuid4())
         log.info("Query id: %s", query_id)
         self.set_query_id(query_id)
-        self.set_settings({**(self._settings or {}), "log_comment": airflow_log_comment()})
+        given = self._client.settings | (self._settings or {})
+        self.set_settings(_SETTINGS | given | {"log_comment": airflow_log_comment()})
         self._columns, self._types, self._rows, self._rowcount = None, None, None, -1
         with translated_errors(self._client, query_id=query_id):
             try:

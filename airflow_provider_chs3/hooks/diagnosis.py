@@ -11,6 +11,7 @@ from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
 
 _AUTHENTICATION_FAILED = 516
 _UNKNOWN_DATABASE = 81
+_READONLY = 164
 _HTTP_PROBE = b"GET /ping HTTP/1.0\r\n\r\n"
 # The native port's own answer to HTTP, see `TCPHandler::receiveHello` of ClickHouse.
 _NATIVE_PORT_ON_HTTP = b"is for clickhouse-client"
@@ -27,6 +28,10 @@ def explain_server_error(error: ClickHouseServerError, options: ConnectionOption
         return f"{error.host}: user {options.user!r} or the password is wrong (516)."
     if error.code == _UNKNOWN_DATABASE:
         return f"{error.host}: there is no database {options.database!r} (81), or {options.user!r} may not see it."
+    if error.code == _READONLY:
+        return (
+            f"{error.host}: user {options.user!r} has readonly = 1, which refuses log_comment (164). Use readonly = 2."
+        )
     return str(error)
 
 

@@ -14,6 +14,7 @@ import clickhouse_driver.errors as driver_errors  # noqa: TID253
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
 from airflow_provider_chs3.hooks.secrets import scrub
+from airflow_provider_chs3.hooks.variant import teach_driver
 
 
 class _DriverLog(logging.Filter):
@@ -29,6 +30,7 @@ class _DriverLog(logging.Filter):
 # At DEBUG the driver logs every statement, with the keys that it may hold.
 logging.getLogger("clickhouse_driver").setLevel(logging.INFO)
 logging.getLogger("clickhouse_driver.connection").addFilter(_DriverLog())
+teach_driver()
 
 _NETWORK_ERRORS = (
     driver_errors.NetworkError,

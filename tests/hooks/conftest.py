@@ -19,26 +19,19 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[ClickHouseCluster]:
-    with ClickHouseCluster.start(nodes=2) as running:
-        yield running
+    from airflow_provider_chs3.testbed.nodes import Cluster, Node
 
 
 @pytest.fixture
-def make_hook(cluster: ClickHouseCluster, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ClickHouseHook]:
-    """A hook on the cluster; arguments change fields of its connection, `extra` is merged."""
+def make_hook(chs3_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ClickHouseHook]:
+    """A hook on the cluster's first node; arguments change fields of its connection, `extra` is merged."""
 
     def make(**changes: Any) -> ClickHouseHook:
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
-        fields = cluster.airflow_connection()
+        fields = chs3_cluster.airflow_connection()
         fields |= changes | {"extra": fields["extra"] | changes.get("extra", {})}
         monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(fields))
         return ClickHouseHook()
@@ -51,6 +44,23 @@ def hook(make_hook: Callable[..., ClickHouseHook]) -> ClickHouseHook:
     return make_hook()
 
 
+@pytest.fixture
+def first_node(chs3_cluster: Cluster) -> Node:
+    return chs3_cluster.nodes[0]
+
+
+@pytest.fixture
+def second_node(chs3_cluster: Cluster) -> Node:
+    return chs3_cluster.nodes[1]
+
+
+@pytest.fixture
+def closed_port() -> int:
+    """A port of 127.0.0.1 where nothing listens."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        return listener.getsockname()[1]
+
+
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A self-signed certificate for 127.0.0.1, and its key, in one file."""
@@ -59,9 +69,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tls_in_front_of(certificate: Path) -> Iterator[Callable[..., int]]:
-    """Give a port a TLS front; `client_ca` asks for a client certificate. Returns the front's port."""
+    """Give an address a TLS front; `client_ca` asks for a client certificate. Returns the front's port."""
     with ExitStack() as fronts:
-        yield lambda port, client_ca=None: fronts.enter_context(_tls_port(certificate, port, client_ca))
+        yield lambda *address, client_ca=None: fronts.enter_context(_tls_port(certificate, address, client_ca))
 
 
 def _write_certificate(file: Path) -> Path:
@@ -84,28 +94,30 @@ def _write_certificate(file: Path) -> Path:
 
 
 @contextmanager
-def _tls_port(certificate: Path, to_port: int, client_ca: Path | None) -> Iterator[int]:
+def _tls_port(certificate: Path, address: tuple[str, int], client_ca: Path | None) -> Iterator[int]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     if client_ca:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(client_ca)
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        threading.Thread(target=_accept, args=(listener, context, to_port), daemon=True).start()
+        threading.Thread(target=_accept, args=(listener, context, address), daemon=True).start()
         yield listener.getsockname()[1]
 
 
-def _accept(listener: socket.socket, context: ssl.SSLContext, to_port: int) -> None:
+def _accept(listener: socket.socket, context: ssl.SSLContext, address: tuple[str, int]) -> None:
     with suppress(OSError):
         while True:
             accepted, _ = listener.accept()
-            threading.Thread(target=_serve, args=(accepted, context, to_port), daemon=True).start()
+            threading.Thread(target=_serve, args=(accepted, context, address), daemon=True).start()
 
 
-def _serve(accepted: socket.socket, context: ssl.SSLContext, to_port: int) -> None:
+def _serve(accepted: socket.socket, context: ssl.SSLContext, address: tuple[str, int]) -> None:
     with (
-        suppress(OSError), closing(accepted), context.wrap_socket(accepted, server_side=True) as client,
-        socket.create_connection(("127.0.0.1", to_port)) as server,
+        suppress(OSError),
+        closing(accepted),
+        context.wrap_socket(accepted, server_side=True) as client,
+        socket.create_connection(address) as server,
     ):
         threading.Thread(target=_copy, args=(server, client), daemon=True).start()
         _copy(client, server)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import pickle
-import socket
 import threading
 import traceback
 import uuid
@@ -15,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
+from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.credentials import LOADER
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+    from airflow_provider_chs3.testbed.nodes import Cluster, Node
 
 MakeHook = Callable[..., "ClickHouseHook"]
 S3_KEY = "wJalrXUtnFEMI/K7MDENG"
@@ -31,14 +31,13 @@ def server_error(hook: ClickHouseHook, sql: str, **arguments: Any) -> ClickHouse
     return caught.value
 
 
-def closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def test_rows_come_back_as_tuples(hook: ClickHouseHook) -> None:
     assert hook.query("SELECT number, toString(number) FROM numbers(2)") == [(0, "0"), (1, "1")]
+
+
+def test_values_of_several_types_are_read(hook: ClickHouseHook) -> None:
+    sql = "SELECT arrayJoin([1::Variant(UInt8, String, Array(String)), 'a', ['b', 'c'], NULL, 2, ''])"
+    assert hook.query(sql) == [(1,), ("a",), (["b", "c"],), (None,), (2,), ("",)]
 
 
 def test_a_statement_without_a_result_gives_no_rows(hook: ClickHouseHook) -> None:
@@ -66,16 +65,8 @@ def test_the_query_log_knows_id_and_comment(hook: ClickHouseHook) -> None:
     assert found == [('{"dag_id": "nightly"}', "ClickHouse airflow-provider-chs3")]
 
 
-def test_outside_a_task_the_comment_names_nothing(hook: ClickHouseHook) -> None:
-    assert hook.query("SELECT getSetting('log_comment')") == [("{}",)]
-
-
-def test_a_process_that_a_task_started_takes_its_names(hook: ClickHouseHook, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {"DAG_ID": "nightly", "TASK_ID": "load", "DAG_RUN_ID": "r1", "TRY_NUMBER": "2"}
-    for name, value in names.items():
-        monkeypatch.setenv(f"AIRFLOW_CTX_{name}", value)
-    ((comment,),) = hook.query("SELECT getSetting('log_comment')")
-    assert json.loads(comment) == {"dag_id": "nightly", "task_id": "load", "run_id": "r1", "try_number": 2}
+def test_the_comment_is_set(hook: ClickHouseHook) -> None:
+    assert hook.query("SELECT getSetting('log_comment')") == [(airflow_log_comment(),)]
 
 
 def test_the_connections_settings_go_with_every_statement(make_hook: MakeHook) -> None:
@@ -109,26 +100,27 @@ def test_data_passes_under_every_compression(make_hook: MakeHook, compression: s
     assert len(hook.query("SELECT number FROM numbers(100000)")) == 100_000
 
 
-def test_one_node_can_be_addressed(hook: ClickHouseHook, cluster: ClickHouseCluster) -> None:
-    second = cluster.nodes[1]
-    answer = hook.query("SELECT getMacro('replica')", address=(second.host, second.tcp_port))
-    assert answer == [(second.name,)]
+def test_one_node_can_be_addressed(hook: ClickHouseHook, second_node: Node) -> None:
+    answer = hook.query("SELECT getMacro('replica')", address=(second_node.host, second_node.tcp_port))
+    assert answer == [(second_node.name,)]
 
 
-def test_a_dead_host_is_passed_over(make_hook: MakeHook, cluster: ClickHouseCluster) -> None:
-    second = cluster.nodes[1]
-    hook = make_hook(port=closed_port(), extra={"alt_hosts": f"{second.host}:{second.tcp_port}"})
-    assert hook.query("SELECT getMacro('replica')") == [(second.name,)]
+def test_a_dead_host_is_passed_over(make_hook: MakeHook, closed_port: int, second_node: Node) -> None:
+    hook = make_hook(
+        host="127.0.0.1", port=closed_port, extra={"alt_hosts": f"{second_node.host}:{second_node.tcp_port}"}
+    )
+    assert hook.query("SELECT getMacro('replica')") == [(second_node.name,)]
 
 
 def test_a_dead_host_that_is_passed_over_is_logged_in_one_line(
-    make_hook: MakeHook, cluster: ClickHouseCluster, caplog: pytest.LogCaptureFixture
+    make_hook: MakeHook, closed_port: int, second_node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
-    port, second = closed_port(), cluster.nodes[1]
-    make_hook(port=port, extra={"alt_hosts": f"{second.host}:{second.tcp_port}"}).query("SELECT 1")
+    make_hook(
+        host="127.0.0.1", port=closed_port, extra={"alt_hosts": f"{second_node.host}:{second_node.tcp_port}"}
+    ).query("SELECT 1")
     logged = [record for record in caplog.records if record.name == "clickhouse_driver.connection"]
     assert [(record.getMessage(), record.exc_info) for record in logged] == [
-        (f"Failed to connect to 127.0.0.1:{port}: [Errno 111] Connection refused", None)
+        (f"Failed to connect to 127.0.0.1:{closed_port}: [Errno 111] Connection refused", None)
     ]
 
 
@@ -142,15 +134,16 @@ def test_a_servers_error_comes_without_its_stack(hook: ClickHouseHook) -> None:
     assert error.message.startswith("by hand: while executing")
 
 
-def test_a_servers_error_names_the_node_that_answered(hook: ClickHouseHook, cluster: ClickHouseCluster) -> None:
-    first = cluster.nodes[0]
-    assert server_error(hook, "SELECT throwIf(1)").host == f"{first.host}:{first.tcp_port}"
+def test_a_servers_error_names_the_node_that_answered(hook: ClickHouseHook, first_node: Node) -> None:
+    assert server_error(hook, "SELECT throwIf(1)").host == f"{first_node.host}:{first_node.tcp_port}"
 
 
-def test_an_error_of_another_node_names_that_node(hook: ClickHouseHook, cluster: ClickHouseCluster) -> None:
-    second = cluster.nodes[1]
-    sql = f"SELECT throwIf(getMacro('replica') = '{second.name}') FROM clusterAllReplicas('{cluster.name}', system.one)"
-    assert server_error(hook, sql).host == f"{second.host}:{second.tcp_port}"
+def test_an_error_of_another_node_names_that_node(
+    hook: ClickHouseHook, chs3_cluster: Cluster, second_node: Node
+) -> None:
+    on_second = f"getMacro('replica') = '{second_node.name}'"
+    sql = f"SELECT throwIf({on_second}) FROM clusterAllReplicas('{chs3_cluster.name}', system.one)"
+    assert server_error(hook, sql).host == f"{second_node.host}:{second_node.tcp_port}"
 
 
 def test_a_servers_error_survives_pickling(hook: ClickHouseHook) -> None:
@@ -184,11 +177,10 @@ def test_the_driver_logs_no_statement(hook: ClickHouseHook, caplog: pytest.LogCa
     assert S3_KEY not in caplog.text
 
 
-def test_a_host_that_does_not_answer_is_a_connection_error(make_hook: MakeHook) -> None:
-    port = closed_port()
+def test_a_host_that_does_not_answer_is_a_connection_error(make_hook: MakeHook, closed_port: int) -> None:
     with pytest.raises(ClickHouseConnectionError) as caught:
-        make_hook(port=port).query("SELECT 1")
-    assert caught.value.host == f"127.0.0.1:{port}"
+        make_hook(host="127.0.0.1", port=closed_port).query("SELECT 1")
+    assert caught.value.host == f"127.0.0.1:{closed_port}"
 
 
 def test_a_node_killed_in_mid_query_is_a_connection_error(make_hook: MakeHook) -> None:

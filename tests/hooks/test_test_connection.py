@@ -14,14 +14,15 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+    from airflow_provider_chs3.testbed.nodes import Node
 
 MakeHook = Callable[..., "ClickHouseHook"]
 TlsFront = Callable[..., int]
 
 
 @pytest.fixture
-def native_tls_port(cluster: ClickHouseCluster, tls_in_front_of: TlsFront) -> int:
-    return tls_in_front_of(cluster.nodes[0].tcp_port)
+def native_tls_port(first_node: Node, tls_in_front_of: TlsFront) -> int:
+    return tls_in_front_of(first_node.host, first_node.tcp_port)
 
 
 @pytest.fixture
@@ -31,22 +32,16 @@ def silent_port() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-@pytest.fixture
-def closed_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        return listener.getsockname()[1]
-
-
 def failure(hook: ClickHouseHook) -> str:
     works, message = hook.test_connection()
     assert not works
     return message
 
 
-def test_success_tells_version_and_node(hook: ClickHouseHook, cluster: ClickHouseCluster) -> None:
+def test_success_tells_version_and_node(hook: ClickHouseHook, first_node: Node) -> None:
     ((version, node),) = hook.query("SELECT version(), hostName()")
-    port = cluster.nodes[0].tcp_port
-    assert hook.test_connection() == (True, f"127.0.0.1:{port} is ClickHouse {version} on node {node!r}.")
+    address = f"{first_node.host}:{first_node.tcp_port}"
+    assert hook.test_connection() == (True, f"{address} is ClickHouse {version} on node {node!r}.")
 
 
 def test_a_wrong_password_is_told(make_hook: MakeHook) -> None:
@@ -70,28 +65,26 @@ def test_an_unknown_host_is_told(make_hook: MakeHook) -> None:
 
 
 def test_a_port_where_nothing_listens_is_told(make_hook: MakeHook, closed_port: int) -> None:
-    assert failure(make_hook(port=closed_port)) == (
+    assert failure(make_hook(host="127.0.0.1", port=closed_port)) == (
         f"127.0.0.1 is there, but nothing listens on port {closed_port}. The native port is 9000 by default."
     )
 
 
-def test_the_http_port_is_recognised(make_hook: MakeHook, cluster: ClickHouseCluster) -> None:
-    port = cluster.nodes[0].http_port
-    assert failure(make_hook(port=port)) == (
-        f"127.0.0.1:{port} speaks HTTP: this is the HTTP port. The native port is 9000 by default."
+def test_the_http_port_is_recognised(make_hook: MakeHook, first_node: Node) -> None:
+    address = f"{first_node.host}:{first_node.http_port}"
+    assert failure(make_hook(port=first_node.http_port)) == (
+        f"{address} speaks HTTP: this is the HTTP port. The native port is 9000 by default."
     )
 
 
-def test_the_https_port_is_recognised(
-    make_hook: MakeHook, cluster: ClickHouseCluster, tls_in_front_of: TlsFront
-) -> None:
-    port = tls_in_front_of(cluster.nodes[0].http_port)
-    message = failure(make_hook(port=port, extra={"secure": True, "verify": False}))
+def test_the_https_port_is_recognised(make_hook: MakeHook, first_node: Node, tls_in_front_of: TlsFront) -> None:
+    port = tls_in_front_of(first_node.host, first_node.http_port)
+    message = failure(make_hook(host="127.0.0.1", port=port, extra={"secure": True, "verify": False}))
     assert message == f"127.0.0.1:{port} speaks HTTP: this is the HTTP port. The native port is 9440 by default."
 
 
 def test_a_server_that_says_nothing_is_told(make_hook: MakeHook, silent_port: int) -> None:
-    message = failure(make_hook(port=silent_port, extra={"connect_timeout_seconds": 0.5}))
+    message = failure(make_hook(host="127.0.0.1", port=silent_port, extra={"connect_timeout_seconds": 0.5}))
     assert message.startswith(
         f"127.0.0.1:{silent_port} takes the connection, but does not answer as ClickHouse does: timed out"
     )
@@ -104,55 +97,74 @@ def test_a_host_that_does_not_answer_is_told(make_hook: MakeHook) -> None:
 
 
 def test_plain_on_a_tls_port_is_told(make_hook: MakeHook, native_tls_port: int) -> None:
-    assert failure(make_hook(port=native_tls_port)) == f"127.0.0.1:{native_tls_port} speaks TLS: switch TLS on."
-
-
-def test_tls_on_a_plain_port_is_told(make_hook: MakeHook, cluster: ClickHouseCluster) -> None:
-    port = cluster.nodes[0].tcp_port
-    assert failure(make_hook(extra={"secure": True})) == (
-        f"127.0.0.1:{port} does not speak TLS: switch TLS off, or give the port that does."
+    assert (
+        failure(make_hook(host="127.0.0.1", port=native_tls_port))
+        == f"127.0.0.1:{native_tls_port} speaks TLS: switch TLS on."
     )
 
 
-def test_tls_on_the_http_port_is_told(make_hook: MakeHook, cluster: ClickHouseCluster) -> None:
-    message = failure(make_hook(port=cluster.nodes[0].http_port, extra={"secure": True}))
+def test_tls_on_a_plain_port_is_told(make_hook: MakeHook, first_node: Node) -> None:
+    address = f"{first_node.host}:{first_node.tcp_port}"
+    assert failure(make_hook(extra={"secure": True})) == (
+        f"{address} does not speak TLS: switch TLS off, or give the port that does."
+    )
+
+
+def test_tls_on_the_http_port_is_told(make_hook: MakeHook, first_node: Node) -> None:
+    message = failure(make_hook(port=first_node.http_port, extra={"secure": True}))
     assert "does not speak TLS" in message
 
 
 def test_a_certificate_that_nobody_vouches_for_is_told(make_hook: MakeHook, native_tls_port: int) -> None:
-    message = failure(make_hook(port=native_tls_port, extra={"secure": True}))
+    message = failure(make_hook(host="127.0.0.1", port=native_tls_port, extra={"secure": True}))
     assert "has a certificate that is not trusted" in message
 
 
 def test_tls_works_with_the_right_ca(make_hook: MakeHook, native_tls_port: int, certificate: Path) -> None:
-    hook = make_hook(port=native_tls_port, extra={"secure": True, "ca_certs": str(certificate)})
+    hook = make_hook(host="127.0.0.1", port=native_tls_port, extra={"secure": True, "ca_certs": str(certificate)})
     assert hook.test_connection()[0]
 
 
 def test_tls_works_unverified(make_hook: MakeHook, native_tls_port: int) -> None:
-    assert make_hook(port=native_tls_port, extra={"secure": True, "verify": False}).test_connection()[0]
+    assert make_hook(host="127.0.0.1", port=native_tls_port, extra={"secure": True, "verify": False}).test_connection()[
+        0
+    ]
 
 
 def test_a_client_certificate_is_sent(
-    make_hook: MakeHook, cluster: ClickHouseCluster, tls_in_front_of: TlsFront, certificate: Path
+    make_hook: MakeHook, first_node: Node, tls_in_front_of: TlsFront, certificate: Path
 ) -> None:
-    port = tls_in_front_of(cluster.nodes[0].tcp_port, client_ca=certificate)
+    port = tls_in_front_of(first_node.host, first_node.tcp_port, client_ca=certificate)
     files = {"ca_certs": str(certificate), "certfile": str(certificate)}
-    assert make_hook(port=port, extra={"secure": True, **files}).test_connection()[0]
+    assert make_hook(host="127.0.0.1", port=port, extra={"secure": True, **files}).test_connection()[0]
 
 
 def test_a_missing_client_certificate_is_told(
-    make_hook: MakeHook, cluster: ClickHouseCluster, tls_in_front_of: TlsFront, certificate: Path
+    make_hook: MakeHook, first_node: Node, tls_in_front_of: TlsFront, certificate: Path
 ) -> None:
-    port = tls_in_front_of(cluster.nodes[0].tcp_port, client_ca=certificate)
-    message = failure(make_hook(port=port, extra={"secure": True, "ca_certs": str(certificate)}))
+    port = tls_in_front_of(first_node.host, first_node.tcp_port, client_ca=certificate)
+    message = failure(make_hook(host="127.0.0.1", port=port, extra={"secure": True, "ca_certs": str(certificate)}))
     assert "It may want a client certificate: 'certfile' and 'keyfile'." in message
 
 
-def test_every_host_is_tried(make_hook: MakeHook, cluster: ClickHouseCluster, closed_port: int) -> None:
+def test_every_host_is_tried(make_hook: MakeHook, first_node: Node, closed_port: int) -> None:
     works, message = make_hook(extra={"alt_hosts": f"127.0.0.1:{closed_port}"}).test_connection()
     assert (works, f"nothing listens on port {closed_port}" in message) == (True, True)
 
 
 def test_a_wrong_extra_is_told(make_hook: MakeHook) -> None:
     assert "did you mean 'compression'?" in failure(make_hook(extra={"compresion": "lz4"}))
+
+
+def test_a_user_who_may_not_change_settings_is_told(make_hook: MakeHook, tmp_path: Path) -> None:
+    user = "<networks><ip>::/0</ip></networks><quota>default</quota>"
+    (tmp_path / "users.xml").write_text(
+        "<clickhouse><quotas><default/></quotas><profiles><default/><locked><readonly>1</readonly></locked></profiles>"
+        f"<users><default><password/><profile>default</profile>{user}</default>"
+        f"<viewer><password>pw</password><profile>locked</profile>{user}</viewer></users></clickhouse>"
+    )
+    users = {"user_directories": {"users_xml": {"path": tmp_path / "users.xml"}}}
+    with ClickHouseCluster.start(nodes=1, server_settings=users) as cluster:
+        (node,) = cluster.nodes
+        message = failure(make_hook(host=node.host, port=node.tcp_port, login="viewer", password="pw"))
+    assert "user 'viewer' has readonly = 1, which refuses log_comment (164). Use readonly = 2." in message

@@ -1,0 +1,230 @@
+"""common-sql's operators, sensors and helpers run on the connection type as they are."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowException
+from airflow.providers.common.sql.operators.generic_transfer import GenericTransfer
+from airflow.providers.common.sql.operators.sql import (
+    SQLCheckOperator,
+    SQLColumnCheckOperator,
+    SQLExecuteQueryOperator,
+    SQLInsertRowsOperator,
+    SQLIntervalCheckOperator,
+    SQLTableCheckOperator,
+    SQLThresholdCheckOperator,
+    SQLValueCheckOperator,
+)
+from airflow.providers.common.sql.sensors.sql import SqlSensor
+from airflow.sdk.execution_time import macros
+
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
+CONNECTION = {"task_id": "t", "conn_id": "chs3_default"}
+
+
+@pytest.fixture
+def table(hook: ClickHouseHook, chs3_database: str) -> str:
+    name = f"{chs3_database}.trips"
+    hook.query(f"CREATE TABLE {name} (id UInt32, day Date, fare Float64) ENGINE = MergeTree ORDER BY id")
+    hook.query(f"INSERT INTO {name} SELECT number, today() - number % 2, number FROM numbers(10)")
+    return name
+
+
+def execute(sql: str | list[str], **arguments: Any) -> Any:
+    return SQLExecuteQueryOperator(**CONNECTION, sql=sql, **arguments).execute({})
+
+
+def test_the_connection_leads_to_the_hook(hook: ClickHouseHook) -> None:
+    found = SQLExecuteQueryOperator(**CONNECTION, sql="SELECT 1").get_db_hook()
+    assert type(found) is type(hook)
+
+
+def test_a_query_returns_its_rows(hook: ClickHouseHook) -> None:
+    assert execute("SELECT number, toString(number) FROM numbers(2)") == [(0, "0"), (1, "1")]
+
+
+def test_a_query_takes_parameters(table: str) -> None:
+    assert execute(f"SELECT count() FROM {table} WHERE fare < %(most)s", parameters={"most": 3}) == [(3,)]
+
+
+def test_a_query_takes_positional_parameters(hook: ClickHouseHook) -> None:
+    assert execute("SELECT %s, '100%'", parameters=("it's",)) == [("it's", "100%")]
+
+
+def test_statements_are_split(hook: ClickHouseHook) -> None:
+    script = """
+        -- one; two
+        SET max_threads = 3;  # not a statement; at all
+        SELECT getSetting('max_threads'), 'a;b''c;\\';', `x;y`  /* ; */ FROM (SELECT 1 AS `x;y`);
+        -- the end;
+    """
+    assert execute(script, split_statements=True) == [(3, "a;b'c;';", 1)]
+
+
+def test_a_list_of_statements_is_one_session(hook: ClickHouseHook) -> None:
+    results = execute(["CREATE TEMPORARY TABLE mine (x UInt8)", "INSERT INTO mine VALUES (7)", "SELECT x FROM mine"])
+    assert results[-1] == [(7,)]
+
+
+def test_a_statement_without_a_result_returns_nothing(table: str) -> None:
+    assert execute(f"ALTER TABLE {table} DELETE WHERE 0") is None
+
+
+def test_autocommit_makes_no_difference(table: str) -> None:
+    execute(f"INSERT INTO {table} VALUES (99, today(), 1)", autocommit=True)
+    assert execute(f"SELECT count() FROM {table}") == [(11,)]
+
+
+def test_an_inserted_row_is_not_counted_twice_by_a_second_statement(table: str, hook: ClickHouseHook) -> None:
+    execute([f"INSERT INTO {table} VALUES (99, today(), 1)", "SELECT 1"])
+    assert hook.get_first(f"SELECT count() FROM {table}") == (11,)
+
+
+def test_a_column_check_passes(table: str) -> None:
+    checks = {
+        "id": {"distinct_check": {"equal_to": 10}, "null_check": {"equal_to": 0}},
+        "fare": {"max": {"less_than": 10}},
+    }
+    SQLColumnCheckOperator(**CONNECTION, table=table, column_mapping=checks).execute({})
+
+
+def test_a_column_check_fails(table: str) -> None:
+    check = SQLColumnCheckOperator(**CONNECTION, table=table, column_mapping={"fare": {"max": {"less_than": 5}}})
+    with pytest.raises(AirflowException, match="max"):
+        check.execute({})
+
+
+def test_a_column_check_takes_a_partition(table: str) -> None:
+    checks = {"id": {"min": {"equal_to": 0}}}
+    SQLColumnCheckOperator(**CONNECTION, table=table, column_mapping=checks, partition_clause="day = today()").execute(
+        {}
+    )
+
+
+def test_a_table_check_passes(table: str) -> None:
+    checks = {"rows": {"check_statement": "count(*) = 10"}, "fares": {"check_statement": "min(fare) >= 0"}}
+    SQLTableCheckOperator(**CONNECTION, table=table, checks=checks).execute({})
+
+
+def test_a_table_check_fails(table: str) -> None:
+    check = SQLTableCheckOperator(**CONNECTION, table=table, checks={"rows": {"check_statement": "count(*) = 11"}})
+    with pytest.raises(AirflowException, match="rows"):
+        check.execute({})
+
+
+def test_a_check_of_a_query_passes(table: str) -> None:
+    SQLCheckOperator(**CONNECTION, sql=f"SELECT count() FROM {table}").execute({})
+
+
+def test_a_check_of_a_query_fails(table: str) -> None:
+    with pytest.raises(AirflowException):
+        SQLCheckOperator(**CONNECTION, sql=f"SELECT count() FROM {table} WHERE 0").execute({})
+
+
+def test_a_value_check_passes(table: str) -> None:
+    SQLValueCheckOperator(**CONNECTION, sql=f"SELECT count() FROM {table}", pass_value=10).execute({})
+
+
+def test_a_threshold_check_passes(table: str) -> None:
+    SQLThresholdCheckOperator(
+        **CONNECTION, sql=f"SELECT count() FROM {table}", min_threshold=5, max_threshold="SELECT 20"
+    ).execute({})
+
+
+def test_an_interval_check_passes(table: str) -> None:
+    check = SQLIntervalCheckOperator(
+        **CONNECTION, table=table, metrics_thresholds={"count(*)": 1.5}, date_filter_column="day", days_back=-1
+    )
+    check.render_template_fields({"ds": f"{datetime.now(UTC):%Y-%m-%d}", "macros": macros})
+    check.execute({})
+
+
+def test_a_sensor_waits_for_a_row(table: str) -> None:
+    sensor = SqlSensor(**CONNECTION, sql=f"SELECT count() FROM {table} WHERE id > %(least)s", parameters={"least": 5})
+    assert sensor.poke({})
+
+
+def test_a_sensor_sees_zero_as_not_yet(table: str) -> None:
+    assert not SqlSensor(**CONNECTION, sql=f"SELECT count() FROM {table} WHERE 0").poke({})
+
+
+def test_rows_are_inserted_by_the_hook(hook: ClickHouseHook, table: str) -> None:
+    hook.insert_rows(table, [(100, date(2026, 10, 1), 1.5), (101, date(2026, 10, 2), 2.5)], ["id", "day", "fare"])
+    assert hook.get_records(f"SELECT * FROM {table} WHERE id >= %s ORDER BY id", [100]) == [
+        (100, date(2026, 10, 1), 1.5),
+        (101, date(2026, 10, 2), 2.5),
+    ]
+
+
+def test_rows_go_out_in_one_block_a_commit(hook: ClickHouseHook, table: str) -> None:
+    hook.query(f"TRUNCATE TABLE {table}")
+    hook.insert_rows(
+        table, ((i, date(2026, 10, 1), 0.0) for i in range(2500)), ["id", "day", "fare"], commit_every=1000
+    )
+    parts = hook.query(f"SELECT uniq(_part), count() FROM {table}")
+    assert parts == [(3, 2500)]
+
+
+def test_replacing_rows_is_refused(hook: ClickHouseHook, table: str) -> None:
+    with pytest.raises(ConfigurationError, match="no REPLACE INTO"):
+        hook.insert_rows(table, [(1,)], ["id"], replace=True)
+
+
+def test_rows_are_inserted_by_the_operator(hook: ClickHouseHook, table: str) -> None:
+    SQLInsertRowsOperator(**CONNECTION, table_name=table, rows=[(100, 1.5)], columns=["id", "fare"]).execute({})
+    assert hook.get_first(f"SELECT fare FROM {table} WHERE id = 100") == (1.5,)
+
+
+def test_rows_are_transferred(hook: ClickHouseHook, table: str) -> None:
+    GenericTransfer(
+        task_id="t",
+        sql=f"SELECT id + 100, day, fare FROM {table}",
+        source_conn_id="chs3_default",
+        destination_conn_id="chs3_default",
+        destination_table=table,
+        insert_args={"target_fields": ["id", "day", "fare"]},
+    ).execute({})
+    assert hook.get_first(f"SELECT count(), max(id) FROM {table}") == (20, 109)
+
+
+def test_a_data_frame_has_the_columns(hook: ClickHouseHook) -> None:
+    frame = hook.get_df("SELECT number AS n, toString(number) AS s FROM numbers(3)")
+    assert (list(frame.columns), frame.n.sum()) == (["n", "s"], 3)
+
+
+def test_data_frames_come_in_chunks(hook: ClickHouseHook) -> None:
+    chunks = hook.get_df_by_chunks("SELECT number FROM numbers(5)", chunksize=2)
+    assert [len(chunk) for chunk in chunks] == [2, 2, 1]
+
+
+def test_statements_are_not_logged(hook: ClickHouseHook, caplog: pytest.LogCaptureFixture) -> None:
+    hook.get_first("SELECT 'AKIAIOSFODNN7'")
+    assert "AKIAIOSFODNN7" not in caplog.text
+
+
+def test_the_uri_is_one_for_sqlalchemy(hook: ClickHouseHook) -> None:
+    from sqlalchemy.engine import make_url
+
+    assert make_url(hook.get_uri()).render_as_string() == hook.sqlalchemy_url.render_as_string()
+
+
+def test_the_url_hides_the_password(hook: ClickHouseHook) -> None:
+    (host, port) = hook.options.hosts[0]
+    assert str(hook.sqlalchemy_url) == f"clickhouse+native://loader:***@{host}:{port}/default"
+
+
+def test_lineage_names_server_and_database(hook: ClickHouseHook) -> None:
+    info = hook.get_openlineage_database_info(hook.connection)
+    host, port = hook.options.hosts[0]
+    assert (info.scheme, info.authority, hook.get_openlineage_default_schema()) == (
+        "clickhouse",
+        f"{host}:{port}",
+        "default",
+    )
