@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,8 @@ class ClickHouseHook(DbApiHook):
 
     Args:
         clickhouse_conn_id: The Airflow connection, `chs3_default` by default.
+        schema: Database of unqualified table names, instead of the connection's. common-sql's operators set the
+            attribute of this name from their argument `database`.
         log_sql: Whether common-sql logs statements and parameters; False by default, because they may hold keys.
     """
 
@@ -46,8 +50,9 @@ class ClickHouseHook(DbApiHook):
     supports_autocommit = True
     supports_executemany = True
 
-    def __init__(self, *args: Any, log_sql: bool = False, **kwargs: Any) -> None:
-        super().__init__(*args, log_sql=log_sql, **kwargs)
+    def __init__(self, *args: Any, schema: str | None = None, log_sql: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, schema=schema, log_sql=log_sql, **kwargs)
+        self.schema = schema
 
     @cached_property
     def options(self) -> ConnectionOptions:
@@ -56,7 +61,8 @@ class ClickHouseHook(DbApiHook):
         Raises:
             ConfigurationError: If a field is wrong.
         """
-        return ConnectionOptions.from_airflow(self.connection)
+        options = ConnectionOptions.from_airflow(self.connection)
+        return replace(options, database=self.schema) if self.schema else options
 
     def client(self, *, address: Address | None = None, send_receive_timeout_seconds: float | None = None) -> Client:
         """A client of clickhouse-driver: `with hook.client() as client: …` closes it at the end.
@@ -100,6 +106,36 @@ class ClickHouseHook(DbApiHook):
             ClickHouseConnectionError: It did not answer, or the connection broke.
             ConfigurationError: If a field of the connection is wrong.
         """
+        with self._executed(sql, query_id, settings, address, secrets, send_receive_timeout_seconds) as (_, rows):
+            return rows
+
+    def insert_select(
+        self, sql: str, *, query_id: str, settings: Mapping[str, Any] | None = None, secrets: Sequence[str] = ()
+    ) -> int:
+        """Run an `INSERT … SELECT`, as `query` does.
+
+        Args:
+            sql: The statement.
+            query_id: Its id.
+            settings: As in `query`.
+            secrets: As in `query`.
+
+        Returns:
+            Rows that were read for it on all nodes, as the server reported in its progress.
+        """
+        with self._executed(sql, query_id, settings, None, secrets, None) as (client, _):
+            return int(client.last_query.progress.rows)
+
+    @contextmanager
+    def _executed(
+        self,
+        sql: str,
+        query_id: str | None,
+        settings: Mapping[str, Any] | None,
+        address: Address | None,
+        secrets: Sequence[str],
+        send_receive_timeout_seconds: float | None,
+    ) -> Iterator[tuple[Client, list[tuple[Any, ...]]]]:
         from airflow_provider_chs3.hooks.driver import translated_errors
 
         query_id = query_id or str(uuid.uuid4())
@@ -107,7 +143,7 @@ class ClickHouseHook(DbApiHook):
         client = self.client(address=address, send_receive_timeout_seconds=send_receive_timeout_seconds)
         with translated_errors(client, query_id=query_id, secrets=secrets), client:
             rows = client.execute(sql, query_id=query_id, settings=all_settings)
-        return rows if isinstance(rows, list) else []
+            yield client, rows if isinstance(rows, list) else []
 
     def get_conn(self) -> Connection:
         """A DB-API connection, for common-sql."""

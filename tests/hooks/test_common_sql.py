@@ -77,6 +77,10 @@ def test_a_statement_without_a_result_returns_nothing(table: str) -> None:
     assert execute(f"ALTER TABLE {table} DELETE WHERE 0") is None
 
 
+def test_an_operators_database_wins(hook: ClickHouseHook, chs3_database: str) -> None:
+    assert execute("SELECT currentDatabase()", database=chs3_database) == [(chs3_database,)]
+
+
 def test_autocommit_makes_no_difference(table: str) -> None:
     execute(f"INSERT INTO {table} VALUES (99, today(), 1)", autocommit=True)
     assert execute(f"SELECT count() FROM {table}") == [(11,)]
@@ -220,11 +224,16 @@ def test_the_url_hides_the_password(hook: ClickHouseHook) -> None:
     assert str(hook.sqlalchemy_url) == f"clickhouse+native://loader:***@{host}:{port}/default"
 
 
-def test_lineage_names_server_and_database(hook: ClickHouseHook) -> None:
-    info = hook.get_openlineage_database_info(hook.connection)
+def test_lineage_names_server_and_tables(hook: ClickHouseHook, table: str) -> None:
+    sqlparser = pytest.importorskip("airflow.providers.openlineage.sqlparser")
+    database = table.partition(".")[0]
+    hook.query(f"CREATE TABLE {database}.copy AS {table}")
+    statement = f"INSERT INTO {database}.copy SELECT * FROM {table}"
+    lineage = sqlparser.get_openlineage_facets_with_sql(hook, statement, "chs3_default", None)
     host, port = hook.options.hosts[0]
-    assert (info.scheme, info.authority, hook.get_openlineage_default_schema()) == (
-        "clickhouse",
-        f"{host}:{port}",
-        "default",
-    )
+    datasets = [(dataset.namespace, dataset.name) for dataset in (*lineage.inputs, *lineage.outputs)]
+    assert datasets == [(f"clickhouse://{host}:{port}", name) for name in (table, f"{database}.copy")]
+
+
+def test_lineage_takes_unqualified_names_as_of_the_connections_database(hook: ClickHouseHook) -> None:
+    assert hook.get_openlineage_default_schema() == hook.options.database
