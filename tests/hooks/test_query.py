@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
+from airflow_provider_chs3.hooks import driver
 from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.credentials import LOADER
@@ -127,6 +128,12 @@ def test_a_dead_host_that_is_passed_over_is_logged_in_one_line(
 def test_a_servers_error_has_code_and_name(hook: ClickHouseHook) -> None:
     error = server_error(hook, "SELECT * FROM no_such_table", query_id="q1")
     assert (error.code, error.name, error.query_id) == (60, "UNKNOWN_TABLE", "q1")
+
+
+def test_names_of_errors_are_the_servers_own(hook: ClickHouseHook) -> None:
+    codes = "SELECT code, name FROM system.errors WHERE code IN (60, 81, 115, 241, 252, 497, 499, 516, 519, 1009)"
+    rows = hook.query(codes, settings={"system_events_show_zero_values": 1})
+    assert {code: driver.ERROR_NAMES[code] for code, _ in rows} == dict(rows)
 
 
 def test_a_servers_error_comes_without_its_stack(hook: ClickHouseHook) -> None:
