@@ -11,6 +11,7 @@
     │   ├── SupersededError         a newer attempt of the same load took over
     │   └── VerificationError       what was loaded differs from the source
     ├── TransientError              worth a retry
+    │   ├── NotReadyError               the objects are not there yet
     │   └── ClickHouseConnectionError   no answer, or a connection that broke
     └── ClickHouseServerError       an answer with an error code: the code decides
 
@@ -51,7 +52,7 @@ class PreflightError(TerminalError):
 
 
 class SourceError(TerminalError):
-    """The objects are not what was asked for: none, too few, too young, or not readable."""
+    """The objects are not what was asked for: too few, not readable, or they do not fit the target."""
 
 
 class TargetChangedError(TerminalError):
@@ -68,6 +69,10 @@ class VerificationError(TerminalError):
 
 class TransientError(Chs3Error):
     """The cause may pass: worth a retry."""
+
+
+class NotReadyError(TransientError):
+    """The month's objects are not there yet, or not all of them."""
 
 
 class ClickHouseConnectionError(TransientError):

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from airflow_provider_chs3.core.models import NodeSpec
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.extras import Extras, check_names, parse_port
 
@@ -43,14 +44,6 @@ _MEMORY_UNITS = {"": 1} | {
     for power, prefix in enumerate("kmgt", start=1)
     for suffix, base in (("", 1000), ("i", 1024))
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeSpecFields:
-    """The size of a node, where the connection gives it."""
-
-    cores: int
-    memory_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +86,7 @@ class ConnectionOptions:
     send_receive_timeout_seconds: float = 300.0
     cluster: str | None = None
     node_addresses: Mapping[str, Address] = field(default_factory=dict)
-    node_specs: Mapping[str, NodeSpecFields] = field(default_factory=dict)
+    node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
 
     @classmethod
@@ -127,7 +120,7 @@ class ConnectionOptions:
             send_receive_timeout_seconds=extras.seconds("send_receive_timeout_seconds", default=300.0),
             cluster=extras.text("cluster"),
             node_addresses=_node_addresses(extras, default_port=native_port, where=where),
-            node_specs=_node_specs(extras, where=where),
+            node_specs=parse_node_specs(extras.mapping("node_specs"), where=f"{where}: extra 'node_specs'"),
             settings=check_settings(extras.mapping("settings"), where=f"{where}: extra 'settings'"),
         )
 
@@ -233,20 +226,28 @@ def _node_addresses(extras: Extras, *, default_port: int, where: str) -> Mapping
     return MappingProxyType(addresses)
 
 
-def _node_specs(extras: Extras, *, where: str) -> Mapping[str, NodeSpecFields]:
-    specs = {}
-    for node, given in extras.mapping("node_specs").items():
-        place = f"{where}: extra 'node_specs': {node!r}"
-        if not isinstance(given, dict) or set(given) != {"cores", "memory"}:
-            raise ConfigurationError(f'{place} must be like {{"cores": 8, "memory": "32GiB"}}, not {given!r}.')
-        cores = given["cores"]
-        if isinstance(cores, bool) or not isinstance(cores, int) or cores < 1:
-            raise ConfigurationError(f"{place}: cores must be a whole number above 0, not {cores!r}.")
-        try:
-            memory_bytes = parse_memory(given["memory"])
-        except ValueError:
-            raise ConfigurationError(
-                f"{place}: memory must be bytes or text such as '32GiB', not {given['memory']!r}."
-            ) from None
-        specs[node] = NodeSpecFields(cores=cores, memory_bytes=memory_bytes)
-    return MappingProxyType(specs)
+def parse_node_specs(given: Mapping[str, Any], *, where: str) -> Mapping[str, NodeSpec]:
+    """Read node specs: host, or `default`, to `{"cores": 8, "memory": "32GiB"}`.
+
+    Args:
+        given: As written.
+        where: What to call them in an error.
+
+    Raises:
+        ConfigurationError: If one is not of that form.
+    """
+    return MappingProxyType({node: _node_spec(spec, where=f"{where}: {node!r}") for node, spec in given.items()})
+
+
+def _node_spec(given: Any, *, where: str) -> NodeSpec:
+    if not isinstance(given, Mapping) or set(given) != {"cores", "memory"}:
+        raise ConfigurationError(f'{where} must be like {{"cores": 8, "memory": "32GiB"}}, not {given!r}.')
+    cores = given["cores"]
+    if isinstance(cores, bool) or not isinstance(cores, int) or cores < 1:
+        raise ConfigurationError(f"{where}: cores must be a whole number above 0, not {cores!r}.")
+    try:
+        return NodeSpec(cores=cores, memory_bytes=parse_memory(given["memory"]))
+    except ValueError:
+        raise ConfigurationError(
+            f"{where}: memory must be bytes or text such as '32GiB', not {given['memory']!r}."
+        ) from None

@@ -1,0 +1,1 @@
+"""Decisions, as pure functions of plain data: no Airflow, no driver, no boto3, no clock, no environment."""

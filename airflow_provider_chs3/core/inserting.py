@@ -1,0 +1,142 @@
+"""Steps 5 and 6 of a load: insert exactly the manifest's objects, and prove it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.load import InsertPlan, Load
+from airflow_provider_chs3.core.models import Node, TableName
+from airflow_provider_chs3.core.source_schema import count_rows, find_misfits, insert_parts
+from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
+from airflow_provider_chs3.core.steps import Insert, InsertStats, Steps
+from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError, TransientError, VerificationError
+
+#: Errors that a value can cause: it cannot be parsed, cast, or be NULL.
+_VALUE_ERRORS = frozenset({6, 27, 38, 41, 69, 70, 72, 131, 321, 349, 376, 407, 691})
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """What the inserts of one load did together.
+
+    Args:
+        stats: Seconds, rows read and peak memory.
+        query_ids: One for each insert.
+    """
+
+    stats: InsertStats
+    query_ids: tuple[str, ...]
+
+
+def insert(load: Load, plan: InsertPlan, *, into: TableName) -> Steps[Inserted]:
+    """Insert the manifest's objects, every node writing what it reads.
+
+    The table is written to through `cluster(…)`: an insert into a table by its name writes on the first node alone.
+
+    Raises:
+        SourceError: If a value does not fit; it names column, file and value.
+    """
+    names, expressions = insert_parts(plan.loaded, null_as_default=load.request.selection.null_as_default)
+    cluster = load.around.cluster
+    to = table(into)
+    if cluster:
+        to = f"FUNCTION cluster({literal(cluster)}, {identifier(into.database)}, {identifier(into.table)})"
+    done: list[InsertStats] = []
+    query_ids: list[str] = []
+    for number, batch in enumerate(load.files.batches(), start=1):
+        function = load.files.read(batch.glob, structure=plan.schema.structure)
+        text = f"INSERT INTO {to} ({names}) SELECT {expressions} FROM {function.text} WHERE {batch.condition}"
+        query_ids.append(f"{load.attempt.name}_insert{number}")
+        step = Insert(
+            name=f"Insert {len(batch.paths)} objects of {load.request.month}",
+            sql=Sql(text, function.secrets),
+            settings=plan.setting_values,
+            query_id=query_ids[-1],
+            cluster=cluster,
+            total_rows=plan.schema.rows,
+        )
+        try:
+            done.append((yield step))
+        except ClickHouseServerError as error:
+            if error.code in _VALUE_ERRORS:
+                yield from _explain(load, plan, error)
+            raise
+    peaks = [each.peak_memory_bytes for each in done if each.peak_memory_bytes is not None]
+    stats = InsertStats(
+        seconds=sum(each.seconds for each in done),
+        read_rows=sum(each.read_rows for each in done),
+        peak_memory_bytes=max(peaks, default=None),
+    )
+    return Inserted(stats, tuple(query_ids))
+
+
+def _explain(load: Load, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:
+    try:
+        found = yield from find_misfits(load.files, plan.schema, plan.loaded)
+    except ClickHouseServerError:
+        # The files cannot be read for the explanation either: the first error says why.
+        return
+    if found:
+        raise SourceError(found) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What is staged on one node.
+
+    Args:
+        rows: Rows of the month.
+        other_rows: Rows of other months, by partition.
+    """
+
+    rows: int
+    other_rows: Mapping[str, int]
+
+
+def verify(load: Load, plan: InsertPlan) -> Steps[dict[Node, Staged]]:
+    """Prove that staging holds exactly the rows of the manifest's objects.
+
+    Raises:
+        TransientError: If objects changed since they were listed.
+        VerificationError: If rows are missing or too many.
+        SourceError: If rows belong to other months and that is an error.
+    """
+    month = load.request.month
+    _, now = yield from load.files.source.list_month(month)
+    changes = load.files.manifest.differences(now)
+    if changes:
+        raise TransientError(f"Objects of {month} changed while they were loaded: {changes}. Nothing was published.")
+    source_rows = (yield from count_rows(load.files, plan.schema)) if now.objects else 0
+    staged = yield from _staged(load)
+    rows = {node: each.rows + sum(each.other_rows.values()) for node, each in staged.items()}
+    if sum(rows.values()) != source_rows:
+        per_node = ", ".join(f"{node}: {count}" for node, count in rows.items())
+        raise VerificationError(
+            f"The objects of {month} hold {source_rows} rows, but {sum(rows.values())} were staged ({per_node}). "
+            "Nothing was published."
+        )
+    others: Counter[str] = Counter()
+    for each in staged.values():
+        others.update(each.other_rows)
+    if others and load.request.policies.on_other_months == "fail":
+        counts = ", ".join(f"{partition}: {count}" for partition, count in sorted(others.items()))
+        raise SourceError(
+            f"The objects of {month} hold rows of other months (partition: rows): {counts}. Nothing was published. "
+            "on_other_months='leave_out' loads the month without them."
+        )
+    return staged
+
+
+def _staged(load: Load) -> Steps[dict[Node, Staged]]:
+    sql = Sql(
+        f"SELECT partition_id, sum(rows) FROM system.parts WHERE database = {literal(load.staging.database)} "
+        f"AND table = {literal(load.staging.table)} AND active GROUP BY partition_id"
+    )
+    answers = yield load.around.on_each(name="Count what is staged", sql=sql)
+    staged = {}
+    for node, rows in answers.items():
+        by_partition = dict(rows)
+        staged[node] = Staged(by_partition.pop(load.key.partition_id, 0), by_partition)
+    return staged

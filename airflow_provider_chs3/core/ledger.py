@@ -1,0 +1,209 @@
+"""What was published: a table on every node that speaks of that node, and what follows from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from airflow_provider_chs3.core.models import Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
+from airflow_provider_chs3.core.steps import Row
+
+#: Its name, in the staging database of every node.
+LEDGER_TABLE = "chs3_ledger"
+
+#: Columns are only ever added, and always named, so that an upgraded package reads what an older one wrote.
+_COLUMNS = {
+    "recorded_at": "DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'by the clock of this node'",
+    "sequence": "UInt64 COMMENT 'order of the records of one month on this node'",
+    "event": "LowCardinality(String) COMMENT 'intent, published, or load: what a load did, once for all nodes'",
+    "target_database": "String",
+    "target_table": "String",
+    "target_uuid": "String COMMENT 'tells a table from an earlier one of the same name'",
+    "month": "String",
+    "partition_id": "String",
+    "attempt": "String",
+    "fingerprint": "String COMMENT 'of the objects'",
+    "definition": "String COMMENT 'of what was made of them'",
+    "objects": "UInt64",
+    "source_bytes": "UInt64",
+    "rows": "UInt64 COMMENT 'in the partition on this node'",
+    "min_block": "Int64",
+    "max_block": "Int64",
+    "details": "String COMMENT 'JSON'",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The newest record of a month on one node.
+
+    Args:
+        event: `intent` before the partition is replaced, `published` after.
+        fingerprint: Of the objects.
+        definition: Of what was made of them.
+        source_bytes: Size of the objects.
+        rows: Rows of the partition on this node.
+        min_block: The partition's lowest block number; 0 where it has no parts.
+        max_block: The highest.
+    """
+
+    event: str
+    fingerprint: str
+    definition: str
+    source_bytes: int
+    rows: int
+    min_block: int
+    max_block: int
+
+
+@dataclass(frozen=True, slots=True)
+class MonthOnNode:
+    """One month on one node: what was recorded, and what is there now."""
+
+    record: Record | None
+    state: PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerKey:
+    """What records are found by: the table itself, not only its name, and the month."""
+
+    target: TableName
+    target_uuid: str
+    month: Month
+    partition_id: str
+
+    @property
+    def condition(self) -> str:
+        """Records of this month of this very table."""
+        return (
+            f"target_database = {literal(self.target.database)} AND target_table = {literal(self.target.table)} "
+            f"AND target_uuid = {literal(self.target_uuid)} AND month = {literal(str(self.month))}"
+        )
+
+
+def create_ledger(ledger: TableName) -> Sql:
+    """Create the ledger where it is missing."""
+    columns = ", ".join(f"{identifier(name)} {declaration}" for name, declaration in _COLUMNS.items())
+    return Sql(
+        f"CREATE TABLE IF NOT EXISTS {table(ledger)} ({columns}) ENGINE = MergeTree "
+        "ORDER BY (target_database, target_table, month, sequence)"
+    )
+
+
+def look_up(ledger: TableName, key: LedgerKey, *, has_ledger: bool) -> Sql:
+    """Ask a node for the newest record of a month, and for the month's parts."""
+    records = "emptyArrayString()"
+    if has_ledger:
+        records = (
+            "(SELECT groupArray(record) FROM (SELECT (event, fingerprint, definition, source_bytes, rows, min_block, "
+            f"max_block) AS record FROM {table(ledger)} WHERE {key.condition} AND event IN ('intent', 'published') "
+            "ORDER BY sequence DESC, recorded_at DESC LIMIT 1))"
+        )
+    # Not a tuple out of a sub-query: that is a Nullable(Tuple(…)), which clickhouse-driver cannot read.
+    return Sql(
+        f"SELECT {records}, sum(rows), count(), sum(bytes_on_disk), min(min_block_number), max(max_block_number), "
+        f"max(data_version) FROM system.parts WHERE database = {literal(key.target.database)} "
+        f"AND table = {literal(key.target.table)} AND active AND partition_id = {literal(key.partition_id)}"
+    )
+
+
+def month_on_node(row: Row) -> MonthOnNode:
+    """What `look_up` gave."""
+    records, *state = row
+    return MonthOnNode(Record(*records[0]) if records else None, PartitionState(*state))
+
+
+def record(
+    ledger: TableName, key: LedgerKey, event: str, values: Mapping[str, str | int | Mapping[str, object]]
+) -> Sql:
+    """Add a record, numbered after those of the same month on this node."""
+    given: dict[str, str | int | Mapping[str, object]] = {
+        "event": event,
+        "target_database": key.target.database,
+        "target_table": key.target.table,
+        "target_uuid": key.target_uuid,
+        "month": str(key.month),
+        "partition_id": key.partition_id,
+        **values,
+    }
+    names = ", ".join(identifier(name) for name in ("sequence", *given))
+    rendered = ", ".join(_value(value) for value in given.values())
+    return Sql(
+        f"INSERT INTO {table(ledger)} ({names}) SELECT max(sequence) + 1, {rendered} "
+        f"FROM {table(ledger)} WHERE {key.condition}"
+    )
+
+
+def _value(value: str | int | Mapping[str, object]) -> str:
+    if isinstance(value, int):
+        return str(value)
+    return literal(value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False))
+
+
+class Standing(Enum):
+    """What a run finds of a month."""
+
+    UNCHANGED = "as published"
+    NEW = "never loaded"
+    OBJECTS_CHANGED = "its objects changed since it was published"
+    DEFINITION_CHANGED = "what is made of its objects changed since it was published"
+    UNFINISHED = "an earlier load did not finish, or a node has not got it"
+    ROWS_UNKNOWN = "the partition holds rows that no load has put there"
+    TARGET_CHANGED = "the partition was changed since it was published"
+
+
+def standing(
+    months: Mapping[Node, MonthOnNode], *, fingerprint: str, definition: str, has_ttl: bool
+) -> tuple[Standing, tuple[Node, ...]]:
+    """Compare what is there with what is wanted.
+
+    A month counts as published only if the newest record of every node says so, with one fingerprint, and its partition
+    is as it was then.
+
+    Args:
+        months: What each node has.
+        fingerprint: Of the objects as they are now.
+        definition: Of what is to be made of them.
+        has_ttl: Whether rows may expire, so that parts may go by themselves.
+
+    Returns:
+        The standing, and the nodes that it is about.
+    """
+    unknown = tuple(node for node, month in months.items() if month.record is None and month.state.rows)
+    if unknown:
+        return Standing.ROWS_UNKNOWN, unknown
+    published = {
+        node: month.record for node, month in months.items() if month.record and month.record.event == "published"
+    }
+    changed = tuple(node for node in published if is_changed(months[node], has_ttl=has_ttl))
+    if changed:
+        return Standing.TARGET_CHANGED, changed
+    if all(month.record is None for month in months.values()):
+        return Standing.NEW, tuple(months)
+    if len(published) < len(months) or len({each.fingerprint for each in published.values()}) > 1:
+        return Standing.UNFINISHED, tuple(node for node in months if node not in published)
+    one = next(iter(published.values()))
+    if one.fingerprint != fingerprint:
+        return Standing.OBJECTS_CHANGED, tuple(months)
+    if any(each.definition != definition for each in published.values()):
+        return Standing.DEFINITION_CHANGED, tuple(months)
+    return Standing.UNCHANGED, ()
+
+
+def is_changed(month: MonthOnNode, *, has_ttl: bool) -> bool:
+    """Whether somebody else changed a published partition.
+
+    Merges keep the range of block numbers, an INSERT raises its end, a mutation raises `data_version` above it. Part
+    names and row counts tell nothing: merges, Replacing engines and TTL change those by themselves.
+    """
+    record, state = month.record, month.state
+    if record is None or record.event != "published":
+        return False
+    if not state.parts or not record.rows:
+        return bool(state.parts) != bool(record.rows) and not (has_ttl and not state.parts)
+    outside = state.min_block < record.min_block or max(state.max_block, state.data_version) > record.max_block
+    return outside or (not has_ttl and (state.min_block, state.max_block) != (record.min_block, record.max_block))

@@ -1,0 +1,168 @@
+"""Is the target fit to be loaded? Each finding names the node, the fact and the way out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from airflow_provider_chs3.core.models import Month, Node
+from airflow_provider_chs3.core.sql import Sql, identifier, literal
+from airflow_provider_chs3.core.steps import AskNodes, Steps
+from airflow_provider_chs3.core.target import Column, Surroundings, TargetFacts
+from airflow_provider_chs3.exceptions import PreflightError
+
+_STRUCTURE = ("columns", "partition_key", "sorting_key", "primary_key", "sampling_key", "indices", "projections")
+
+
+def check_target(around: Surroundings, *, required_settings: Iterable[str]) -> None:
+    """Check what the nodes said.
+
+    Args:
+        around: What they said.
+        required_settings: Settings without which a load could go wrong silently.
+
+    Raises:
+        PreflightError: With everything that is in the way.
+    """
+    findings = [
+        *_missing(around),
+        *_differing(around),
+        *_engines(around),
+        *_unknown_settings(around, required_settings),
+    ]
+    if findings:
+        raise PreflightError(findings)
+
+
+def _named(nodes: Iterable[Node]) -> str:
+    return ", ".join(str(node) for node in nodes)
+
+
+def _missing(around: Surroundings) -> Iterator[str]:
+    target, nodes = around.target, around.nodes
+    absent = [node for node, facts in nodes.items() if facts.target is None]
+    where = f"on {_named(absent)}" if around.cluster else "on the server"
+    no_database = any(target.database not in nodes[node].databases for node in absent)
+    if no_database:
+        yield f"Database {target.database!r} does not exist {where}: create it, or check the name."
+    elif absent and len(absent) == len(nodes):
+        yield f"Table {target} does not exist {where}: create it, or check the name."
+    elif absent:
+        present = _named(node for node in nodes if node not in absent)
+        yield f"Table {target} exists on {present} but not {where}: create it on every node of {around.cluster!r}."
+    if around.staging_database != target.database:
+        without = [node for node, facts in nodes.items() if around.staging_database not in facts.databases]
+        if without:
+            yield f"staging_database={around.staging_database!r} does not exist on {_named(without)}: create it there."
+
+
+def _differing(around: Surroundings) -> Iterator[str]:
+    present = {node: facts.target for node, facts in around.nodes.items() if facts.target is not None}
+    if not present:
+        return
+    for part in _STRUCTURE:
+        values = {node: getattr(target, part) for node, target in present.items()}
+        usual, times = Counter(values.values()).most_common(1)[0]
+        if times < len(values):
+            odd = next(node for node, value in values.items() if value != usual)
+            difference = _difference(part, values[odd], usual)
+            yield f"Table {around.target} differs on {odd}: {difference}. Make its structure the same on every node."
+
+
+def _difference(part: str, odd: object, usual: object) -> str:
+    if not isinstance(odd, tuple) or not isinstance(usual, tuple):
+        return f"its {part.replace('_', ' ')} is {odd or 'none'!r} there and {usual or 'none'!r} elsewhere"
+    there = ", ".join(_shown(each) for each in odd if each not in usual)
+    elsewhere = ", ".join(_shown(each) for each in usual if each not in odd)
+    if not there and not elsewhere:
+        return f"its {part} stand in another order"
+    return f"its {part} are {there or 'missing'} there and {elsewhere or 'missing'} elsewhere"
+
+
+def _shown(part: object) -> str:
+    if isinstance(part, Column):
+        return " ".join(filter(None, (part.name, part.type, part.default_kind, part.default_expression)))
+    return str(part)
+
+
+def _engines(around: Surroundings) -> Iterator[str]:
+    shards = Counter(node.shard_num for node in around.nodes)
+    for node, facts in around.nodes.items():
+        engine = facts.target.engine if facts.target else "MergeTree"
+        if not engine.endswith("MergeTree"):
+            yield f"Table {around.target} on {node} has engine {engine}: only MergeTree tables have partitions."
+        elif engine.startswith(("Replicated", "Shared")):
+            yield f"Table {around.target} on {node} is a {engine}: replicated targets are not supported yet."
+        elif shards[node.shard_num] > 1:
+            yield (
+                f"Shard {node.shard_num} of cluster {around.cluster!r} has {shards[node.shard_num]} replicas, but "
+                f"{around.target} on {node} is a plain {engine}: each replica would get a part of the rows. "
+                "Name a cluster with one replica a shard."
+            )
+
+
+def _unknown_settings(around: Surroundings, required: Iterable[str]) -> Iterator[str]:
+    for node, facts in around.nodes.items():
+        unknown = sorted(set(required) - facts.known_settings)
+        if unknown:
+            yield f"Node {node} does not know {', '.join(unknown)}, which a load depends on: upgrade it."
+
+
+def partition_id_of(around: Surroundings, month: Month) -> Steps[str]:
+    """The id of the month's partition, which the servers give.
+
+    A partition key is monthly if it is the same through the whole month and different in the months before and after,
+    in the time zone of its column.
+
+    Raises:
+        PreflightError: If the key is not monthly.
+    """
+    shape = around.shape
+    columns = [column for column in shape.columns if column.in_partition_key]
+    if len(columns) != 1 or "Date" not in columns[0].type:
+        raise PreflightError([_not_monthly(around, "it must depend on one Date or DateTime column and nothing else")])
+    days = _days(month, with_time="DateTime" in columns[0].type)
+    sql = Sql(_partition_ids_query(shape, columns[0], days))
+    ask = AskNodes(name=f"Ask for the partition of {month}", sql={around.coordinator: sql})
+    ids = [row[0] for row in (yield ask)[around.coordinator]]
+    before, within, after = ids[0], set(ids[1:-1]), ids[-1]
+    if len(within) > 1:
+        raise PreflightError([_not_monthly(around, f"{month} falls into {len(within)} partitions")])
+    if within & {before, after}:
+        raise PreflightError([_not_monthly(around, f"{month} shares a partition with a neighbouring month")])
+    return str(ids[1])
+
+
+def _days(month: Month, *, with_time: bool) -> list[str]:
+    """An instant before the month, the beginning and end of each of its days, and one after it."""
+    last_day = {2: 28, 4: 30, 6: 30, 9: 30, 11: 30}.get(month.number, 31)
+    days = [
+        f"{month.shifted(-1)}-28",
+        *(f"{month}-{day:02d}" for day in range(1, last_day + 1)),
+        f"{month.shifted(1)}-01",
+    ]
+    return [f"{day} {time}" for day in days for time in ("00:00:00", "23:59:59")][1:-1] if with_time else days
+
+
+def _partition_ids_query(shape: TargetFacts, column: Column, instants: list[str]) -> str:
+    values = ", ".join(f"({position}, {literal(instant)})" for position, instant in enumerate(instants))
+    typed = f"CAST(pair.2 AS {column.type}) AS {identifier(column.name)}"
+    return (
+        f"SELECT partitionId({shape.partition_key}) FROM "
+        f"(SELECT arrayJoin([{values}]) AS pair, {typed} ORDER BY pair.1)"
+    )
+
+
+def _not_monthly(around: Surroundings, why: str) -> str:
+    shape = around.shape
+    dates = [column.name for column in shape.columns if "Date" in column.type]
+    use = (
+        f"PARTITION BY toYYYYMM({identifier(dates[0])})"
+        if dates
+        else "a Date or DateTime column and PARTITION BY toYYYYMM of it"
+    )
+    return (
+        f"Table {around.target} is not partitioned by month (its key is {shape.partition_key or 'none'!r}; {why}), "
+        "so that "
+        f"a month could not be replaced: create it with {use}."
+    )

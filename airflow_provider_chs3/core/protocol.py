@@ -1,0 +1,206 @@
+"""The load of one month, written once. See docs/protocol.md for the reasons and the invariants.
+
+list → look around → compare with the ledger → plan → stage → insert → verify → publish → record
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from airflow_provider_chs3.core.inserting import Inserted, Staged, insert, verify
+from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standing, create_ledger, standing
+from airflow_provider_chs3.core.listing import list_ready_month
+from airflow_provider_chs3.core.load import InsertPlan, Load, plan_insert
+from airflow_provider_chs3.core.models import LoadResult, Node, PartitionState, TableName
+from airflow_provider_chs3.core.preflight import check_target, partition_id_of
+from airflow_provider_chs3.core.publishing import publish, record_load
+from airflow_provider_chs3.core.request import LoadRequest
+from airflow_provider_chs3.core.staging import (
+    Attempt,
+    check_not_superseded,
+    create_staging,
+    end_attempt,
+    end_earlier_attempts,
+)
+from airflow_provider_chs3.core.steps import Say, Steps
+from airflow_provider_chs3.core.target import Surroundings, look_around
+from airflow_provider_chs3.core.tuning import REQUIRED_SETTINGS, names_to_look_up
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SourceError, TargetChangedError
+
+
+def load_month(request: LoadRequest) -> Steps[LoadResult]:
+    """Make the month's partition hold exactly the rows of the month's objects.
+
+    Args:
+        request: What is asked for.
+
+    Raises:
+        Chs3Error: Whatever stands in the way; unless it says otherwise, the target is as it was.
+    """
+    source, manifest = yield from list_ready_month(request)
+    if not manifest.objects and request.policies.on_no_objects == "skip":
+        return LoadResult(status="skipped", month=request.month, target=request.target, reason="no objects")
+    around = yield from _look_around(request)
+    check_target(around, required_settings=REQUIRED_SETTINGS)
+    if request.policies.write_mode == "append":
+        return (yield from _append(Load.of(request, around, source, manifest, partition_id="")))
+    partition_id = yield from partition_id_of(around, request.month)
+    load = Load.of(request, around, source, manifest, partition_id)
+    before = yield from load.look_up()
+    found, reason = _compare(load, before)
+    if found is Standing.UNCHANGED:
+        states = {node: month.state for node, month in before.items()}
+        return _result(load, states, status="unchanged", reason=reason)
+    yield Say(name=f"{request.month}: {reason}. {_sizes(load)}")
+    plan = yield from plan_insert(load)
+    return (yield from _replace(load, plan, before, reason))
+
+
+def stop_load(request: LoadRequest) -> Steps[None]:
+    """End an attempt from outside: no query of it runs on any node, and its staging is gone, when this is done."""
+    around = yield from _look_around(request)
+    yield from end_attempt(around, Attempt(around.target, request.month, request.nonce))
+
+
+def _look_around(request: LoadRequest) -> Steps[Surroundings]:
+    return (
+        yield from look_around(
+            target=request.target,
+            cluster=request.cluster,
+            default_cluster=request.default_cluster,
+            ledger=TableName(request.staging_database or "", LEDGER_TABLE),
+            settings=names_to_look_up(request.settings),
+        )
+    )
+
+
+def _compare(load: Load, before: Mapping[Node, MonthOnNode]) -> tuple[Standing, str]:
+    """Decide whether the month is loaded.
+
+    Raises:
+        TargetChangedError: If it holds rows of others, and nobody said to replace them.
+        SourceError: If it shrank too much.
+    """
+    request, target = load.request, load.around.target
+    found, nodes = standing(
+        before,
+        fingerprint=load.files.manifest.fingerprint,
+        definition=request.definition,
+        has_ttl=load.around.shape.has_ttl,
+    )
+    where = f"{target}, partition {load.key.partition_id}, on {', '.join(map(str, nodes))}"
+    if found is Standing.ROWS_UNKNOWN and not request.policies.replace_unknown:
+        raise TargetChangedError(
+            f"{where}: {found.value}. To replace them by the objects' rows give replace_unknown=True; "
+            "to keep them, load into another table."
+        )
+    if found is Standing.TARGET_CHANGED and request.policies.on_target_changed == "fail":
+        raise TargetChangedError(
+            f"{where}: {found.value}. A reload would undo that (rows that were erased on request would come back): "
+            "if that is right, give on_target_changed='reload'."
+        )
+    if found is not Standing.UNCHANGED:
+        _check_shrink(load, before)
+    return found, found.value
+
+
+def _check_shrink(load: Load, before: Mapping[Node, MonthOnNode]) -> None:
+    published = [month.record.source_bytes for month in before.values() if month.record]
+    was, is_now = max(published, default=0), load.files.manifest.size_bytes
+    policies = load.request.policies
+    wanted_empty = policies.on_no_objects == "empty" and not load.files.manifest.objects
+    if is_now < was * (1 - policies.max_shrink_fraction) and not wanted_empty:
+        raise SourceError(
+            f"The objects of {load.request.month} shrank from {was} to {is_now} bytes since they were published, by "
+            "more "
+            f"than max_shrink_fraction={policies.max_shrink_fraction}: if that is right, raise it for this run."
+        )
+
+
+def _sizes(load: Load) -> str:
+    manifest = load.files.manifest
+    return f"{len(manifest.objects)} objects, {manifest.size_bytes:,} bytes, {len(load.around.nodes)} nodes."
+
+
+def _replace(load: Load, plan: InsertPlan, before: Mapping[Node, MonthOnNode], reason: str) -> Steps[LoadResult]:
+    yield load.around.on_each(name="Make sure that the ledger is there", sql=create_ledger(load.around.ledger))
+    load = load.with_ledger()
+    yield from end_earlier_attempts(load.around, load.attempt, own_exists=False)
+    try:
+        yield from create_staging(load.around, load.attempt)
+        result = yield from _stage_and_publish(load, plan, before, reason)
+    except Exception:
+        yield from _clean_up(load)
+        raise
+    yield from _clean_up(load)
+    return result
+
+
+def _stage_and_publish(
+    load: Load, plan: InsertPlan, before: Mapping[Node, MonthOnNode], reason: str
+) -> Steps[LoadResult]:
+    try:
+        yield from end_earlier_attempts(load.around, load.attempt, own_exists=True)
+        inserted = yield from insert(load, plan, into=load.staging)
+        staged = yield from verify(load, plan)
+        states = yield from publish(load, before, staged)
+        result = _result(load, states, status="published", reason=reason, plan=plan, inserted=inserted, staged=staged)
+        reasons = {each.name: each.reason for each in plan.settings}
+        yield from record_load(load, {**result.as_json(), "setting_reasons": reasons})
+        return result
+    except ClickHouseServerError:
+        # A newer attempt kills this one's queries and drops its staging, which shows as one error or another.
+        yield from check_not_superseded(load.around, load.attempt)
+        raise
+
+
+def _clean_up(load: Load) -> Steps[None]:
+    try:
+        yield from end_attempt(load.around, load.attempt)
+    except Chs3Error as error:
+        yield Say(
+            name=f"Staging {load.staging} could not be removed; the next load of this month will do it. ({error})"
+        )
+
+
+def _append(load: Load) -> Steps[LoadResult]:
+    plan = yield from plan_insert(load)
+    yield Say(name=f"{load.request.month}: appending, so that a retry would load rows twice. {_sizes(load)}")
+    try:
+        inserted = yield from insert(load, plan, into=load.around.target)
+    except Exception:
+        yield from _clean_up(load)
+        raise
+    return _result(load, {}, status="appended", reason="write_mode='append'", plan=plan, inserted=inserted)
+
+
+def _result(
+    load: Load,
+    states: Mapping[Node, PartitionState],
+    *,
+    status: str,
+    reason: str,
+    plan: InsertPlan | None = None,
+    inserted: Inserted | None = None,
+    staged: Mapping[Node, Staged] | None = None,
+) -> LoadResult:
+    manifest = load.files.manifest
+    rows = sum(state.rows for state in states.values())
+    return LoadResult(
+        status=status,
+        month=load.request.month,
+        target=load.around.target,
+        reason=reason,
+        fingerprint=manifest.fingerprint,
+        objects=len(manifest.objects),
+        source_bytes=manifest.size_bytes,
+        rows=inserted.stats.read_rows if inserted and not states else rows,
+        rows_by_node={str(node): state.rows for node, state in states.items()},
+        other_month_rows=sum(sum(each.other_rows.values()) for each in (staged or {}).values()),
+        parts=sum(state.parts for state in states.values()),
+        insert_seconds=inserted.stats.seconds if inserted else 0.0,
+        peak_memory_bytes=inserted.stats.peak_memory_bytes if inserted else None,
+        attempt=load.request.nonce,
+        query_ids=inserted.query_ids if inserted else (),
+        settings=plan.setting_values if plan else {},
+    )

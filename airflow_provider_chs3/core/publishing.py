@@ -1,0 +1,107 @@
+"""Steps 7 and 8 of a load: replace the partition on every node, and record it there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from airflow_provider_chs3.core.inserting import Staged
+from airflow_provider_chs3.core.ledger import MonthOnNode, record
+from airflow_provider_chs3.core.load import Load
+from airflow_provider_chs3.core.models import Node, PartitionState
+from airflow_provider_chs3.core.sql import Sql, literal, table
+from airflow_provider_chs3.core.staging import ddl_settings
+from airflow_provider_chs3.core.steps import AskNodes, Steps
+from airflow_provider_chs3.exceptions import TargetChangedError, VerificationError
+
+
+def publish(
+    load: Load, before: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]
+) -> Steps[dict[Node, PartitionState]]:
+    """Replace the month's partition on every node by what is staged there.
+
+    Also where nothing is staged: a node that held rows of the last version must lose them. REPLACE PARTITION is atomic
+    on a node and may be repeated; DROP PARTITION would let a stale attempt wipe a published month.
+
+    Args:
+        load: The load.
+        before: What the nodes held when the load decided to go on.
+        staged: What is staged on each.
+
+    Returns:
+        The partition on each node.
+
+    Raises:
+        TargetChangedError: If somebody else wrote to the partition meanwhile.
+        VerificationError: If it does not hold what was staged.
+    """
+    now = yield from load.look_up()
+    _check_untouched(load, before, now)
+    intents = {node: _record(load, "intent", rows=each.rows, state=PartitionState()) for node, each in staged.items()}
+    yield AskNodes(name=f"Record the intent to publish {load.request.month}", sql=intents)
+    sql = Sql(
+        f"ALTER TABLE {table(load.around.target)} REPLACE PARTITION ID {literal(load.key.partition_id)} "
+        f"FROM {table(load.staging)}"
+    )
+    yield AskNodes(
+        name=f"Publish {load.request.month}",
+        sql=dict.fromkeys(staged, sql),
+        settings=ddl_settings(load.around),
+        query_id=f"{load.attempt.name}_publish",
+    )
+    months = yield from load.look_up()
+    states = {node: month.state for node, month in months.items()}
+    _check_published(load, staged, states)
+    records = {node: _record(load, "published", rows=state.rows, state=state) for node, state in states.items()}
+    yield AskNodes(name=f"Record {load.request.month} as published", sql=records)
+    return states
+
+
+def record_load(load: Load, details: Mapping[str, object]) -> Steps[None]:
+    """Record what the load did, once, on the coordinator."""
+    sql = _record(load, "load", rows=0, state=PartitionState(), details=details)
+    yield AskNodes(name="Record the load", sql={load.around.coordinator: sql})
+
+
+def _record(
+    load: Load, event: str, *, rows: int, state: PartitionState, details: Mapping[str, object] | None = None
+) -> Sql:
+    manifest = load.files.manifest
+    values: dict[str, str | int | Mapping[str, object]] = {
+        "attempt": load.request.nonce,
+        "fingerprint": manifest.fingerprint,
+        "definition": load.request.definition,
+        "objects": len(manifest.objects),
+        "source_bytes": manifest.size_bytes,
+        "rows": rows,
+        "min_block": state.min_block,
+        "max_block": state.max_block,
+        "details": details or {},
+    }
+    return record(load.around.ledger, load.key, event, values)
+
+
+def _check_untouched(load: Load, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:
+    for node, month in now.items():
+        was, is_now = before[node].state, month.state
+        written = max(is_now.max_block, is_now.data_version) > max(was.max_block, was.data_version)
+        if written and load.request.policies.on_target_changed == "fail":
+            raise TargetChangedError(
+                f"{load.around.target} on {node}: somebody wrote to partition {load.key.partition_id} while "
+                f"{load.request.month} was loaded. Nothing was published. Find out who does; "
+                "on_target_changed='reload' "
+                "replaces such rows."
+            )
+
+
+def _check_published(load: Load, staged: Mapping[Node, Staged], states: Mapping[Node, PartitionState]) -> None:
+    for node, state in states.items():
+        wanted = staged[node].rows
+        # Other engines merge rows away, and TTL drops them, at any moment: there, only more rows than staged are wrong.
+        wrong = state.rows != wanted if load.around.shape.keeps_every_row else state.rows > wanted
+        if wrong:
+            raise VerificationError(
+                f"{load.around.target} on {node} holds {state.rows} rows of {load.request.month} right after "
+                "publishing, "
+                f"but {wanted} were staged: somebody else writes to it. The month is not recorded as published, so the "
+                "next run loads it again."
+            )

@@ -1,0 +1,129 @@
+"""What a user asks of a load."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from airflow_provider_chs3.core.columns import Selection
+from airflow_provider_chs3.core.formats import Format, format_of_key
+from airflow_provider_chs3.core.models import Manifest, Month, NodeSpec, SettingValues, TableName
+from airflow_provider_chs3.core.sources import S3Source
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+_CHOICES = {
+    "on_no_objects": ("fail", "skip", "empty"),
+    "on_target_changed": ("fail", "reload"),
+    "on_other_months": ("fail", "leave_out"),
+    "write_mode": ("replace", "append"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policies:
+    """What to do when things are not as usual.
+
+    Args:
+        write_mode: `replace` makes the partition hold exactly the objects' rows; `append` inserts into the target.
+        on_no_objects: `fail`, `skip` the month, or publish it `empty`.
+        ready_key: A key that must exist: beside the month's objects, or a template of its own where it holds a `/`.
+        min_object_age_seconds: Younger objects may still be written: the load waits for a retry.
+        max_shrink_fraction: A month that lost more than this part of its bytes since it was published stops.
+        replace_unknown: Replace rows that no load is known to have put there.
+        on_target_changed: `fail`, or `reload` a published month that somebody else changed.
+        on_other_months: `fail`, or `leave_out` rows that belong to other months.
+
+    Raises:
+        ConfigurationError: If a value is none of these.
+    """
+
+    write_mode: str = "replace"
+    on_no_objects: str = "fail"
+    ready_key: str | None = None
+    min_object_age_seconds: float = 0
+    max_shrink_fraction: float = 0.5
+    replace_unknown: bool = False
+    on_target_changed: str = "fail"
+    on_other_months: str = "fail"
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ConfigurationError(
+                    f"{name}={getattr(self, name)!r} is not known: use one of {', '.join(choices)}."
+                )
+        if not 0 <= self.max_shrink_fraction <= 1:
+            raise ConfigurationError(f"max_shrink_fraction={self.max_shrink_fraction} must lie between 0 and 1.")
+        if self.min_object_age_seconds < 0:
+            raise ConfigurationError(f"min_object_age_seconds={self.min_object_age_seconds} must not be negative.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadRequest:
+    """One month of one table.
+
+    Args:
+        month: The month.
+        source: Where its objects are.
+        target: A local table, or a Distributed one.
+        cluster: The cluster that reads and writes; None takes the Distributed table's, else the default.
+        default_cluster: The connection's cluster; None is the single server that the connection leads to.
+        staging_database: Where staging and ledger are; None takes the target's.
+        nonce: Makes this attempt's names unlike all others.
+        now: The time, in UTC.
+        format: The files' format; None goes by their keys.
+        compression: ClickHouse's name of their compression; `auto` goes by their keys.
+        selection: What is loaded of the files.
+        policies: What to do when things are not as usual.
+        settings: The user's settings.
+        node_specs: Declared specs by host, or `default`; what is not declared is measured.
+    """
+
+    month: Month
+    source: S3Source
+    target: TableName
+    cluster: str | None
+    default_cluster: str | None
+    staging_database: str | None
+    nonce: str
+    now: datetime
+    format: Format | None = None
+    compression: str = "auto"
+    selection: Selection = field(default_factory=Selection)
+    policies: Policies = field(default_factory=Policies)
+    settings: SettingValues = field(default_factory=dict)
+    node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
+
+    @property
+    def definition(self) -> str:
+        """A digest of what is made of the objects: if it changes, a month is loaded again."""
+        parts = (
+            self.selection.columns,
+            sorted(self.selection.select.items()),
+            self.selection.null_as_default,
+            self.policies.on_other_months,
+            self.format.name if self.format else None,
+            self.compression,
+        )
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+    def format_of(self, manifest: Manifest) -> Format:
+        """The format that was given, or the one that all keys end on.
+
+        Raises:
+            ConfigurationError: If keys say nothing, or not all the same.
+        """
+        if self.format is not None or not manifest.objects:
+            return self.format or Format("Parquet", is_typed=True)
+        found = {format_of_key(each.key): each.key for each in manifest.objects}
+        if len(found) > 1:
+            (one, key), (other, other_key) = list(found.items())[:2]
+            raise ConfigurationError(
+                f"The month's objects have several formats: {key} looks like {one.name}, {other_key} like "
+                f"{other.name}. "
+                "Give format=…, or a key template that takes only one of them."
+            )
+        return next(iter(found))

@@ -1,0 +1,77 @@
+"""Is an expression row-wise? Every node reads its own files, so that an aggregate would be one of each node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema
+from airflow_provider_chs3.core.sql import Sql, identifier, literal
+from airflow_provider_chs3.core.steps import Ask, Steps
+from airflow_provider_chs3.core.target import Column
+from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
+
+#: What EXPLAIN AST shows of `SELECT <one expression>` before the expression itself.
+_ONE_EXPRESSION = [
+    "SelectWithUnionQuery (children 1)",
+    " ExpressionList (children 1)",
+    "  SelectQuery (children 1)",
+    "   ExpressionList (children 1)",
+]
+_REFUSED_NODES = {
+    "Subquery": "a sub-query",
+    "WindowDefinition": "a window function",
+    "Asterisk": "an asterisk",
+    "QualifiedAsterisk": "an asterisk",
+    "Function arrayJoin": "arrayJoin",
+    "Function untuple": "untuple",
+}
+_REFUSED_PATTERN = re.compile("|".join(sorted(_REFUSED_NODES, key=len, reverse=True)) + "|Columns[A-Za-z]*Matcher")
+
+
+def check_row_wise(
+    select: Mapping[str, str], columns: Sequence[Column], schema: SourceSchema
+) -> Steps[list[LoadedColumn]]:
+    """Check the user's expressions with the server's own parser, and find their types.
+
+    Raises:
+        ConfigurationError: If one is not a single row-wise expression over the files' columns.
+    """
+    for name, expression in select.items():
+        yield from _check_one(name, expression)
+    listed = ",\n".join(f"(\n{expression}\n) AS {identifier(name)}" for name, expression in select.items())
+    query = f"SELECT {listed} FROM null({literal(schema.structure)})"
+    try:
+        plan = yield Ask(name="Ask for the plan of select", sql=Sql(f"EXPLAIN PLAN json = 1 {query}"))
+        described = yield Ask(name="Ask for the types of select", sql=Sql(f"DESCRIBE ({query})"))
+    except ClickHouseServerError as error:
+        known = ", ".join(schema.types)
+        raise ConfigurationError(f"select is not understood: {error.message} The files have {known}.") from error
+    if '"Aggregating"' in plan[0][0]:
+        raise ConfigurationError(_refusal("select", "an aggregate function"))
+    return [
+        LoadedColumn(column, f"(\n{select[column.name]}\n)", row[1], is_plain=False)
+        for column, row in zip(columns, described, strict=True)
+    ]
+
+
+def _check_one(name: str, expression: str) -> Steps[None]:
+    where = f"select[{name!r}]"
+    try:
+        rows = yield Ask(name=f"Parse select for {name}", sql=Sql(f"EXPLAIN AST SELECT {expression}"))
+    except ClickHouseServerError as error:
+        raise ConfigurationError(f"{where}={expression!r} is no expression: {error.message}") from error
+    lines = [row[0] for row in rows]
+    if lines[: len(_ONE_EXPRESSION)] != _ONE_EXPRESSION:
+        raise ConfigurationError(f"{where}={expression!r} is more than one expression: give just the value's.")
+    for line in lines:
+        refused = _REFUSED_PATTERN.match(line.strip())
+        if refused:
+            raise ConfigurationError(_refusal(where, _REFUSED_NODES.get(refused[0], "a column matcher")))
+
+
+def _refusal(where: str, what: str) -> str:
+    return (
+        f"{where} holds {what}: every node loads its own files row by row, so that it would be one of each node. "
+        "Give row-wise expressions, and aggregate in the table or downstream."
+    )

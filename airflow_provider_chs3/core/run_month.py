@@ -1,0 +1,42 @@
+"""Which month a run of a DAG is about."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, tzinfo
+
+from airflow_provider_chs3.core.models import Month
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+_TIMETABLE = 'CronDataIntervalTimetable("0 0 1 * *", timezone="UTC")'
+
+
+def month_of_run(*, partition_key: str | None, start: datetime | None, end: datetime | None, timezone: tzinfo) -> Month:
+    """The month of a run.
+
+    Args:
+        partition_key: The run's partition key, such as `2026-10`; it goes before the interval.
+        start: Beginning of the data interval.
+        end: Its end, which does not belong to it.
+        timezone: Where months begin and end.
+
+    Raises:
+        ConfigurationError: If the run is about no month, or several.
+    """
+    if partition_key:
+        return Month.parse(partition_key)
+    if start is None or end is None:
+        raise ConfigurationError("This run has no data interval and so no month: give month='YYYY-MM'.")
+    if start == end:
+        raise ConfigurationError(
+            f"This run's data interval is empty ({start.isoformat()}), as it is with a plain cron schedule or "
+            "'@monthly' "
+            f"since Airflow 3: schedule the DAG with {_TIMETABLE}, or give month='YYYY-MM'."
+        )
+    first, last = start.astimezone(timezone), (end - timedelta(microseconds=1)).astimezone(timezone)
+    if (first.year, first.month) != (last.year, last.month):
+        raise ConfigurationError(
+            f"This run's data interval ({first.isoformat()} to {end.astimezone(timezone).isoformat()}) covers more "
+            "than one "
+            f"month: schedule the DAG with {_TIMETABLE}, or give month='YYYY-MM'."
+        )
+    return Month(first.year, first.month)

@@ -1,0 +1,69 @@
+"""Every quoted identifier and literal, and SQL text that knows which of its words are secret."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from airflow_provider_chs3.core.models import TableName
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+HIDDEN = "'[HIDDEN]'"
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"})
+_BACKTICK_ESCAPES = str.maketrans({"\\": "\\\\", "`": "\\`", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"})
+
+
+def literal(text: str) -> str:
+    """A string literal."""
+    return f"'{text.translate(_ESCAPES)}'"
+
+
+def identifier(name: str) -> str:
+    """A quoted identifier; any name but the empty one is fine.
+
+    Raises:
+        ConfigurationError: If the name is empty.
+    """
+    if not name:
+        raise ConfigurationError("A database, table or column has an empty name: give its name.")
+    return f"`{name.translate(_BACKTICK_ESCAPES)}`"
+
+
+def table(name: TableName) -> str:
+    """A quoted table in its quoted database."""
+    return f"{identifier(name.database)}.{identifier(name.table)}"
+
+
+def literals(texts: Iterable[str]) -> str:
+    """String literals with commas between them."""
+    return ", ".join(literal(text) for text in texts)
+
+
+@dataclass(frozen=True)
+class Sql:
+    """A statement, or a part of one.
+
+    `text` is for the server alone. What prints it, by accident too, sees `[HIDDEN]` in the place of each secret.
+
+    Args:
+        text: As the server gets it.
+        secrets: The secret strings within it, as they were before quoting.
+    """
+
+    text: str = field(repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def masked(self) -> str:
+        """The text with its secrets hidden."""
+        text = self.text
+        for secret in self.secrets:
+            text = text.replace(literal(secret), HIDDEN)
+        return text
+
+    def __str__(self) -> str:
+        return self.masked
+
+    def __repr__(self) -> str:
+        return f"Sql({self.masked!r})"

@@ -1,0 +1,181 @@
+"""Staging: a table of the target's shape for one attempt, and the end of what earlier attempts left."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.models import Month, Node, SettingValues, TableName
+from airflow_provider_chs3.core.sql import Sql, literal, table
+from airflow_provider_chs3.core.steps import AskNodes, Pause, Row, Steps
+from airflow_provider_chs3.core.target import Surroundings
+from airflow_provider_chs3.core.tuning import DDL_SETTINGS
+from airflow_provider_chs3.exceptions import SupersededError, TransientError
+
+#: How long killed queries may take to end on every node.
+_END_TIMEOUT_SECONDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run of the protocol for one month of one table.
+
+    Args:
+        target: The local table.
+        month: The month.
+        nonce: Makes its names unlike those of every other attempt, for ever: a late query of a dead attempt must not
+            find a table to write into, and a stale attempt must not publish a successor's rows.
+    """
+
+    target: TableName
+    month: Month
+    nonce: str
+
+    @property
+    def prefix(self) -> str:
+        """Beginning of the names of all attempts of this month."""
+        identity = f"{self.target.database}\0{self.target.table}\0{self.month}"
+        return f"chs3_{hashlib.sha256(identity.encode()).hexdigest()[:16]}_"
+
+    @property
+    def name(self) -> str:
+        """Name of the staging table, and beginning of the query ids."""
+        return f"{self.prefix}{self.nonce}"
+
+    def staging(self, around: Surroundings) -> TableName:
+        """The staging table."""
+        return TableName(around.staging_database, self.name)
+
+
+def ddl_settings(around: Surroundings) -> SettingValues:
+    """The settings for REPLACE PARTITION and DROP TABLE that every node knows."""
+    return {name: value for name, value in DDL_SETTINGS.items() if name in around.known_settings}
+
+
+def create_staging(around: Surroundings, attempt: Attempt) -> Steps[None]:
+    """Create this attempt's staging on every node: plain MergeTree without TTL, else the target's shape.
+
+    Nothing is merged away in it, whatever the target's engine, so that its count is proof. Columns, codecs, defaults,
+    indices, projections and constraints come with `AS`, settings (storage policy, granularity) from the target.
+    """
+    shape = around.shape
+    clauses = (
+        ("PARTITION BY", shape.partition_key),
+        ("PRIMARY KEY", f"({shape.primary_key})"),
+        ("ORDER BY", f"({shape.sorting_key})"),
+        ("SAMPLE BY", shape.sampling_key),
+        ("SETTINGS", shape.settings),
+    )
+    text = " ".join(f"{keyword} {value}" for keyword, value in clauses if value)
+    sql = Sql(f"CREATE TABLE {table(attempt.staging(around))} AS {table(around.target)} ENGINE = MergeTree {text}")
+    yield AskNodes(
+        name=f"Create staging {attempt.name}", sql=dict.fromkeys(around.nodes, sql), query_id=f"{attempt.name}_create"
+    )
+
+
+def end_earlier_attempts(around: Surroundings, attempt: Attempt, *, own_exists: bool) -> Steps[None]:
+    """End what other attempts of this month run or left: their queries first, then their staging.
+
+    Run once before this attempt's staging is created and once after. Of two attempts at the same time at least one
+    sees the other then, and both agree who goes on: the one whose staging is newer on the coordinator, by that node's
+    clock.
+
+    Raises:
+        SupersededError: If a newer attempt has taken over.
+        TransientError: If queries do not end.
+    """
+    others = _Remains(around, f"startsWith(name, {literal(attempt.prefix)}) AND name != {literal(attempt.name)}")
+    if own_exists:
+        yield from _check_newest(around, attempt)
+    yield from others.end(f"{literal(attempt.prefix)}", f"{literal(attempt.name)}")
+
+
+def end_attempt(around: Surroundings, attempt: Attempt) -> Steps[None]:
+    """End this attempt: its queries on every node, then its staging."""
+    mine = _Remains(around, f"name = {literal(attempt.name)}")
+    yield from mine.end(literal(attempt.name), literal(""))
+
+
+def check_not_superseded(around: Surroundings, attempt: Attempt) -> Steps[None]:
+    """Raise if this attempt's staging is gone: only a newer attempt drops it.
+
+    Raises:
+        SupersededError: If so.
+    """
+    query = f"SELECT count() FROM system.tables WHERE {_in_staging(around)} AND name = {literal(attempt.name)}"
+    answers = yield around.on_each(name="Look whether staging is still there", sql=Sql(query))
+    if any(not rows[0][0] for rows in answers.values()):
+        raise SupersededError(_superseded(attempt))
+
+
+def _superseded(attempt: Attempt) -> str:
+    return (
+        f"Another load of {attempt.target} for {attempt.month} started later and took over; this one stopped and "
+        "published "
+        "nothing more. Let the other one finish; give the task max_active_tis_per_dag=1 to avoid overlaps."
+    )
+
+
+def _check_newest(around: Surroundings, attempt: Attempt) -> Steps[None]:
+    query = (
+        f"SELECT name FROM system.tables WHERE {_in_staging(around)} AND startsWith(name, {literal(attempt.prefix)}) "
+        "ORDER BY metadata_modification_time DESC, name DESC LIMIT 1"
+    )
+    ask = AskNodes(name="Look for a newer attempt", sql={around.coordinator: Sql(query)})
+    rows = (yield ask)[around.coordinator]
+    if rows != [(attempt.name,)]:
+        raise SupersededError(_superseded(attempt))
+
+
+def _in_staging(around: Surroundings) -> str:
+    return f"database = {literal(around.staging_database)}"
+
+
+@dataclass(frozen=True)
+class _Remains:
+    """What attempts left.
+
+    Args:
+        around: Where to look.
+        tables: Condition on `name` that finds their staging.
+    """
+
+    around: Surroundings
+    tables: str
+
+    def end(self, prefix: str, but: str) -> Steps[None]:
+        """Kill the queries whose initial id starts with `prefix` and not with `but`, wait, and drop the staging.
+
+        KILL QUERY answers "finished" while other nodes still run, so the nodes are asked until nothing is found.
+        """
+        queries = (
+            f"startsWith(initial_query_id, {prefix}) AND NOT ({but} != '' AND startsWith(initial_query_id, {but}))"
+        )
+        look = Sql(
+            f"SELECT 'query', query_id FROM system.processes WHERE {queries} "
+            f"UNION ALL SELECT 'table', name FROM system.tables WHERE {_in_staging(self.around)} AND {self.tables}"
+        )
+        for _ in range(_END_TIMEOUT_SECONDS):
+            found: dict[Node, list[Row]] = yield self.around.on_each(name="Look for what attempts left", sql=look)
+            running = [node for node, rows in found.items() if any(kind == "query" for kind, _ in rows)]
+            if running:
+                kill = Sql(f"KILL QUERY WHERE {queries} ASYNC")
+                yield AskNodes(name="Kill queries", sql=dict.fromkeys(running, kill))
+                yield Pause(name="Wait until they end", seconds=1)
+            elif any(found.values()):
+                yield from self._drop(found)
+            else:
+                return
+        raise TransientError(
+            f"Queries {prefix}… still run on {', '.join(map(str, running))} {_END_TIMEOUT_SECONDS} s after KILL QUERY: "
+            "look at them in system.processes."
+        )
+
+    def _drop(self, found: dict[Node, list[Row]]) -> Steps[None]:
+        names = {name for rows in found.values() for _, name in rows}
+        for name in sorted(names):
+            nodes = [node for node, rows in found.items() if ("table", name) in rows]
+            sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(self.around.staging_database, name))} SYNC")
+            yield AskNodes(
+                name=f"Drop staging {name}", sql=dict.fromkeys(nodes, sql), settings=ddl_settings(self.around)
+            )

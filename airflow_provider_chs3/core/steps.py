@@ -1,0 +1,124 @@
+"""What a workflow asks of the world: frozen operations, which a runner carries out one by one.
+
+A workflow is a generator that yields these and is sent what came of them; an error is thrown into it. It is written
+once; runners only execute it. Each operation has a name, which is what logs show and what tests that break a load at
+every step go by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+
+from airflow_provider_chs3.core.models import Node, SettingValues
+from airflow_provider_chs3.core.sql import Sql
+
+Row: TypeAlias = tuple[Any, ...]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One operation.
+
+    Args:
+        name: What it does, in words.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListObjects(Step):
+    """List a bucket from the worker. Gives an iterator of `S3Object`.
+
+    Args:
+        bucket: The bucket.
+        prefix: Beginning of the keys.
+    """
+
+    bucket: str
+    prefix: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask(Step):
+    """Run a statement on the node that the connection leads to. Gives a list of rows.
+
+    Args:
+        sql: The statement.
+        settings: Settings to send with it.
+    """
+
+    sql: Sql
+    settings: SettingValues = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskNodes(Step):
+    """Run one statement on each of several nodes, all at once. Gives a list of rows for each node.
+
+    Args:
+        sql: The statement for each node.
+        settings: Settings to send with each.
+        query_id: Beginning of the statements' query ids; None lets the runner choose.
+    """
+
+    sql: Mapping[Node, Sql]
+    settings: SettingValues = field(default_factory=dict)
+    query_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Insert(Step):
+    """Run the insert, and report how far it is. Gives `InsertStats`.
+
+    Args:
+        sql: The statement.
+        settings: Settings to send with it.
+        query_id: Its query id.
+        cluster: The cluster that it runs on; None for a single server.
+        total_rows: Rows that it will read, where known.
+    """
+
+    sql: Sql
+    settings: SettingValues
+    query_id: str
+    cluster: str | None
+    total_rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class InsertStats:
+    """What was seen of an insert.
+
+    Args:
+        seconds: From start to end.
+        read_rows: Rows read on all nodes.
+        peak_memory_bytes: The highest memory seen on one node; None where nothing was seen.
+    """
+
+    seconds: float
+    read_rows: int
+    peak_memory_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pause(Step):
+    """Wait.
+
+    Args:
+        seconds: How long.
+    """
+
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Say(Step):
+    """Tell the user `name`."""
+
+
+Steps: TypeAlias = Generator[Step, Any, T]

@@ -1,0 +1,276 @@
+"""What the servers say about themselves and the target: asked once, before anything is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.models import Node, NodeSpec, SettingValues, TableName
+from airflow_provider_chs3.core.sql import Sql, literal, literals
+from airflow_provider_chs3.core.steps import Ask, AskNodes, Row, Steps
+from airflow_provider_chs3.exceptions import PreflightError
+
+#: The oldest server that is supported. Below it `partitionId`, `system.projections` and s3Cluster behave otherwise.
+LOWEST_VERSION = (25, 8)
+
+#: Stands for the one server that the connection leads to, where no cluster is used.
+ONLY_NODE = Node(1, 1, "", 0)
+
+_DISTRIBUTED = re.compile(r"Distributed\('((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)'")
+_ENGINE_SETTINGS = re.compile(r".* SETTINGS (.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the target.
+
+    Args:
+        name: Its name.
+        type: Its type, as the server writes it.
+        default_kind: Empty, `DEFAULT`, `MATERIALIZED`, `ALIAS` or `EPHEMERAL`.
+        default_expression: What the kind goes by.
+        in_partition_key: Whether the partition key uses it.
+    """
+
+    name: str
+    type: str
+    default_kind: str = ""
+    default_expression: str = ""
+    in_partition_key: bool = False
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether an INSERT gives it a value: ordinary columns, and those with a DEFAULT."""
+        return self.default_kind in ("", "DEFAULT")
+
+
+@dataclass(frozen=True)
+class TargetFacts:
+    """The target on one node.
+
+    Args:
+        engine: Such as `ReplacingMergeTree`.
+        engine_full: The engine with all its clauses.
+        partition_key: The expression; empty where there is none.
+        sorting_key: The expression.
+        primary_key: The expression.
+        sampling_key: The expression; empty where there is none.
+        uuid: Tells the table from one of the same name that was there before.
+        columns: In the table's order.
+        indices: Name, type, expression, granularity of each skip index.
+        projections: Name, type, query of each projection.
+    """
+
+    engine: str
+    engine_full: str
+    partition_key: str
+    sorting_key: str
+    primary_key: str
+    sampling_key: str
+    uuid: str
+    columns: tuple[Column, ...]
+    indices: tuple[Row, ...]
+    projections: tuple[Row, ...]
+
+    @property
+    def settings(self) -> str:
+        """The table's own settings as text: storage policy, granularity and the like."""
+        matched = _ENGINE_SETTINGS.fullmatch(self.engine_full)
+        return matched[1] if matched else ""
+
+    @property
+    def has_ttl(self) -> bool:
+        """Whether rows expire."""
+        return " TTL " in self.engine_full
+
+    @property
+    def keeps_every_row(self) -> bool:
+        """Whether no merge makes rows fewer, so that counts must stay as they are."""
+        return self.engine in ("MergeTree", "ReplicatedMergeTree") and not self.has_ttl
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """One node.
+
+    Args:
+        target: The target there, or None.
+        databases: Those of the databases in question that exist.
+        has_ledger: Whether the ledger is there.
+        known_settings: Those of the settings in question that the server knows.
+        measured: Cores and memory, as the server sees them.
+    """
+
+    target: TargetFacts | None
+    databases: frozenset[str]
+    has_ledger: bool
+    known_settings: frozenset[str]
+    measured: NodeSpec
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where the load takes place.
+
+    Args:
+        cluster: The cluster that reads and writes; None for a single server.
+        target: The local table on every node.
+        ledger: The ledger on every node.
+        nodes: What each node said.
+    """
+
+    cluster: str | None
+    target: TableName
+    ledger: TableName
+    nodes: dict[Node, NodeFacts]
+
+    @property
+    def staging_database(self) -> str:
+        """Where staging goes: beside the ledger."""
+        return self.ledger.database
+
+    @property
+    def coordinator(self) -> Node:
+        """The node that decides between two attempts at the same time."""
+        return min(self.nodes)
+
+    @property
+    def shape(self) -> TargetFacts:
+        """The target's structure, which is the same on every node once the preflight has passed."""
+        target = self.nodes[self.coordinator].target
+        assert target is not None  # the preflight saw to it
+        return target
+
+    @property
+    def known_settings(self) -> frozenset[str]:
+        """The settings that every node knows."""
+        return frozenset.intersection(*(facts.known_settings for facts in self.nodes.values()))
+
+    def on_each(self, *, name: str, sql: Sql, settings: SettingValues | None = None) -> AskNodes:
+        """The same statement for every node."""
+        return AskNodes(name=name, sql=dict.fromkeys(self.nodes, sql), settings=settings or {})
+
+
+def look_around(
+    *,
+    target: TableName,
+    cluster: str | None,
+    default_cluster: str | None,
+    ledger: TableName,
+    settings: Iterable[str],
+) -> Steps[Surroundings]:
+    """Find the nodes, and ask each for its facts.
+
+    Args:
+        target: The table that the user named: local, or Distributed.
+        cluster: The cluster that the user named; None takes the Distributed table's, else the default.
+        default_cluster: The cluster where neither says one; None is the single server that the connection leads to.
+        ledger: Where the ledger is; its database defaults to the target's where it is empty.
+        settings: Names to look up on every node.
+
+    Raises:
+        PreflightError: If the cluster is not known, differs from the Distributed table's, or a server is too old.
+    """
+    local, cluster_of_table = yield from _local_table(target, cluster)
+    cluster = cluster or cluster_of_table or default_cluster
+    ledger = TableName(ledger.database or local.database, ledger.table)
+    nodes = (yield from _nodes_of(cluster)) if cluster else (ONLY_NODE,)
+    yield from _check_versions(nodes)
+    sql = Sql(_facts_query(local, ledger, settings))
+    answers = yield AskNodes(name=f"Look at {local} on every node", sql=dict.fromkeys(nodes, sql))
+    facts = {node: _node_facts(rows[0], ledger) for node, rows in answers.items()}
+    return Surroundings(cluster=cluster, target=local, ledger=ledger, nodes=facts)
+
+
+def _local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName, str | None]]:
+    where = f"database = {literal(target.database)} AND name = {literal(target.table)}"
+    sql = Sql(f"SELECT engine, engine_full FROM system.tables WHERE {where}")
+    rows = yield Ask(name=f"Look up {target}", sql=sql)
+    if not rows or rows[0][0] != "Distributed":
+        return target, None
+    matched = _DISTRIBUTED.match(rows[0][1])
+    if matched is None:
+        raise PreflightError(
+            [f"{target} is Distributed in a way that is not understood ({rows[0][1]}): name its local table."]
+        )
+    of_cluster, database, name = (re.sub(r"\\(.)", r"\1", part) for part in matched.groups())
+    if cluster and cluster != of_cluster:
+        raise PreflightError(
+            [
+                f"{target} is Distributed over cluster {of_cluster!r}, but cluster={cluster!r} was asked for: leave "
+                "cluster out."
+            ]
+        )
+    return TableName(database, name), of_cluster
+
+
+def _nodes_of(cluster: str) -> Steps[tuple[Node, ...]]:
+    sql = Sql("SELECT cluster, shard_num, replica_num, host_name, port FROM system.clusters")
+    rows = yield Ask(name=f"Find the nodes of cluster {cluster}", sql=sql)
+    nodes = tuple(sorted(Node(*row[1:]) for row in rows if row[0] == cluster))
+    if not nodes:
+        known = ", ".join(sorted({row[0] for row in rows})) or "none"
+        raise PreflightError([f"Cluster {cluster!r} is not known to the server. Known clusters: {known}."])
+    return nodes
+
+
+def _check_versions(nodes: tuple[Node, ...]) -> Steps[None]:
+    answers = yield AskNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, Sql("SELECT version()")))
+    versions = {node: rows[0][0] for node, rows in answers.items()}
+    lowest = ".".join(map(str, LOWEST_VERSION))
+    old = [
+        f"Node {node} runs ClickHouse {version}, below {lowest}, the lowest supported: upgrade it."
+        for node, version in versions.items()
+        if tuple(int(part) for part in version.split(".")[:2]) < LOWEST_VERSION
+    ]
+    if old:
+        raise PreflightError(old)
+
+
+def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) -> str:
+    of_target = f"database = {literal(target.database)} AND table = {literal(target.table)}"
+    return f"""
+SELECT
+    (SELECT groupArray((engine, engine_full, partition_key, sorting_key, primary_key, sampling_key, toString(uuid)))
+        FROM system.tables WHERE database = {literal(target.database)} AND name = {literal(target.table)}),
+    (SELECT groupArray((position, name, type, default_kind, default_expression, is_in_partition_key))
+        FROM system.columns WHERE {of_target}),
+    (SELECT groupArray((name, type_full, expr, granularity)) FROM system.data_skipping_indices WHERE {of_target}),
+    (SELECT groupArray((name, toString(type), query)) FROM system.projections WHERE {of_target}),
+    (SELECT groupArray(name) FROM system.databases WHERE name IN ({literals((target.database, ledger.database))})),
+    (SELECT count() FROM system.tables
+        WHERE database = {literal(ledger.database)} AND name = {literal(ledger.table)}),
+    (SELECT groupArray(name) FROM system.settings WHERE name IN ({literals(settings)})),
+    getSetting('max_threads'),
+    (SELECT any(toUInt64OrZero(value)) FROM system.server_settings WHERE name = 'max_server_memory_usage')
+"""
+
+
+def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
+    tables, columns, indices, projections, databases, ledgers, settings, cores, memory_bytes = row
+    target = None
+    if tables:
+        engine, engine_full, partition_key, sorting_key, primary_key, sampling_key, uuid = tables[0]
+        target = TargetFacts(
+            engine=engine,
+            engine_full=engine_full,
+            partition_key=partition_key,
+            sorting_key=sorting_key,
+            primary_key=primary_key,
+            sampling_key=sampling_key,
+            uuid=uuid,
+            columns=tuple(
+                Column(name, column_type, kind, expression, bool(in_partition_key))
+                for _, name, column_type, kind, expression, in_partition_key in sorted(columns)
+            ),
+            indices=tuple(sorted(indices)),
+            projections=tuple(sorted(projections)),
+        )
+    return NodeFacts(
+        target=target,
+        databases=frozenset(databases),
+        has_ledger=bool(ledgers),
+        known_settings=frozenset(settings),
+        measured=NodeSpec(cores=int(cores), memory_bytes=int(memory_bytes)),
+    )

@@ -1,0 +1,97 @@
+"""One insert that may take hours: it runs in a thread, while its progress is looked up and logged."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from airflow_provider_chs3.core.progress import NodeProgress, progress_line, progress_query
+from airflow_provider_chs3.core.steps import Insert, InsertStats
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
+#: The first look comes soon, so that short inserts show their memory too.
+_FIRST_LOOK_SECONDS = 0.5
+
+
+class Log(Protocol):
+    """Where lines for the user go: a standard logger, or Airflow's."""
+
+    def info(self, message: str, /, *args: Any) -> None:
+        """Say what happens."""
+
+    def debug(self, message: str, /, *args: Any) -> None:
+        """Say what happens, for those who look into it."""
+
+
+@dataclass
+class _Outcome:
+    """What the thread leaves behind."""
+
+    read_rows: int = 0
+    error: Exception | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+def run_insert(
+    step: Insert,
+    *,
+    hook: ClickHouseHook,
+    log: Log,
+    log_comment: Mapping[str, str],
+    progress_interval_seconds: float,
+) -> InsertStats:
+    """Run an insert to its end.
+
+    Args:
+        step: The insert.
+        hook: The connection to ClickHouse.
+        log: Where progress goes.
+        log_comment: The setting that tells who sent it.
+        progress_interval_seconds: Time between two progress lines.
+
+    Raises:
+        ClickHouseServerError: The insert failed.
+        ClickHouseConnectionError: The connection broke; servers cancel the insert then.
+    """
+    log.info("%s: query id %s", step.name, step.query_id)
+    log.info("%s", step.sql.masked)
+    outcome = _Outcome()
+    settings = {**step.settings, **log_comment}
+    started = time.monotonic()
+    # A daemon: a killed task must not hang on a query that its on_kill is about to end.
+    threading.Thread(target=_insert, args=(step, hook, settings, outcome), daemon=True).start()
+    peak_memory_bytes: int | None = None
+    wait_seconds = min(_FIRST_LOOK_SECONDS, progress_interval_seconds)
+    while not outcome.done.wait(wait_seconds):
+        wait_seconds = progress_interval_seconds
+        nodes = _look(step, hook)
+        if nodes:
+            peak_memory_bytes = max(peak_memory_bytes or 0, *(node.peak_memory_bytes for node in nodes))
+            log.info("%s", progress_line(nodes, total_rows=step.total_rows, seconds=time.monotonic() - started))
+    if outcome.error is not None:
+        raise outcome.error
+    return InsertStats(time.monotonic() - started, outcome.read_rows, peak_memory_bytes)
+
+
+def _insert(step: Insert, hook: ClickHouseHook, settings: Mapping[str, str | int], outcome: _Outcome) -> None:
+    try:
+        outcome.read_rows = hook.insert_select(
+            step.sql.text, query_id=step.query_id, settings=settings, secrets=step.sql.secrets
+        )
+    except Exception as error:
+        outcome.error = error
+    finally:
+        outcome.done.set()
+
+
+def _look(step: Insert, hook: ClickHouseHook) -> list[NodeProgress]:
+    try:
+        rows = hook.query(progress_query(step.query_id, step.cluster).text)
+    except Chs3Error:
+        # A look that fails says nothing of the insert, which tells its own end.
+        return []
+    return [NodeProgress(*row) for row in rows]

@@ -1,0 +1,153 @@
+"""Carries out the steps of a workflow, one by one, with blocking I/O."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import singledispatchmethod
+from typing import Any, TypeVar
+
+from airflow_provider_chs3.core.models import Node
+from airflow_provider_chs3.core.sql import Sql
+from airflow_provider_chs3.core.steps import (
+    Ask,
+    AskNodes,
+    Insert,
+    InsertStats,
+    ListObjects,
+    Pause,
+    Row,
+    Say,
+    Step,
+    Steps,
+)
+from airflow_provider_chs3.core.target import ONLY_NODE
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.inserting import Log, run_insert
+from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
+from airflow_provider_chs3.hooks.s3 import S3Listing
+
+T = TypeVar("T")
+
+#: Nodes that are spoken to at the same time.
+_PARALLEL_NODES = 32
+
+
+def drive(steps: Steps[T], perform: Callable[[Step], Any]) -> T:
+    """Run a workflow to its end.
+
+    Args:
+        steps: The workflow.
+        perform: Carries out one step; what it raises is thrown into the workflow.
+
+    Returns:
+        What the workflow returns.
+    """
+    outcome: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            step = steps.throw(error) if error else steps.send(outcome)
+        except StopIteration as done:
+            return done.value
+        outcome = error = None
+        try:
+            outcome = perform(step)
+        except Exception as raised:
+            error = raised
+
+
+class Runner:
+    """Carries out steps over clickhouse-driver and boto3.
+
+    Args:
+        hook: The connection to ClickHouse.
+        listing: Lists buckets from the worker; None where ClickHouse lists.
+        log: Where progress goes.
+        progress_interval_seconds: Time between two progress lines of an insert.
+    """
+
+    def __init__(
+        self,
+        *,
+        hook: ClickHouseHook,
+        listing: S3Listing | None,
+        log: Log,
+        progress_interval_seconds: float,
+    ) -> None:
+        self.hook = hook
+        self.listing = listing
+        self.log = log
+        self.progress_interval_seconds = progress_interval_seconds
+        # Asked for here: Airflow's context is not to be had in the threads that talk to nodes.
+        self.log_comment = {"log_comment": airflow_log_comment()}
+
+    def run(self, steps: Steps[T]) -> T:
+        """Run a workflow to its end."""
+        return drive(steps, self.perform)
+
+    @singledispatchmethod
+    def perform(self, step: Step) -> Any:
+        """Carry out one step, and give what came of it."""
+        raise NotImplementedError(type(step).__name__)
+
+    @perform.register
+    def _(self, step: Say) -> None:
+        self.log.info("%s", step.name)
+
+    @perform.register
+    def _(self, step: Pause) -> None:
+        time.sleep(step.seconds)
+
+    @perform.register
+    def _(self, step: ListObjects) -> Any:
+        assert self.listing is not None  # the source lists through ClickHouse otherwise
+        self.log.info("%s", step.name)
+        return self.listing.objects(step.bucket, step.prefix)
+
+    @perform.register
+    def _(self, step: Ask) -> list[Row]:
+        self.log.debug("%s: %s", step.name, step.sql.masked)
+        return self.hook.query(step.sql.text, settings={**step.settings, **self.log_comment}, secrets=step.sql.secrets)
+
+    @perform.register
+    def _(self, step: AskNodes) -> dict[Node, list[Row]]:
+        self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
+        if not step.sql:
+            return {}
+        with ThreadPoolExecutor(max_workers=min(_PARALLEL_NODES, len(step.sql))) as pool:
+            asked = {node: pool.submit(self._ask_node, node, sql, step) for node, sql in step.sql.items()}
+        # All have ended, so that no node is still at it when the workflow hears of an error.
+        return {node: answer.result() for node, answer in asked.items()}
+
+    def _ask_node(self, node: Node, sql: Sql, step: AskNodes) -> list[Row]:
+        address = None if node == ONLY_NODE else self.hook.options.worker_address(node.host, node.port)
+        query_id = f"{step.query_id}_{node.shard_num}_{node.replica_num}" if step.query_id else None
+        try:
+            return self.hook.query(
+                sql.text,
+                query_id=query_id,
+                settings={**step.settings, **self.log_comment},
+                address=address,
+                secrets=sql.secrets,
+            )
+        except ClickHouseConnectionError as error:
+            raise ClickHouseConnectionError(
+                f"{error.message} (step: {step.name}; {node} is how the cluster names this node: if workers reach "
+                "it under "
+                "another address, give that in the connection's node addresses)",
+                error.host,
+                error.query_id,
+            ) from error
+
+    @perform.register
+    def _(self, step: Insert) -> InsertStats:
+        return run_insert(
+            step,
+            hook=self.hook,
+            log=self.log,
+            log_comment=self.log_comment,
+            progress_interval_seconds=self.progress_interval_seconds,
+        )

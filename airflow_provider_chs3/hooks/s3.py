@@ -1,0 +1,86 @@
+"""S3 as the worker sees it: listing through an AWS connection, and the keys that it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.core.models import S3Object
+from airflow_provider_chs3.core.sources import Credentials
+from airflow_provider_chs3.exceptions import SourceError, TransientError
+
+if TYPE_CHECKING:
+    from airflow.providers.amazon.aws.hooks.s3 import S3Hook
+
+#: What will not pass by itself.
+_TERMINAL = {
+    "NoSuchBucket": "there is no such bucket",
+    "AccessDenied": "access is denied: the keys need s3:ListBucket and s3:GetObject",
+    "403": "access is denied: the keys need s3:ListBucket and s3:GetObject",
+    "InvalidAccessKeyId": "the access key is not known there",
+    "SignatureDoesNotMatch": "the secret key is wrong",
+    "ExpiredToken": "the session token has expired",
+    "PermanentRedirect": "the bucket is in another region: set region_name in the AWS connection",
+}
+
+
+class S3Listing:
+    """Lists buckets, and says how ClickHouse gets in.
+
+    Args:
+        aws_conn_id: The AWS connection; None reads without signing, for public buckets.
+    """
+
+    def __init__(self, aws_conn_id: str | None) -> None:
+        self.aws_conn_id = aws_conn_id
+
+    def _hook(self) -> S3Hook:
+        from airflow.providers.amazon.aws.hooks.s3 import S3Hook
+
+        if self.aws_conn_id is not None:
+            return S3Hook(aws_conn_id=self.aws_conn_id)
+        from botocore import UNSIGNED
+        from botocore.config import Config
+
+        return S3Hook(aws_conn_id=None, config=Config(signature_version=UNSIGNED))
+
+    def objects(self, bucket: str, prefix: str) -> Iterator[S3Object]:
+        """The objects whose keys begin with a prefix, a page at a time.
+
+        Raises:
+            SourceError: If the bucket or the keys are wrong.
+            TransientError: If S3 did not answer.
+        """
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            pages = self._hook().get_conn().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+            for page in pages:
+                for each in page.get("Contents", ()):
+                    yield _s3_object(bucket, each)
+        except ClientError as error:
+            code = error.response.get("Error", {}).get("Code", "")
+            where = f"s3://{bucket}/{prefix} (connection {self.aws_conn_id!r})"
+            if code in _TERMINAL:
+                raise SourceError(f"Cannot list {where}: {_TERMINAL[code]}.") from error
+            raise TransientError(f"Cannot list {where}: {code}.") from error
+        except BotoCoreError as error:
+            raise TransientError(f"Cannot list s3://{bucket}/{prefix}: {error}") from error
+
+    def access(self) -> tuple[Credentials, str]:
+        """The keys that the connection holds, or has been given for a while, and the storage's endpoint."""
+        hook = self._hook()
+        endpoint_url = hook.get_conn().meta.endpoint_url
+        if self.aws_conn_id is None:
+            return Credentials(), endpoint_url
+        keys = hook.get_credentials(region_name=hook.region_name)
+        return Credentials(keys.access_key, keys.secret_key, keys.token), endpoint_url
+
+
+def _s3_object(bucket: str, listed: dict[str, Any]) -> S3Object:
+    return S3Object(
+        path=f"{bucket}/{listed['Key']}",
+        size_bytes=listed["Size"],
+        etag=listed["ETag"].strip('"'),
+        last_modified=listed["LastModified"],
+    )

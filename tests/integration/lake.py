@@ -1,0 +1,73 @@
+"""A bucket of trips and a table, to load from one to the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.testbed.trips import MonthFacts, Trips, create_table_sql, read_facts
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.testbed.nodes import Cluster
+
+MONTH = "2026-10"
+
+
+@dataclass
+class Lake:
+    """A bucket of trips, a table on every node, and loads from one to the other."""
+
+    cluster: Cluster
+    s3: Any
+    bucket: str
+    database: str
+    table: str = "trips"
+
+    def create_table(self, **options: Any) -> None:
+        self.on_every_node(create_table_sql(f"{self.database}.{self.table}", **options))
+
+    def on_every_node(self, sql: str) -> list[list[tuple[Any, ...]]]:
+        return [self.on_node(number, sql) for number in range(len(self.cluster.nodes))]
+
+    def on_node(self, number: int, sql: str) -> list[tuple[Any, ...]]:
+        with self.cluster.nodes[number].client() as client:
+            return client.execute(sql)
+
+    def put(self, key: str, body: bytes) -> None:
+        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
+
+    def upload(self, trips: Trips, month: str = MONTH, *, file_format: str = "parquet") -> list[str]:
+        return trips.upload(self.s3, month, bucket=self.bucket, prefix=f"trips/{month}/", file_format=file_format)
+
+    def operator(self, **options: Any) -> S3ToClickHouseOperator:
+        arguments = {
+            "task_id": "load",
+            "bucket": self.bucket,
+            "key": "trips/{YYYY-MM}/",
+            "database": self.database,
+            "table": self.table,
+            "month": MONTH,
+            "cluster": self.cluster.name,
+            "progress_interval_seconds": 0.2,
+        }
+        return S3ToClickHouseOperator(**(arguments | options))
+
+    def load(self, **options: Any) -> dict[str, Any]:
+        return self.operator(**options).execute({})
+
+    def facts(self, month: str = MONTH) -> MonthFacts:
+        with self.cluster.nodes[0].client() as client:
+            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, {self.table})", month)
+
+    def rows_per_node(self) -> list[int]:
+        return [rows[0][0] for rows in self.on_every_node(f"SELECT count() FROM {self.database}.{self.table}")]
+
+    def left_behind(self) -> list[str]:
+        """Staging tables and running queries of loads, on any node."""
+        sql = (
+            f"SELECT name FROM system.tables WHERE database = '{self.database}' AND name LIKE 'chs3\\_%' "
+            "AND name != 'chs3_ledger' "
+            "UNION ALL SELECT query_id FROM system.processes WHERE startsWith(initial_query_id, 'chs3_')"
+        )
+        return [name for rows in self.on_every_node(sql) for (name,) in rows]
