@@ -2,13 +2,169 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.testbed.trips import Trips
+import json
+
+import pytest
+
+from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from tests.integration.lake import MONTH, Lake
+
+TRIPS = Trips(rows_per_month=12_000, files_per_month=6)
 
 
 def test_every_row_of_the_month_is_loaded_with_its_content(trips_lake: Lake) -> None:
-    trips = Trips(rows_per_month=30_000, files_per_month=6)
-    trips_lake.upload(trips)
+    trips_lake.upload(TRIPS)
+    trips_lake.load()
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_every_node_gets_a_share(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
     result = trips_lake.load()
-    assert result["status"] == "published"
-    assert trips_lake.facts() == trips.facts(MONTH)
+    assert all(trips_lake.rows_per_node())
+    assert list(result["rows_by_node"].values()) == trips_lake.rows_per_node()
+
+
+def test_the_result_is_small_and_json_safe(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    result = trips_lake.load()
+    assert json.loads(json.dumps(result)) == result
+    assert len(json.dumps(result)) < 4_000
+    assert (result["status"], result["objects"], result["rows"], result["month"]) == ("published", 6, 12_000, MONTH)
+
+
+def test_a_second_run_touches_nothing(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.load()
+    parts = trips_lake.on_every_node(
+        f"SELECT name, modification_time FROM system.parts WHERE table = '{trips_lake.table}'"
+    )
+    assert trips_lake.load()["status"] == "unchanged"
+    again = trips_lake.on_every_node(
+        f"SELECT name, modification_time FROM system.parts WHERE table = '{trips_lake.table}'"
+    )
+    assert again == parts
+
+
+@pytest.mark.parametrize("change", ["more", "fewer", "other"])
+def test_changed_objects_replace_the_month(trips_lake: Lake, change: str) -> None:
+    keys = trips_lake.upload(TRIPS)
+    trips_lake.load()
+    if change == "fewer":
+        other = Trips(seed=2, rows_per_month=8_000, files_per_month=4)
+        for key in keys:
+            trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=key)
+    else:
+        other = Trips(seed=2, rows_per_month=14_000, files_per_month=7 if change == "more" else 6)
+    trips_lake.upload(other)
+    assert trips_lake.load()["reason"] == "its objects changed since it was published"
+    assert trips_lake.facts() == other.facts(MONTH)
+
+
+def test_a_node_without_objects_loses_its_rows_of_the_last_version(trips_lake: Lake) -> None:
+    keys = trips_lake.upload(TRIPS)
+    trips_lake.load()
+    for key in keys:
+        trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=key)
+    one_file = Trips(seed=2, rows_per_month=9_000, files_per_month=1)
+    trips_lake.upload(one_file)
+    trips_lake.load()
+    assert sorted(trips_lake.rows_per_node()) == [0, 0, 9_000]
+
+
+def test_other_months_are_not_touched(trips_lake: Lake) -> None:
+    for month in ("2026-09", MONTH):
+        trips_lake.upload(TRIPS, month)
+        trips_lake.load(month=month)
+    more = Trips(seed=3, rows_per_month=12_500, files_per_month=6)
+    trips_lake.upload(more)
+    trips_lake.load()
+    assert (trips_lake.facts("2026-09"), trips_lake.facts()) == (TRIPS.facts("2026-09"), more.facts(MONTH))
+
+
+def test_another_definition_loads_the_month_again(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.load()
+    result = trips_lake.load(null_as_default=True)
+    assert result["reason"] == "what is made of its objects changed since it was published"
+
+
+def test_a_table_that_was_made_anew_is_loaded_again(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.load()
+    trips_lake.on_every_node(f"DROP TABLE {trips_lake.database}.{trips_lake.table} SYNC")
+    trips_lake.create_table()
+    assert trips_lake.load()["status"] == "published"
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+@pytest.mark.parametrize("file_format", ["csv.gz", "jsonl", "jsonl.gz"])
+def test_text_is_loaded_with_its_content(trips_lake: Lake, file_format: str) -> None:
+    trips_lake.upload(TRIPS, file_format=file_format)
+    trips_lake.load()
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_a_distributed_table_is_loaded_through_its_local_tables(trips_lake: Lake) -> None:
+    database, cluster = trips_lake.database, trips_lake.cluster.name
+    trips_lake.on_every_node(
+        f"CREATE TABLE {database}.all_trips AS {database}.trips ENGINE = Distributed({cluster}, {database}, trips, rand())"
+    )
+    trips_lake.upload(TRIPS)
+    result = trips_lake.load(table="all_trips", cluster=None)
+    assert result["target"] == f"{database}.trips"
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_one_server_without_a_cluster_is_loaded(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = lake.cluster.airflow_connection()
+    del connection["extra"]["cluster"]
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+    lake.on_node(0, create_table_sql(f"{lake.database}.{lake.table}"))
+    lake.upload(TRIPS)
+    assert lake.load(cluster=None)["rows"] == 12_000
+    assert lake.on_node(0, f"SELECT count() FROM {lake.database}.{lake.table}") == [(12_000,)]
+
+
+def test_staging_and_ledger_can_be_in_a_database_of_their_own(trips_lake: Lake) -> None:
+    staging = f"{trips_lake.database}_staging"
+    trips_lake.on_every_node(f"CREATE DATABASE {staging}")
+    trips_lake.upload(TRIPS)
+    try:
+        trips_lake.load(staging_database=staging)
+        tables = trips_lake.on_every_node(
+            f"SELECT database, name FROM system.tables WHERE database LIKE '{trips_lake.database}%'"
+        )
+    finally:
+        trips_lake.on_every_node(f"DROP DATABASE {staging} SYNC")
+    assert [sorted(rows) for rows in tables] == [[(trips_lake.database, "trips"), (staging, "chs3_ledger")]] * 3
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_the_ledger_keeps_what_a_load_did_with_the_reasons_for_its_settings(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    result = trips_lake.load()
+    records = trips_lake.on_every_node(f"SELECT details FROM {trips_lake.database}.chs3_ledger WHERE event = 'load'")
+    details = [json.loads(text) for rows in records for (text,) in rows]
+    assert len(details) == 1
+    assert result.items() <= details[0].items()
+    assert details[0]["setting_reasons"]["max_insert_threads"].startswith("half of")
+
+
+def test_settings_of_the_user_reach_every_node(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    result = trips_lake.load(settings={"min_insert_block_size_bytes": 1_048_577})
+    trips_lake.on_every_node("SYSTEM FLUSH LOGS")
+    sent = trips_lake.on_every_node(
+        "SELECT Settings['min_insert_block_size_bytes'], Settings['insert_deduplicate'] FROM system.query_log "
+        f"WHERE initial_query_id = '{result['query_ids'][0]}' AND type = 'QueryFinish' AND query_kind = 'Insert'"
+    )
+    assert {row for rows in sent for row in rows} == {("1048577", "0")}
+    assert all(sent)
+
+
+def test_appending_inserts_into_the_table_itself(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    first = trips_lake.load(write_mode="append")
+    trips_lake.load(write_mode="append")
+    assert (first["status"], first["rows"], trips_lake.facts().rows) == ("appended", 12_000, 24_000)
