@@ -72,15 +72,16 @@ def format_of_key(key: str) -> Format:
     Raises:
         ConfigurationError: If the ending says nothing.
     """
-    words = re.split(r"\.", key.rsplit("/", 1)[-1].lower())
-    if words[-1] in _COMPRESSIONS:
+    words = key.rsplit("/", 1)[-1].lower().split(".")
+    if len(words) > 1 and words[-1] in _COMPRESSIONS:
         words.pop()
     if words[-1] not in _BY_ENDING:
         raise ConfigurationError(f"The ending of {key!r} names no format: give it, such as format='Parquet'.")
     return _FORMATS[_BY_ENDING[words[-1]]]
 
 
-_INTEGER = re.compile(r"\bU?Int(8|16|32|64|128)\b")
+#: An integer type; or a string, such as the name of an Enum's value, in which nothing is one.
+_INTEGER = re.compile(r"'(?:[^'\\]|\\.)*'|\bU?Int(8|16|32|64|128)\b")
 
 
 def roomy_text_type(column_type: str, *, empty_is_text: bool) -> str:
@@ -97,9 +98,15 @@ def roomy_text_type(column_type: str, *, empty_is_text: bool) -> str:
     if inner.startswith("LowCardinality("):
         inner = inner[len("LowCardinality(") : -1]
     if inner.startswith(("Array(", "Map(", "Tuple(", "JSON", "Nested(", "Variant(", "Dynamic")):
-        return _INTEGER.sub(lambda found: "Int256" if found[1] == "128" else "Int128", inner)
+        return _INTEGER.sub(_wider, inner)
     if inner.startswith("Nullable("):
         inner = inner[len("Nullable(") : -1]
     elif empty_is_text and inner.startswith(("String", "FixedString")):
         return inner
-    return f"Nullable({_INTEGER.sub(lambda found: 'Int256' if found[1] == '128' else 'Int128', inner)})"
+    return f"Nullable({_INTEGER.sub(_wider, inner)})"
+
+
+def _wider(found: re.Match[str]) -> str:
+    if not found[1]:
+        return found[0]
+    return "Int256" if found[1] == "128" else "Int128"
