@@ -51,8 +51,11 @@ class MonthKeys:
         """Whether an object of that key and size holds data of the month."""
         if size_bytes == 0 or key.endswith("/") or not self.pattern.fullmatch(key):
             return False
-        below = "" if self.is_one_key else key[self.prefix.rfind("/") + 1 :]
-        return not any(level.startswith(("_", ".")) for level in below.split("/"))
+        levels = key[len(self.prefix) :].split("/")
+        if self.prefix and not self.prefix.endswith("/"):
+            # The template itself says how this level begins.
+            levels = levels[1:]
+        return not any(level.startswith(("_", ".")) for level in levels)
 
 
 @dataclass(frozen=True)
