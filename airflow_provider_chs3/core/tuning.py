@@ -39,8 +39,11 @@ _EXACT = (
     Setting("max_query_size", MAX_QUERY_SIZE_BYTES, "room for the list of objects"),
 )
 
+#: Further names of them.
+_ALIASES = {"insert_distributed_sync", "allow_experimental_parallel_reading_from_replicas"}
+
 #: Their names: what a user cannot set.
-EXACT_NAMES = frozenset(each.name for each in _EXACT) | {"insert_null_as_default"}
+EXACT_NAMES = frozenset(each.name for each in _EXACT) | {"insert_null_as_default"} | _ALIASES
 
 #: Must be known to every node. The others came later or went; where one is not known, what it guards against is not
 #: there.
