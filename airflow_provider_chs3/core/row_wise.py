@@ -18,15 +18,17 @@ _ONE_EXPRESSION = [
     "  SelectQuery (children 1)",
     "   ExpressionList (children 1)",
 ]
+#: How a line of the parsed expression may not begin.
 _REFUSED_NODES = {
-    "Subquery": "a sub-query",
-    "WindowDefinition": "a window function",
-    "Asterisk": "an asterisk",
-    "QualifiedAsterisk": "an asterisk",
-    "Function arrayJoin": "arrayJoin",
-    "Function untuple": "untuple",
+    r"Subquery\b": "a sub-query",
+    r"WindowDefinition\b": "a window function",
+    r"(Qualified)?Asterisk\b": "an asterisk",
+    r"Columns[A-Za-z]*Matcher\b": "a column matcher",
+    r"Function (arrayJoin|(?i:unnest))\b": "arrayJoin",
+    r"Function untuple\b": "untuple",
 }
-_REFUSED_PATTERN = re.compile("|".join(sorted(_REFUSED_NODES, key=len, reverse=True)) + "|Columns[A-Za-z]*Matcher")
+#: What only the plan shows.
+_REFUSED_IN_PLAN = {'"Aggregating"': "an aggregate function", '"CreatingSets"': "a table after IN"}
 
 
 def check_row_wise(
@@ -47,8 +49,9 @@ def check_row_wise(
     except ClickHouseServerError as error:
         known = ", ".join(schema.types)
         raise ConfigurationError(f"select is not understood: {error.message} The files have {known}.") from error
-    if '"Aggregating"' in plan[0][0]:
-        raise ConfigurationError(_refusal("select", "an aggregate function"))
+    for node, what in _REFUSED_IN_PLAN.items():
+        if node in plan[0][0]:
+            raise ConfigurationError(_refusal("select", what))
     return [
         LoadedColumn(column, f"(\n{select[column.name]}\n)", row[1], is_plain=False)
         for column, row in zip(columns, described, strict=True)
@@ -65,9 +68,9 @@ def _check_one(name: str, expression: str) -> Steps[None]:
     if lines[: len(_ONE_EXPRESSION)] != _ONE_EXPRESSION:
         raise ConfigurationError(f"{where}={expression!r} is more than one expression: give just the value's.")
     for line in lines:
-        refused = _REFUSED_PATTERN.match(line.strip())
-        if refused:
-            raise ConfigurationError(_refusal(where, _REFUSED_NODES.get(refused[0], "a column matcher")))
+        for node, what in _REFUSED_NODES.items():
+            if re.match(node, line.strip()):
+                raise ConfigurationError(_refusal(where, what))
 
 
 def _refusal(where: str, what: str) -> str:
