@@ -78,17 +78,18 @@ class LoadedColumn:
         function = "CAST" if _is_float(self.source_type) and _is_float(wanted) else "accurateCast"
         return f"{function}({self.source}, {literal(wanted)})"
 
-    def misfit(self) -> str | None:
+    def misfit(self, *, null_as_default: bool) -> str | None:
         """A condition that is true for values which do not fit; None for types that can't be asked."""
         is_null = f"isNull({self.source})"
-        may_be_null = "Nullable(" in self.column.type
-        if self.column.type.startswith(
-            ("Array(", "Map(", "Tuple(", "JSON", "Variant(", "Dynamic", "AggregateFunction")
-        ):
+        may_be_null = null_as_default or "Nullable(" in self.column.type
+        if self.column.type.startswith(("Variant(", "Dynamic")):
+            return None
+        if self.column.type.startswith(("Array(", "Map(", "Tuple(", "JSON", "AggregateFunction")):
             return None if may_be_null else is_null
         inner = _without_wrappers(self.column.type)
         bad = f"(isNotNull({self.source}) AND isNull(accurateCastOrNull({self.source}, {literal(inner)})))"
-        if _is_float(inner) or inner == _without_wrappers(self.source_type):
+        is_rounded = _is_float(inner) and _is_float(self.source_type)
+        if is_rounded or inner == _without_wrappers(self.source_type):
             return None if may_be_null else is_null
         return bad if may_be_null else f"({is_null} OR {bad})"
 

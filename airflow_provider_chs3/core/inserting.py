@@ -74,7 +74,8 @@ def insert(load: Load, plan: InsertPlan, *, into: TableName) -> Steps[Inserted]:
 
 def _explain(load: Load, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:
     try:
-        found = yield from find_misfits(load.files, plan.schema, plan.loaded)
+        null_as_default = load.request.selection.null_as_default
+        found = yield from find_misfits(load.files, plan.schema, plan.loaded, null_as_default=null_as_default)
     except ClickHouseServerError:
         # The files cannot be read for the explanation either: the first error says why.
         return

@@ -186,9 +186,11 @@ def count_rows(files: Files, schema: SourceSchema) -> Steps[int]:
     return rows
 
 
-def find_misfits(files: Files, schema: SourceSchema, loaded: Sequence[LoadedColumn]) -> Steps[str | None]:
+def find_misfits(
+    files: Files, schema: SourceSchema, loaded: Sequence[LoadedColumn], *, null_as_default: bool
+) -> Steps[str | None]:
     """After an insert failed over a value: which column, which file, and a value that does not fit."""
-    asked = [(each, condition) for each in loaded if (condition := each.misfit())]
+    asked = [(each, condition) for each in loaded if (condition := each.misfit(null_as_default=null_as_default))]
     if not asked:
         return None
     found = ", ".join(
