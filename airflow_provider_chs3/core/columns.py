@@ -111,7 +111,12 @@ class SourceSchema:
     @property
     def structure(self) -> str:
         """The structure argument of the table function."""
-        return ", ".join(f"{identifier(name)} {column_type}" for name, column_type in self.types.items())
+        return structure_of(self.types)
+
+
+def structure_of(types: Mapping[str, str]) -> str:
+    """Names and types as ClickHouse writes a structure."""
+    return ", ".join(f"{identifier(name)} {column_type}" for name, column_type in types.items())
 
 
 def text_schema(

@@ -42,6 +42,7 @@ class Record:
 
     Args:
         event: `intent` before the partition is replaced, `published` after.
+        attempt: The nonce of the attempt that wrote it.
         fingerprint: Of the objects.
         definition: Of what was made of them.
         source_bytes: Size of the objects.
@@ -51,6 +52,7 @@ class Record:
     """
 
     event: str
+    attempt: str
     fingerprint: str
     definition: str
     source_bytes: int
@@ -99,7 +101,7 @@ def look_up(ledger: TableName, key: LedgerKey, *, has_ledger: bool) -> Sql:
     records = "emptyArrayString()"
     if has_ledger:
         records = (
-            "(SELECT groupArray(record) FROM (SELECT (event, fingerprint, definition, source_bytes, rows, min_block, "
+            "(SELECT groupArray(record) FROM (SELECT (event, attempt, fingerprint, definition, source_bytes, rows, min_block, "
             f"max_block) AS record FROM {table(ledger)} WHERE {key.condition} AND event IN ('intent', 'published') "
             "ORDER BY sequence DESC, recorded_at DESC LIMIT 1))"
         )

@@ -6,6 +6,7 @@ list → look around → compare with the ledger → plan → stage → insert �
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from airflow_provider_chs3.core.inserting import Inserted, Staged, insert, verify
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standing, create_ledger, standing
@@ -49,6 +50,7 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
     before = yield from load.look_up()
     found, reason = _compare(load, before)
     if found is Standing.UNCHANGED:
+        yield from _clean_up_published(load, before)
         states = {node: month.state for node, month in before.items()}
         return _result(load, states, status="unchanged", reason=reason)
     yield Say(name=f"{request.month}: {reason}. {_sizes(load)}")
@@ -161,6 +163,15 @@ def _clean_up(load: Load) -> Steps[None]:
         yield Say(
             name=f"Staging {load.staging} could not be removed; the next load of this month will do it. ({error})"
         )
+
+
+def _clean_up_published(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps[None]:
+    """Remove the staging of the attempt that published, should it have died right after.
+
+    No more than that: another attempt that is under way knows of newer objects.
+    """
+    for nonce in sorted({month.record.attempt for month in before.values() if month.record}):
+        yield from _clean_up(replace(load, request=replace(load.request, nonce=nonce)))
 
 
 def _append(load: Load) -> Steps[LoadResult]:

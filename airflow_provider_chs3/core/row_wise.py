@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema
+from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema, structure_of
 from airflow_provider_chs3.core.sql import Sql, identifier, literal
 from airflow_provider_chs3.core.steps import Ask, Steps
 from airflow_provider_chs3.core.target import Column
@@ -30,6 +30,15 @@ _REFUSED_NODES = {
 #: What only the plan shows.
 _REFUSED_IN_PLAN = {'"Aggregating"': "an aggregate function", '"CreatingSets"': "a table after IN"}
 
+#: What the s3 functions tell of each row's file, beside the file's own columns.
+_VIRTUAL_COLUMNS = {
+    "_path": "LowCardinality(String)",
+    "_file": "LowCardinality(String)",
+    "_size": "Nullable(UInt64)",
+    "_time": "Nullable(DateTime)",
+    "_etag": "LowCardinality(String)",
+}
+
 
 def check_row_wise(
     select: Mapping[str, str], columns: Sequence[Column], schema: SourceSchema
@@ -42,7 +51,8 @@ def check_row_wise(
     for name, expression in select.items():
         yield from _check_one(name, expression)
     listed = ",\n".join(f"(\n{expression}\n) AS {identifier(name)}" for name, expression in select.items())
-    query = f"SELECT {listed} FROM null({literal(schema.structure)})"
+    structure = structure_of({**_VIRTUAL_COLUMNS, **schema.types})
+    query = f"SELECT {listed} FROM null({literal(structure)})"
     try:
         plan = yield Ask(name="Ask for the plan of select", sql=Sql(f"EXPLAIN PLAN json = 1 {query}"))
         described = yield Ask(name="Ask for the types of select", sql=Sql(f"DESCRIBE ({query})"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.columns import LoadedColumn, Selection, SourceSchema, plain_columns, text_schema
 from airflow_provider_chs3.core.formats import Format
@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.models import Manifest, SettingValues
 from airflow_provider_chs3.core.row_wise import check_row_wise
 from airflow_provider_chs3.core.sources import Batch, S3Source
 from airflow_provider_chs3.core.sql import Sql, identifier, literal
-from airflow_provider_chs3.core.steps import Ask, Steps
+from airflow_provider_chs3.core.steps import Ask, Row, Steps
 from airflow_provider_chs3.core.target import Column
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
@@ -122,12 +122,12 @@ def _parquet_footers(files: Files) -> Steps[tuple[list[str], int]]:
     found: dict[object, str] = {}
     objects = rows = 0
     for batch in files.batches():
-        function = files.read(batch.glob, file_format="ParquetMetadata")
-        text = _SCHEMAS_OF_PARQUET.format(function=function.text, condition=batch.condition)
-        name = f"Read the footers of {len(batch.paths)} files"
-        for columns, count, row_count, path in (
-            yield Ask(name=name, sql=Sql(text, function.secrets), settings=_READ_SETTINGS)
-        ):
+        try:
+            footers = yield from _footers(files, batch)
+        except ClickHouseServerError as error:
+            yield from _find_unreadable(files, batch, error)
+            raise
+        for columns, count, row_count, path in footers:
             found.setdefault(tuple(columns), path)
             objects, rows = objects + count, rows + row_count
     if objects != len(files.manifest.objects):
@@ -136,6 +136,25 @@ def _parquet_footers(files: Files) -> Steps[tuple[list[str], int]]:
             "does it reach the same storage, and may it read every object?"
         )
     return list(found.values()), rows
+
+
+def _footers(files: Files, batch: Batch) -> Steps[list[Row]]:
+    function = files.read(batch.glob, file_format="ParquetMetadata")
+    text = _SCHEMAS_OF_PARQUET.format(function=function.text, condition=batch.condition)
+    name = f"Read the footers of {len(batch.paths)} files"
+    rows: list[Row] = yield Ask(name=name, sql=Sql(text, function.secrets), settings=_READ_SETTINGS)
+    return rows
+
+
+def _find_unreadable(files: Files, batch: Batch, error: ClickHouseServerError) -> Steps[None]:
+    """The error does not name the file, so the files are tried one by one; S3's own errors (499) are not about one."""
+    if error.code == 499:
+        return
+    for path in batch.paths:
+        try:
+            yield from _footers(files, replace(batch, paths=(path,)))
+        except ClickHouseServerError as its_error:
+            raise SourceError(f"{path} cannot be read as Parquet: {its_error.message}") from error
 
 
 def _describe(files: Files, path: str) -> Steps[dict[str, str]]:

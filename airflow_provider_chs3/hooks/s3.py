@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.models import S3Object
@@ -34,6 +35,7 @@ class S3Listing:
     def __init__(self, aws_conn_id: str | None) -> None:
         self.aws_conn_id = aws_conn_id
 
+    @cached_property
     def _hook(self) -> S3Hook:
         from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 
@@ -54,7 +56,7 @@ class S3Listing:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            pages = self._hook().get_conn().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+            pages = self._hook.get_conn().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
             for page in pages:
                 for each in page.get("Contents", ()):
                     yield _s3_object(bucket, each)
@@ -69,7 +71,7 @@ class S3Listing:
 
     def access(self) -> tuple[Credentials, str]:
         """The keys that the connection holds, or has been given for a while, and the storage's endpoint."""
-        hook = self._hook()
+        hook = self._hook
         endpoint_url = hook.get_conn().meta.endpoint_url
         if self.aws_conn_id is None:
             return Credentials(), endpoint_url

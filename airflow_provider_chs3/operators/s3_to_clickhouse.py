@@ -183,8 +183,9 @@ class S3ToClickHouseOperator(BaseOperator):
             self._check_append()
             month = self._month(context)
             context["month"] = str(month)  # type: ignore[typeddict-unknown-key]  # for map_index_template
-            self._request = self._load_request(month)
-            result = self._runner().run(load_month(self._request))
+            listing = S3Listing(self.aws_conn_id)
+            self._request = self._load_request(month, listing)
+            result = self._runner(listing).run(load_month(self._request))
         self._request = None
         self.log.info("%s", result.summary())
         if result.status == "skipped":
@@ -196,7 +197,7 @@ class S3ToClickHouseOperator(BaseOperator):
         if self._request is None:
             return
         self.log.info("Ending the queries of this load, and dropping its staging.")
-        self._runner().run(stop_load(self._request))
+        self._runner(None).run(stop_load(self._request))
 
     def _check_append(self) -> None:
         if self.write_mode == "append" and self.retries and not self.allow_duplicates:
@@ -217,11 +218,11 @@ class S3ToClickHouseOperator(BaseOperator):
             timezone=_timezone(self.timezone) if self.timezone else self.dag.timezone,
         )
 
-    def _load_request(self, month: Month) -> LoadRequest:
+    def _load_request(self, month: Month, listing: S3Listing) -> LoadRequest:
         options = self._hook().options
         return LoadRequest(
             month=month,
-            source=self._source(),
+            source=self._source(listing),
             target=TableName(self.database or options.database, self.table),
             cluster=self.cluster or None,
             default_cluster=options.cluster,
@@ -247,12 +248,12 @@ class S3ToClickHouseOperator(BaseOperator):
             node_specs={**options.node_specs, **parse_node_specs(self.node_specs or {}, where="node_specs")},
         )
 
-    def _source(self) -> S3Source:
+    def _source(self, listing: S3Listing) -> S3Source:
         template = KeyTemplate(self.key)
         if self.named_collection:
             held = Credentials(named_collection=self.named_collection)
             return S3Source(bucket=self.bucket or "", template=template, endpoint_url="", credentials=held)
-        credentials, endpoint_url = self._listing().access()
+        credentials, endpoint_url = listing.access()
         if self.role_arn:
             credentials = Credentials(role_arn=self.role_arn)
         return S3Source(
@@ -265,13 +266,10 @@ class S3ToClickHouseOperator(BaseOperator):
     def _hook(self) -> ClickHouseHook:
         return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
 
-    def _listing(self) -> S3Listing:
-        return S3Listing(self.aws_conn_id)
-
-    def _runner(self) -> Runner:
+    def _runner(self, listing: S3Listing | None) -> Runner:
         return Runner(
             hook=self._hook(),
-            listing=self._listing(),
+            listing=listing,
             log=self.log,
             progress_interval_seconds=self.progress_interval_seconds,
         )

@@ -1,0 +1,259 @@
+"""Bad input gets one clear error, and the target is as it was."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.testbed.trips import COLUMNS, Trips, create_table_sql
+from tests.integration.lake import MONTH, Lake
+
+TRIPS = Trips(rows_per_month=900, files_per_month=3)
+PREFIX = f"trips/{MONTH}/"
+
+
+def parquet(table: pa.Table) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+def refused(lake: Lake, match: str, **options: Any) -> None:
+    """The load stops with one error, and nothing was written to the target."""
+    with pytest.raises(AirflowFailException, match=match):
+        lake.load(**options)
+    assert lake.left_behind() == []
+    exists = lake.on_node(0, f"EXISTS {lake.database}.{lake.table}")[0][0]
+    assert not exists or lake.on_node(0, f"SELECT count() FROM {lake.database}.{lake.table}") == [(0,)]
+
+
+@pytest.mark.parametrize("month", ["2026-13", "2026", "October", "2026-10-01", "202610"])
+def test_a_month_that_is_no_month(trips_lake: Lake, month: str) -> None:
+    refused(trips_lake, "is not a month", month=month)
+
+
+def test_a_template_without_month_tokens(trips_lake: Lake) -> None:
+    refused(trips_lake, r"the same for every month.*'trips/\{YYYY-MM\}/\*.parquet'", key="trips/*.parquet")
+
+
+def test_a_missing_bucket(trips_lake: Lake) -> None:
+    refused(trips_lake, "no such bucket", bucket="chs3-not-there")
+
+
+@pytest.mark.parametrize("bucket", ["s3://trips", "a/b", "", "x'; DROP TABLE y"])
+def test_a_bucket_that_can_be_none(trips_lake: Lake, bucket: str) -> None:
+    refused(trips_lake, "not the name of a bucket", bucket=bucket)
+
+
+def test_wrong_keys(trips_lake: Lake, chs3_s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = chs3_s3.airflow_connection() | {"password": "wrong-secret-key"}
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_WRONG", json.dumps(connection))
+    refused(trips_lake, "secret key is wrong", aws_conn_id="aws_wrong")
+
+
+def test_a_table_that_does_not_exist(lake: Lake) -> None:
+    lake.upload(TRIPS)
+    refused(lake, rf"Table {lake.database}.trips does not exist on 127.0.0.1:\d+, .*create it")
+
+
+def test_a_database_that_does_not_exist(lake: Lake) -> None:
+    lake.upload(TRIPS)
+    refused(lake, "Database 'nowhere' does not exist", database="nowhere")
+
+
+def test_a_table_that_exists_on_one_node_only(lake: Lake) -> None:
+    lake.on_node(0, create_table_sql(f"{lake.database}.trips"))
+    lake.upload(TRIPS)
+    first, second, third = (node.tcp_port for node in lake.cluster.nodes)
+    refused(lake, f"exists on 127.0.0.1:{first} but not on 127.0.0.1:{second}, 127.0.0.1:{third}")
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ("ADD COLUMN extra String", "its columns are extra String there and missing elsewhere"),
+        ("MODIFY COLUMN passenger_count UInt16", "passenger_count UInt16 there and passenger_count UInt8 elsewhere"),
+        ("MODIFY COLUMN zone String AFTER fare", "stand in another order"),
+        ("ADD INDEX i fare TYPE minmax GRANULARITY 1", "its indices are"),
+        ("ADD PROJECTION p (SELECT zone, count() GROUP BY zone)", "its projections are"),
+    ],
+)
+def test_a_table_that_differs_on_one_node(trips_lake: Lake, change: str, difference: str) -> None:
+    trips_lake.on_node(2, f"ALTER TABLE {trips_lake.database}.trips {change}")
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, f"differs on 127.0.0.1:{trips_lake.cluster.nodes[2].tcp_port}: .*{difference}")
+
+
+@pytest.mark.parametrize(
+    "key", ["", "toYear(pickup_at)", "toDate(pickup_at)", "(toYYYYMM(pickup_at), zone)", "zone", "toMonday(pickup_at)"]
+)
+def test_a_partition_key_that_is_not_monthly(lake: Lake, key: str) -> None:
+    columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+    by = f"PARTITION BY {key}" if key else ""
+    lake.on_every_node(f"CREATE TABLE {lake.database}.trips ({columns}) ENGINE = MergeTree {by} ORDER BY trip_id")
+    lake.upload(TRIPS)
+    refused(lake, r"not partitioned by month.*PARTITION BY toYYYYMM\(`pickup_at`\)")
+
+
+@pytest.mark.parametrize(
+    "key", ["toYYYYMM(pickup_at)", "toStartOfMonth(pickup_at)", "formatDateTime(pickup_at, '%Y-%m')"]
+)
+def test_partition_keys_that_are_monthly(lake: Lake, key: str) -> None:
+    columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.trips ({columns}) ENGINE = MergeTree PARTITION BY {key} ORDER BY trip_id"
+    )
+    lake.upload(TRIPS)
+    lake.load()
+    assert lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_an_unknown_cluster(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, "Cluster 'nowhere' is not known .*Known clusters: .*chs3", cluster="nowhere")
+
+
+def test_a_cluster_that_is_not_the_distributed_tables(trips_lake: Lake) -> None:
+    database, single = trips_lake.database, trips_lake.cluster.single_node_name
+    trips_lake.on_node(
+        0, f"CREATE TABLE {database}.d AS {database}.trips ENGINE = Distributed(chs3, {database}, trips)"
+    )
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, f"Distributed over cluster 'chs3', but cluster='{single}'", table="d", cluster=single)
+
+
+def test_a_target_without_partitions(lake: Lake) -> None:
+    lake.on_every_node(f"CREATE TABLE {lake.database}.trips (pickup_at DateTime) ENGINE = Memory")
+    lake.upload(TRIPS)
+    refused(lake, "has engine Memory: only MergeTree tables")
+
+
+def test_a_column_missing_in_a_parquet_file(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.put(PREFIX + "z.parquet", parquet(TRIPS.table(MONTH).drop_columns(["zone"])))
+    refused(trips_lake, f"Column 'zone' is missing in {trips_lake.bucket}/{PREFIX}z.parquet")
+
+
+def test_a_column_missing_in_a_csv_file(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS, file_format="csv.gz")
+    trips_lake.put(PREFIX + "z.csv", b"trip_id,pickup_at\n1,2026-10-01 00:00:00\n")
+    refused(trips_lake, f"Column 'vendor' is missing in {trips_lake.bucket}/{PREFIX}z.csv")
+
+
+def test_columns_that_contradict_each_other(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    table = TRIPS.table(MONTH)
+    text = table.set_column(0, "trip_id", pa.array(["x"] * len(table)))
+    trips_lake.put(PREFIX + "z.parquet", parquet(text))
+    refused(trips_lake, "Column 'trip_id' is .* in .* and .* in .*no type holds both")
+
+
+def test_a_number_that_does_not_fit(trips_lake: Lake) -> None:
+    table = TRIPS.table(MONTH)
+    wide = table.set_column(4, "passenger_count", pa.array([1] * (len(table) - 1) + [70_000]))
+    trips_lake.put(PREFIX + "wide.parquet", parquet(wide))
+    refused(trips_lake, rf"Column 'passenger_count' is UInt8, but {trips_lake.bucket}/{PREFIX}wide.parquet has '70000'")
+
+
+def test_a_number_in_text_that_does_not_fit(trips_lake: Lake) -> None:
+    line = {name: "0" for name in COLUMNS} | {"pickup_at": "2026-10-01 00:00:00", "dropoff_at": "2026-10-01 00:00:00"}
+    trips_lake.put(PREFIX + "a.jsonl", json.dumps(line | {"passenger_count": 256}).encode())
+    refused(trips_lake, "Column 'passenger_count' is UInt8, but .*a.jsonl has '256'")
+
+
+def test_a_null_that_the_column_cannot_hold(trips_lake: Lake) -> None:
+    table = TRIPS.table(MONTH)
+    empty = table.set_column(8, "zone", pa.array([None] * 5 + ["x"] * (len(table) - 5)))
+    trips_lake.put(PREFIX + "a.parquet", parquet(empty))
+    refused(
+        trips_lake, r"Column 'zone' is String, but .*NULL, or missing.*\(5 such rows in all\).*null_as_default=True"
+    )
+
+
+def test_a_null_becomes_the_default_if_the_user_says_so(trips_lake: Lake) -> None:
+    trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips MODIFY COLUMN zone String DEFAULT 'unknown'")
+    table = TRIPS.table(MONTH)
+    empty = table.set_column(8, "zone", pa.array([None] * 5 + ["x"] * (len(table) - 5)))
+    trips_lake.put(PREFIX + "a.parquet", parquet(empty))
+    trips_lake.load(null_as_default=True)
+    zones = trips_lake.on_every_node(f"SELECT count() FROM {trips_lake.database}.trips WHERE zone = 'unknown'")
+    assert sum(rows[0][0] for rows in zones) == 5
+
+
+def test_a_file_that_is_no_parquet(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.put(PREFIX + "a.parquet", b"certainly not")
+    refused(trips_lake, f"{trips_lake.bucket}/{PREFIX}a.parquet cannot be read as Parquet")
+
+
+@pytest.mark.parametrize("name", ["x; DROP TABLE y", "a`b", "a'b", "a\\b", "a b", "ü{}%"])
+def test_hostile_names_are_just_names_that_do_not_exist(trips_lake: Lake, name: str) -> None:
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, "does not exist", table=name)
+    refused(trips_lake, "does not exist", database=name)
+    refused(trips_lake, "is not known", cluster=name)
+    refused(trips_lake, "does not exist", staging_database=name)
+    refused(trips_lake, "no such column", columns=[name])
+
+
+def test_unknown_columns_are_told_with_the_known(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, "'zon'.*it takes trip_id, vendor", columns=["zon"])
+
+
+def test_unknown_settings(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, "max_insert_treads not known", settings={"max_insert_treads": 2})
+
+
+def test_settings_that_would_make_loads_inexact(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    refused(
+        trips_lake,
+        "parallel_distributed_insert_select cannot be changed",
+        settings={"parallel_distributed_insert_select": 0},
+    )
+
+
+def test_a_server_below_the_lowest_version(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    # No such server runs here, so the bar is raised instead.
+    monkeypatch.setattr("airflow_provider_chs3.core.target.LOWEST_VERSION", (99, 1))
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, r"runs ClickHouse 2\d\.\d+.*below 99.1, the lowest supported: upgrade it")
+
+
+def test_mixed_formats(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.upload(TRIPS, file_format="jsonl")
+    refused(trips_lake, "several formats")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "sum(trip_id)",
+        "arrayJoin([1, 2])",
+        "(SELECT 1)",
+        "sum(trip_id) OVER ()",
+        "trip_id FROM system.one",
+        "trip_id) FROM system.one; --",
+        "trip_id, 1",
+        "DISTINCT trip_id",
+        "trip_id LIMIT 1",
+        "trip_id ORDER BY trip_id",
+        "*",
+        "no_such_column",
+        "trip_id SETTINGS max_threads = 1",
+        "trip_id UNION ALL SELECT 1",
+        "trip_id /*",
+    ],
+)
+def test_expressions_that_are_not_row_wise(trips_lake: Lake, expression: str) -> None:
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, "select", select={"trip_id": expression, "pickup_at": "pickup_at"})

@@ -1,0 +1,92 @@
+"""A load that is broken off after any step, and run again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.core.steps import Step
+from airflow_provider_chs3.exceptions import TransientError
+from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake
+
+VERSIONS = (Trips(rows_per_month=3_000, files_per_month=5), Trips(seed=2, rows_per_month=3_500, files_per_month=5))
+
+
+class Failed(TransientError):
+    """An error that the load may clean up after."""
+
+
+class Killed(BaseException):
+    """The end of the process: the load does nothing more."""
+
+
+class Breaker:
+    """Counts the steps of a load, and breaks it off after one of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.steps: list[str] = []
+        self.break_after: int | None = None
+        self.error: type[BaseException] = Failed
+        perform = Runner.__dict__["perform"]
+
+        def counted(runner: Runner, step: Step) -> Any:
+            self.steps.append(step.name)
+            outcome = perform.__get__(runner, Runner)(step)
+            if len(self.steps) - 1 == self.break_after:
+                raise self.error(step.name)
+            return outcome
+
+        monkeypatch.setattr(Runner, "perform", counted)
+
+    def set(self, error: type[BaseException] = Failed, *, break_after: int | None = None) -> None:
+        self.steps, self.error, self.break_after = [], error, break_after
+
+
+@pytest.fixture
+def breaker(monkeypatch: pytest.MonkeyPatch) -> Breaker:
+    return Breaker(monkeypatch)
+
+
+# The steps come from the protocol itself, so that a new one is broken off at without anyone remembering.
+@pytest.mark.parametrize("error", [Failed, Killed])
+def test_a_run_after_a_break_at_any_step_ends_in_the_objects_rows(
+    trips_lake: Lake, breaker: Breaker, error: type[BaseException]
+) -> None:
+    number = 0
+    while True:
+        trips = VERSIONS[number % 2]
+        trips_lake.upload(trips)
+        breaker.set(error, break_after=number)
+        try:
+            trips_lake.load()
+        except error:
+            breaker.set()
+            trips_lake.load()
+        else:
+            break
+        assert trips_lake.facts() == trips.facts(MONTH), f"broken off after step {number}"
+        assert trips_lake.left_behind() == [], f"broken off after step {number}"
+        number += 1
+    assert number > 20
+    breaker.set()
+    trips_lake.load()  # the last round broke off in the clean-up, after which a load is a success
+
+
+def test_a_first_load_that_failed_before_publishing_leaves_target_and_servers_as_they_were(
+    trips_lake: Lake, breaker: Breaker
+) -> None:
+    trips_lake.upload(VERSIONS[0])
+    number = 0
+    while True:
+        breaker.set(break_after=number)
+        with pytest.raises(Failed) as failed:
+            trips_lake.load()
+        if str(failed.value).startswith("Publish"):
+            break
+        assert trips_lake.rows_per_node() == [0, 0, 0]
+        assert trips_lake.left_behind() == []
+        number += 1
+    assert number > 10

@@ -1,0 +1,160 @@
+"""What a load does when things are not as usual, as the user chose."""
+
+from __future__ import annotations
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
+
+from airflow_provider_chs3.exceptions import ConfigurationError, NotReadyError
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake
+
+TRIPS = Trips(rows_per_month=3_000, files_per_month=3)
+
+
+def insert_one_row(lake: Lake) -> None:
+    lake.on_node(1, f"INSERT INTO {lake.database}.{lake.table} (trip_id, pickup_at) SELECT 1, '2026-10-05 00:00:00'")
+
+
+class TestNoObjects:
+    def test_fails_by_default_and_a_retry_may_help(self, trips_lake: Lake) -> None:
+        with pytest.raises(NotReadyError, match=f"No objects for {MONTH} under .*on_no_objects='skip'"):
+            trips_lake.load()
+
+    def test_skip_leaves_the_month_as_it_is(self, trips_lake: Lake) -> None:
+        trips_lake.upload(TRIPS)
+        trips_lake.load()
+        with pytest.raises(AirflowSkipException):
+            trips_lake.load(key="nothing/{YYYY-MM}/", on_no_objects="skip")
+        assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+    def test_empty_publishes_the_month_without_rows(self, trips_lake: Lake) -> None:
+        trips_lake.upload(TRIPS)
+        trips_lake.load()
+        result = trips_lake.load(key="nothing/{YYYY-MM}/", on_no_objects="empty")
+        assert (result["status"], result["rows"], trips_lake.facts().rows) == ("published", 0, 0)
+
+    def test_an_empty_month_is_unchanged_the_next_time(self, trips_lake: Lake) -> None:
+        trips_lake.load(on_no_objects="empty")
+        assert trips_lake.load(on_no_objects="empty")["status"] == "unchanged"
+
+
+class TestReady:
+    def test_without_the_marker_the_load_waits_for_a_retry(self, trips_lake: Lake) -> None:
+        trips_lake.upload(TRIPS)
+        with pytest.raises(NotReadyError, match=f"trips/{MONTH}/_SUCCESS is not there yet"):
+            trips_lake.load(ready_key="_SUCCESS")
+
+    def test_with_the_marker_the_month_is_loaded_without_it(self, trips_lake: Lake) -> None:
+        trips_lake.upload(TRIPS)
+        trips_lake.put(f"trips/{MONTH}/_SUCCESS", b"")
+        assert trips_lake.load(ready_key="_SUCCESS")["objects"] == 3
+
+    def test_the_marker_may_have_a_template_of_its_own(self, trips_lake: Lake) -> None:
+        trips_lake.upload(TRIPS)
+        trips_lake.put(f"done/{MONTH}.ok", b"x")
+        assert trips_lake.load(ready_key="done/{YYYY-MM}.ok")["status"] == "published"
+
+    def test_young_objects_wait_for_a_retry(self, trips_lake: Lake) -> None:
+        trips_lake.upload(TRIPS)
+        with pytest.raises(NotReadyError, match="min_object_age_seconds=3600"):
+            trips_lake.load(min_object_age_seconds=3600)
+
+
+class TestIgnoredObjects:
+    @pytest.mark.parametrize(
+        "name", ["_SUCCESS", "_temporary/part.parquet", ".part.parquet.crc", "empty.parquet", "sub/"]
+    )
+    def test_markers_and_empty_objects_are_no_data(self, trips_lake: Lake, name: str) -> None:
+        trips_lake.upload(TRIPS)
+        trips_lake.put(f"trips/{MONTH}/{name}", b"" if name in ("empty.parquet", "sub/") else b"x")
+        assert trips_lake.load()["objects"] == 3
+
+
+class TestShrinking:
+    def test_a_month_that_lost_most_of_its_bytes_stops(self, trips_lake: Lake) -> None:
+        keys = trips_lake.upload(TRIPS)
+        trips_lake.load()
+        for key in keys[1:]:
+            trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=key)
+        with pytest.raises(AirflowFailException, match="max_shrink_fraction=0.5"):
+            trips_lake.load()
+        assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+    def test_unless_the_user_allows_it(self, trips_lake: Lake) -> None:
+        keys = trips_lake.upload(TRIPS)
+        trips_lake.load()
+        for key in keys[1:]:
+            trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=key)
+        assert trips_lake.load(max_shrink_fraction=1)["rows"] == 1_000
+
+
+class TestRowsThatNoLoadKnows:
+    def test_stop_the_load(self, trips_lake: Lake) -> None:
+        insert_one_row(trips_lake)
+        trips_lake.upload(TRIPS)
+        with pytest.raises(AirflowFailException, match="no load has put there.*replace_unknown=True"):
+            trips_lake.load()
+        assert trips_lake.facts().rows == 1
+
+    def test_are_replaced_if_the_user_says_so(self, trips_lake: Lake) -> None:
+        insert_one_row(trips_lake)
+        trips_lake.upload(TRIPS)
+        trips_lake.load(replace_unknown=True)
+        assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+class TestATargetThatSomebodyChanged:
+    CHANGES = (
+        "INSERT INTO {} (trip_id, pickup_at) SELECT 1, '2026-10-05 00:00:00'",
+        "ALTER TABLE {} DELETE WHERE trip_id % 2 = 0 SETTINGS mutations_sync = 1",
+        "ALTER TABLE {} DROP PARTITION ID '202610'",
+    )
+
+    @pytest.mark.parametrize("change", CHANGES)
+    def test_stops_the_load(self, trips_lake: Lake, change: str) -> None:
+        trips_lake.upload(TRIPS)
+        trips_lake.load()
+        trips_lake.on_node(2, change.format(f"{trips_lake.database}.{trips_lake.table}"))
+        with pytest.raises(AirflowFailException, match="on_target_changed='reload'"):
+            trips_lake.load()
+
+    @pytest.mark.parametrize("change", CHANGES)
+    def test_is_loaded_again_if_the_user_says_so(self, trips_lake: Lake, change: str) -> None:
+        trips_lake.upload(TRIPS)
+        trips_lake.load()
+        trips_lake.on_node(2, change.format(f"{trips_lake.database}.{trips_lake.table}"))
+        trips_lake.load(on_target_changed="reload")
+        assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+    def test_merges_are_no_change(self, trips_lake: Lake) -> None:
+        trips_lake.upload(TRIPS)
+        trips_lake.load(settings={"min_insert_block_size_bytes": 1, "max_block_size": 100})
+        trips_lake.on_every_node(f"OPTIMIZE TABLE {trips_lake.database}.{trips_lake.table} FINAL")
+        assert trips_lake.load()["status"] == "unchanged"
+
+
+class TestRowsOfOtherMonths:
+    DIRTY = Trips(rows_per_month=3_000, files_per_month=3, wrong_month_rows=7)
+
+    def test_stop_the_load_and_are_counted(self, trips_lake: Lake) -> None:
+        trips_lake.upload(self.DIRTY)
+        with pytest.raises(AirflowFailException, match=r"202609: 7.*on_other_months='leave_out'"):
+            trips_lake.load()
+        assert trips_lake.rows_per_node() == [0, 0, 0]
+
+    def test_are_left_out_if_the_user_says_so(self, trips_lake: Lake) -> None:
+        trips_lake.upload(self.DIRTY)
+        result = trips_lake.load(on_other_months="leave_out")
+        assert (result["rows"], result["other_month_rows"]) == (2_993, 7)
+        assert trips_lake.facts() == self.DIRTY.facts(MONTH)
+        assert trips_lake.facts("2026-09").rows == 0
+
+
+class TestAppend:
+    def test_is_refused_together_with_retries(self, lake: Lake) -> None:
+        with pytest.raises(ConfigurationError, match="retries=2"):
+            lake.operator(write_mode="append", retries=2)
+
+    def test_is_allowed_if_duplicates_are(self, lake: Lake) -> None:
+        assert lake.operator(write_mode="append", retries=2, allow_duplicates=True).retries == 2

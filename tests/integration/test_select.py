@@ -1,0 +1,42 @@
+"""Columns and row-wise expressions."""
+
+from __future__ import annotations
+
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import Lake
+
+TRIPS = Trips(rows_per_month=900, files_per_month=3)
+
+
+def column(lake: Lake, expression: str) -> list[object]:
+    rows = lake.on_node(
+        0, f"SELECT DISTINCT {expression} AS value FROM cluster(chs3, {lake.database}, trips) ORDER BY 1"
+    )
+    return [value for (value,) in rows]
+
+
+def test_expressions_make_the_columns(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.load(select={"pickup_at": "pickup_at", "zone": "upper('x') || 'y' -- done", "vendor": "_file"})
+    assert column(trips_lake, "zone") == ["Xy"]
+    assert column(trips_lake, "vendor") == [f"trips-2026-10-{number:03}.parquet" for number in range(3)]
+
+
+def test_columns_that_are_not_named_get_their_defaults(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.load(columns=["pickup_at", "trip_id"])
+    assert column(trips_lake, "zone") == [""]
+    assert trips_lake.facts().trip_id_sum == TRIPS.facts("2026-10").trip_id_sum
+
+
+def test_in_text_expressions_read_strings(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS, file_format="csv.gz")
+    trips_lake.load(select={"pickup_at": "toDateTime(pickup_at, 'UTC')", "zone": "toTypeName(trip_id)"})
+    assert column(trips_lake, "zone") == ["Nullable(String)"]
+
+
+def test_a_column_with_a_default_may_be_missing_from_all_files(trips_lake: Lake) -> None:
+    trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips ADD COLUMN loaded_by String DEFAULT 'me'")
+    trips_lake.upload(TRIPS)
+    trips_lake.load()
+    assert column(trips_lake, "loaded_by") == ["me"]
