@@ -1,0 +1,166 @@
+"""What the demo loads, and from where to where: a bucket of trips, and a table on every node."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.testbed.nodes import Cluster, Node
+from airflow_provider_chs3.testbed.s3 import S3Endpoint
+from airflow_provider_chs3.testbed.trips import Trips, create_table_sql, read_facts
+
+# What the DAG's parameters say by default.
+BUCKET = "taxi"
+DATABASE = "taxi"
+TABLE = "trips"
+DISTRIBUTED_TABLE = "trips_all"
+
+
+@dataclass(frozen=True)
+class PartsOnNode:
+    """The parts of all months on one node.
+
+    Attributes:
+        parts: Month → active parts.
+        merges: Month → merges that run.
+        names: Names of the active parts.
+        delay_limit: Parts in one partition from which the server slows inserts down.
+        throw_limit: Parts in one partition from which it refuses them.
+    """
+
+    parts: Mapping[str, int]
+    merges: Mapping[str, int]
+    names: frozenset[str]
+    delay_limit: int
+    throw_limit: int
+
+
+@dataclass(frozen=True)
+class Lake:
+    """Months of trips in a bucket, and the table that they are loaded into.
+
+    Attributes:
+        cluster: The ClickHouse nodes.
+        s3: The S3 server.
+        trips: The generator of the trips.
+        months: `YYYY-MM`, in order.
+        late_month: The one of them whose last file comes late.
+    """
+
+    cluster: Cluster
+    s3: S3Endpoint
+    trips: Trips
+    months: Sequence[str]
+    late_month: str
+
+    def create_tables(self) -> None:
+        """Create the table on every node, and a Distributed one over it."""
+        for node in self.cluster.nodes:
+            with node.client() as client:
+                client.execute(f"CREATE DATABASE {DATABASE}")
+                client.execute(create_table_sql(f"{DATABASE}.{TABLE}"))
+                client.execute(
+                    f"CREATE TABLE {DATABASE}.{DISTRIBUTED_TABLE} AS {DATABASE}.{TABLE} "
+                    f"ENGINE = Distributed({self.cluster.name}, {DATABASE}, {TABLE})"
+                )
+
+    def upload(self) -> int:
+        """Put all files but the late one into the bucket.
+
+        Returns:
+            Their size in bytes.
+        """
+        client, size_bytes = self.s3.client(), 0
+        client.create_bucket(Bucket=BUCKET)
+        for month in self.months:
+            files = list(self.trips.files(month))
+            for name, content in files[:-1] if month == self.late_month else files:
+                client.put_object(Bucket=BUCKET, Key=f"trips/{month}/{name}", Body=content)
+                size_bytes += len(content)
+        return size_bytes
+
+    def upload_late_file(self) -> str:
+        """Put the late file into the bucket.
+
+        Returns:
+            Its key.
+        """
+        *_, (name, content) = self.trips.files(self.late_month)
+        key = f"trips/{self.late_month}/{name}"
+        self.s3.client().put_object(Bucket=BUCKET, Key=key, Body=content)
+        return key
+
+    def differences(self) -> list[str]:
+        """Compare rows, sums and checksum of every month over all nodes with the generator's.
+
+        Returns:
+            One line for each month that differs.
+        """
+        found = []
+        with self.cluster.nodes[0].client() as client:
+            for month in self.months:
+                wanted = self.trips.facts(month)
+                loaded = read_facts(client, f"{DATABASE}.{DISTRIBUTED_TABLE}", month)
+                if loaded != wanted:
+                    found.append(f"{month}: the files hold {wanted}, the table {loaded}")
+        return found
+
+    def rows_by_month(self) -> list[dict[str, int]]:
+        """Count the rows of every month on each node."""
+        sql = f"SELECT formatDateTime(pickup_at, '%Y-%m') AS month, count() FROM {DATABASE}.{TABLE} GROUP BY month"
+        return [dict(_ask(node, sql)) for node in self.cluster.nodes]
+
+    def loads(self) -> list[dict[str, Any]]:
+        """What the ledger keeps of each load, oldest first."""
+        sql = (
+            f"SELECT details FROM cluster('{self.cluster.name}', {DATABASE}, chs3_ledger) WHERE event = 'load' "
+            "ORDER BY recorded_at"
+        )
+        return [json.loads(details) for (details,) in _ask(self.cluster.nodes[0], sql)]
+
+    def parts(self) -> list[PartsOnNode]:
+        """Look at the parts and merges of each node."""
+        return [_parts(node) for node in self.cluster.nodes]
+
+
+def months_from(first: str, count: int) -> list[str]:
+    """Return so many months.
+
+    Args:
+        first: `YYYY-MM`.
+        count: How many.
+
+    Returns:
+        `YYYY-MM` of each.
+    """
+    start = int(first[:4]) * 12 + int(first[5:]) - 1
+    return [f"{at // 12:04}-{at % 12 + 1:02}" for at in range(start, start + count)]
+
+
+def _parts(node: Node) -> PartsOnNode:
+    of_table = f"database = '{DATABASE}' AND table = '{TABLE}'"
+    active = _ask(node, f"SELECT partition, name FROM system.parts WHERE {of_table} AND active")
+    merges = _ask(node, f"SELECT partition_id FROM system.merges WHERE {of_table}")
+    limits = dict(
+        _ask(node, "SELECT name, toUInt64(value) FROM system.merge_tree_settings WHERE name LIKE 'parts_to_%_insert'")
+    )
+    return PartsOnNode(
+        parts=Counter(_month(partition) for partition, _ in active),
+        merges=Counter(_month(partition) for (partition,) in merges),
+        names=frozenset(name for _, name in active),
+        delay_limit=limits["parts_to_delay_insert"],
+        throw_limit=limits["parts_to_throw_insert"],
+    )
+
+
+def _month(partition: str) -> str:
+    return f"{partition[:4]}-{partition[4:]}"
+
+
+def _ask(node: Node, sql: str) -> list[tuple[Any, ...]]:
+    with node.client() as client:
+        answer: list[tuple[Any, ...]] = client.execute(sql)
+        return answer

@@ -1,0 +1,76 @@
+"""`./dev demo`: what it shows, that it checks itself, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "airflow_provider_chs3.testbed", "demo"]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """For the demo; afterwards no process that has it may be there, and no temporary file."""
+    marker = f"CHS3_TEST_MARKER={uuid.uuid4().hex}"
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    yield {**os.environ, **dict([marker.split("=")]), "TMPDIR": str(folder)}
+    assert _processes_with(marker) == []
+    assert list(folder.iterdir()) == []
+
+
+def test_the_last_screen_shows_every_month_loaded_right_and_the_settings(environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [*COMMAND, "--months", "2", "--rows-per-month", "6000"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    screen = done.stdout[done.stdout.index("Settings of the last load") :]
+    months = [line.split() for line in screen.splitlines() if re.match(r" ?\d{4}-\d\d ", line)]
+    assert [(row[0], row[1], row[2], row[5], row[-1]) for row in months] == [
+        ("2026-01", "6", "6,000", "1", "healthy"),
+        ("2026-02", "6", "6,000", "2", "healthy"),
+    ]
+    assert re.search(r"max_insert_threads +\d+ +half of \d+ cores", screen)
+    assert "Right: 12,000 rows; rows, sums and checksum of every month are those of its files." in screen
+    assert "Right: the late file had 2026-02 loaded again, and no other month was touched." in screen
+
+
+def test_ctrl_c_ends_everything(environment: dict[str, str]) -> None:
+    with subprocess.Popen(COMMAND, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        while "$ airflow dags test" not in process.stdout.readline():
+            assert process.poll() is None
+        time.sleep(1)  # into the work of the Airflow command
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert process.returncode == 130
+
+
+def test_numbers_that_make_no_sense_are_refused(environment: dict[str, str]) -> None:
+    done = subprocess.run([*COMMAND, "--months", "0"], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "at least 1 month" in done.stderr
+
+
+def _processes_with(variable: str) -> list[str]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if variable.encode() in (process / "environ").read_bytes().split(b"\0"):
+                found.append((process / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue  # it ended meanwhile, or it is another user's
+    return found
