@@ -1,0 +1,52 @@
+"""Targets and nodes for tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from airflow_provider_chs3.core.models import Node, NodeSpec, TableName
+from airflow_provider_chs3.core.target import Column, NodeFacts, Surroundings, TargetFacts
+
+ONE, TWO, THREE = (Node(number, 1, f"ch-{number}", 9000) for number in (1, 2, 3))
+
+TARGET = TargetFacts(
+    engine="MergeTree",
+    engine_full="MergeTree PARTITION BY toYYYYMM(at) ORDER BY (id, at) SETTINGS index_granularity = 8192",
+    partition_key="toYYYYMM(at)",
+    sorting_key="id, at",
+    primary_key="id, at",
+    sampling_key="",
+    uuid="6217087c-a134-43f2-91a1-f241100032db",
+    columns=(Column("id", "UInt64"), Column("at", "DateTime", in_partition_key=True)),
+    indices=(),
+    projections=(),
+)
+FACTS = NodeFacts(
+    target=TARGET,
+    databases=frozenset({"db"}),
+    has_ledger=False,
+    known_settings=frozenset({"insert_deduplicate", "optimize_on_insert"}),
+    measured=NodeSpec(cores=8, memory_bytes=32 * 1024**3),
+)
+
+
+def surroundings(
+    *facts: NodeFacts, nodes: tuple[Node, ...] = (ONE, TWO, THREE), cluster: str | None = "c", staging: str = "db"
+) -> Surroundings:
+    """Three nodes, or as many as facts are given."""
+    said = facts or (FACTS,) * len(nodes)
+    return Surroundings(
+        cluster=cluster,
+        target=TableName("db", "trips"),
+        ledger=TableName(staging, "chs3_ledger"),
+        nodes=dict(zip(nodes, said, strict=False)),
+    )
+
+
+def with_target(**changes: Any) -> NodeFacts:
+    """A node whose target is otherwise."""
+    return replace(FACTS, target=replace(TARGET, **changes))
+
+
+WITHOUT_TABLE = replace(FACTS, target=None)

@@ -1,0 +1,122 @@
+"""What an error means for a retry."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from airflow_provider_chs3 import exceptions
+from airflow_provider_chs3.core.errors import is_terminal
+from airflow_provider_chs3.exceptions import (
+    Chs3Error,
+    ClickHouseConnectionError,
+    ClickHouseServerError,
+    ConfigurationError,
+    NotReadyError,
+    PreflightError,
+    SourceError,
+    SupersededError,
+    TargetChangedError,
+    TerminalError,
+    TransientError,
+    VerificationError,
+)
+
+EVERY = [each for _, each in inspect.getmembers(exceptions, inspect.isclass) if each.__module__ == exceptions.__name__]
+
+
+def server_error(code: int) -> ClickHouseServerError:
+    return ClickHouseServerError(code, "NAME", "message", "node:9000", "q1")
+
+
+@pytest.mark.parametrize(
+    ("code", "meaning"),
+    [
+        (6, "a value cannot be parsed"),
+        (8, "a column is missing in a file"),
+        (36, "bad arguments"),
+        (47, "unknown identifier"),
+        (48, "not implemented"),
+        (53, "type mismatch"),
+        (60, "unknown table"),
+        (70, "a value cannot be converted"),
+        (107, "no file"),
+        (115, "unknown setting"),
+        (122, "other columns"),
+        (164, "read-only"),
+        (394, "a person's kill"),
+        (497, "no privilege"),
+        (516, "wrong password"),
+        (636, "no schema can be found"),
+    ],
+)
+def test_a_retry_would_meet_it_again(code, meaning):
+    assert is_terminal(server_error(code)), meaning
+
+
+@pytest.mark.parametrize(
+    ("code", "meaning"),
+    [
+        (3, "unexpected end"),
+        (32, "end of data"),
+        (159, "timeout"),
+        (202, "too many queries"),
+        (209, "socket timeout"),
+        (210, "network"),
+        (216, "still running"),
+        (241, "memory"),
+        (242, "read-only replica"),
+        (252, "too many parts"),
+        (279, "all connections failed"),
+        (499, "S3"),
+        (999, "Keeper"),
+        (1009, "an object changed"),
+        (123456, "not known yet"),
+    ],
+)
+def test_a_retry_may_help(code, meaning):
+    assert not is_terminal(server_error(code)), meaning
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TerminalError("x"),
+        ConfigurationError("x"),
+        PreflightError(["x"]),
+        SourceError("x"),
+        TargetChangedError("x"),
+        SupersededError("x"),
+        VerificationError("x"),
+    ],
+)
+def test_terminal_errors_are_terminal(error):
+    assert is_terminal(error)
+
+
+@pytest.mark.parametrize(
+    "error", [TransientError("x"), NotReadyError("x"), ClickHouseConnectionError("x", "node:9000"), Chs3Error("x")]
+)
+def test_others_are_not(error):
+    assert not is_terminal(error)
+
+
+@pytest.mark.parametrize("error", EVERY, ids=lambda error: error.__name__)
+def test_every_error_is_in_the_tree_that_its_module_draws(error):
+    assert issubclass(error, Chs3Error)
+    assert error.__name__ in exceptions.__doc__
+
+
+def test_a_preflight_error_shows_every_finding():
+    assert str(PreflightError(["one", "two"])) == "one\ntwo"
+
+
+def test_a_server_error_names_code_node_and_query():
+    assert str(server_error(60)) == "ClickHouse error 60 (NAME) from node:9000, query q1: message"
+
+
+def test_a_connection_error_names_node_and_query():
+    assert str(ClickHouseConnectionError("gone", "node:9000", "q1")) == (
+        "No answer from ClickHouse at node:9000, query q1: gone"
+    )

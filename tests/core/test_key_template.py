@@ -1,0 +1,174 @@
+"""Key templates: which keys belong to a month."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_chs3.core.key_template import KeyTemplate
+from airflow_provider_chs3.core.models import Month
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+OCTOBER = Month(2026, 10)
+MAY = Month(2026, 5)
+
+
+def selects(template: str, key: str, month: Month = OCTOBER, *, size_bytes: int = 1) -> bool:
+    return KeyTemplate(template).keys_of(month).select(key, size_bytes)
+
+
+class TestMonthTokens:
+    @pytest.mark.parametrize(
+        ("template", "october", "may"),
+        [
+            ("trips/{YYYY-MM}.parquet", "trips/2026-10.parquet", "trips/2026-05.parquet"),
+            ("{YYYY}/{MM}/x", "2026/10/x", "2026/05/x"),
+            ("{YYYYMM}.csv", "202610.csv", "202605.csv"),
+            ("{YY}-{M}.csv", "26-10.csv", "26-5.csv"),
+            ("{MMM}{YYYY}.csv", "Oct2026.csv", "May2026.csv"),
+            ("{MMMM_YYYY}.csv", "October_2026.csv", "May_2026.csv"),
+            ("{YYYY/MM}.csv", "2026/10.csv", "2026/05.csv"),
+            ("year={YYYY}/month={MM}.csv", "year=2026/month=10.csv", "year=2026/month=05.csv"),
+        ],
+    )
+    def test_a_template_without_wildcards_is_one_key(self, template, october, may):
+        keys = KeyTemplate(template)
+        assert [keys.keys_of(month).prefix for month in (OCTOBER, MAY)] == [october, may]
+        assert keys.keys_of(OCTOBER).is_one_key
+
+    @pytest.mark.parametrize("template", ["", "/", "/trips/{YYYY-MM}.csv"])
+    def test_a_key_is_needed_without_a_slash_in_front(self, template):
+        with pytest.raises(ConfigurationError, match="without a slash in front"):
+            KeyTemplate(template)
+
+    @pytest.mark.parametrize(
+        "template", ["trips.csv", "{YYYY}.csv", "{MM}.csv", "{DD}/{YYYY}.csv", "YYYY-MM.csv", "{}"]
+    )
+    def test_a_template_without_year_and_month_is_the_same_for_every_month(self, template):
+        with pytest.raises(ConfigurationError, match="is the same for every month"):
+            KeyTemplate(template)
+
+    @pytest.mark.parametrize("token", ["{YYYY-MMx}", "{ds YYYY-MM}", "{YYYY MM}", "{YYYY-MM}{}x{foo}", "{YYYY-MM-dd}"])
+    def test_an_unknown_token_is_told_with_the_known_ones(self, token):
+        with pytest.raises(ConfigurationError, match="is not understood; tokens are YYYY, YY, MMMM"):
+            KeyTemplate(f"trips/{token}{{foo}}")
+
+    @pytest.mark.parametrize(
+        "template", ["{YYYY-MM", "YYYY-MM}/{YYYY-MM}", "{{YYYY-MM}}", "{YYYY-MM}/}", "{YYYY-MM}/{"]
+    )
+    def test_a_brace_needs_its_partner(self, template):
+        with pytest.raises(ConfigurationError, match=r"brace without its partner|same for every month"):
+            KeyTemplate(template)
+
+    def test_the_error_shows_how_it_is_done(self):
+        with pytest.raises(ConfigurationError, match=r"trips/\{YYYY-MM\}/\*\.parquet"):
+            KeyTemplate("trips/*.parquet")
+
+
+class TestWhatVariesWithinAMonth:
+    @pytest.mark.parametrize(
+        ("template", "key"),
+        [
+            ("t/{YYYY-MM}/*.csv", "t/2026-10/a.csv"),
+            ("t/{YYYY-MM}/*.csv", "t/2026-10/ü x.csv"),
+            ("t/{YYYY-MM}/", "t/2026-10/a"),
+            ("t/{YYYY-MM}/", "t/2026-10/deep/er/a"),
+            ("t/{YYYY-MM}/**/x.csv", "t/2026-10/a/b/x.csv"),
+            ("t/{YYYY-MM}/?.csv", "t/2026-10/a.csv"),
+            ("t/{YYYY-MM-DD}.csv", "t/2026-10-31.csv"),
+            ("t/{YYYY}/{M}/{D}/{H}.csv", "t/2026/10/1/23.csv"),
+            ("t/{YYYY-MM-DD}/{HH}.csv", "t/2026-10-01/00.csv"),
+            ("t/{YYYY-MM}*", "t/2026-10"),
+        ],
+    )
+    def test_a_key_that_matches_is_selected(self, template, key):
+        assert selects(template, key)
+
+    @pytest.mark.parametrize(
+        ("template", "key"),
+        [
+            ("t/{YYYY-MM}/*.csv", "t/2026-10/a/b.csv"),
+            ("t/{YYYY-MM}/*.csv", "t/2026-10/a.csv.gz"),
+            ("t/{YYYY-MM}/*.csv", "t/2026-11/a.csv"),
+            ("t/{YYYY-MM}/*.csv", "t/2026-10/a_csv"),
+            ("t/{YYYY-MM}/?.csv", "t/2026-10/ab.csv"),
+            ("t/{YYYY-MM}/?.csv", "t/2026-10//.csv"),
+            ("t/{YYYY-MM-DD}.csv", "t/2026-10-1.csv"),
+            ("t/{YYYY-MM}/", "u/t/2026-10/a"),
+            ("t/{YYYY-MM}/", "t/2026-100/a"),
+        ],
+    )
+    def test_a_key_that_does_not_match_is_left_out(self, template, key):
+        assert not selects(template, key)
+
+
+class TestLiteralText:
+    @pytest.mark.parametrize(
+        "hostile", ["a+b", "(x|y)", "[0-9]", "^$", "a\\b", "a'b", 'a"b', "%7B%20", "ü", "a b", "\n"]
+    )
+    def test_all_other_characters_stand_for_themselves(self, hostile):
+        assert selects(f"{hostile}/{{YYYY-MM}}/*", f"{hostile}/2026-10/x")
+        assert not selects(f"{hostile}/{{YYYY-MM}}/*", f"{hostile}{hostile}/2026-10/x")
+
+    @pytest.mark.parametrize("hostile", ["a{b}c.csv", "[x].csv", "a'b.csv", "a%20b.csv", "a\nb.csv", "*.csv", "🚕.csv"])
+    def test_wildcards_match_any_characters_of_a_level(self, hostile):
+        assert selects("t/{YYYY-MM}/*.csv", f"t/2026-10/{hostile}")
+
+
+class TestWhatIsNoData:
+    @pytest.mark.parametrize(
+        "key", ["_SUCCESS", ".hidden", "_temporary/0/part.csv", "a/.x/b", "a/_b", ".part.csv.crc", "sub/"]
+    )
+    def test_markers_and_hidden_levels_do_not_count(self, key):
+        assert not selects("t/{YYYY-MM}/", f"t/2026-10/{key}")
+
+    def test_empty_objects_do_not_count(self):
+        assert not selects("t/{YYYY-MM}/", "t/2026-10/a.csv", size_bytes=0)
+
+    @pytest.mark.parametrize("key", ["a_b", "a.b/c_", "x_/y"])
+    def test_underscores_and_dots_elsewhere_are_fine(self, key):
+        assert selects("t/{YYYY-MM}/", f"t/2026-10/{key}")
+
+    @pytest.mark.parametrize(
+        ("template", "key"),
+        [
+            ("_raw/{YYYY-MM}/", "_raw/2026-10/a"),
+            (".x/{YYYY-MM}.csv", ".x/2026-10.csv"),
+            ("t/_{YYYY-MM}.csv", "t/_2026-10.csv"),
+            ("t/_{YYYY-MM}*.csv", "t/_2026-10-a.csv"),
+            ("t/{YYYY-MM}/_*.csv", "t/2026-10/_a.csv"),
+        ],
+    )
+    def test_what_the_template_itself_begins_is_meant(self, template, key):
+        assert selects(template, key)
+
+    def test_below_a_level_that_the_template_begins_they_do_not_count_either(self):
+        assert not selects("t/_{YYYY-MM}**", "t/_2026-10/_SUCCESS")
+
+
+class TestListing:
+    @pytest.mark.parametrize(
+        ("template", "prefix"),
+        [
+            ("t/{YYYY-MM}/*.csv", "t/2026-10/"),
+            ("t/{YYYY-MM}/", "t/2026-10/"),
+            ("t/{YYYY-MM-DD}.csv", "t/2026-10-"),
+            ("t/*/{YYYY-MM}/x", "t/"),
+            ("*/{YYYY-MM}/x", ""),
+            ("t/{YYYY-MM}?", "t/2026-10"),
+        ],
+    )
+    def test_starts_from_the_literal_beginning(self, template, prefix):
+        assert KeyTemplate(template).keys_of(OCTOBER).prefix == prefix
+
+    @pytest.mark.parametrize(
+        ("template", "levels"),
+        [
+            ("t/{YYYY-MM}/*.csv", 0),
+            ("t/*/{YYYY-MM}/x", 2),
+            ("t/{YYYY-MM}/", None),
+            ("t/{YYYY-MM}/**.csv", None),
+            ("t/{YYYY-MM}.csv", 0),
+        ],
+    )
+    def test_knows_how_many_levels_follow(self, template, levels):
+        assert KeyTemplate(template).keys_of(OCTOBER).levels_below == levels

@@ -1,0 +1,232 @@
+"""What a run finds of a month, from what was recorded on each node and what is there now."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_chs3.core.ledger import (
+    LEDGER_TABLE,
+    LedgerKey,
+    MonthOnNode,
+    Record,
+    Standing,
+    create_ledger,
+    is_changed,
+    look_up,
+    month_on_node,
+    record,
+    standing,
+)
+from airflow_provider_chs3.core.models import Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.sql import literal
+
+ONE, TWO, THREE = (Node(number, 1, f"ch-{number}", 9000) for number in (1, 2, 3))
+
+PUBLISHED = Record(
+    event="published",
+    attempt="nonce",
+    fingerprint="f",
+    definition="d",
+    source_bytes=100,
+    rows=10,
+    min_block=5,
+    max_block=7,
+)
+INTENT = replace(PUBLISHED, event="intent", min_block=0, max_block=0)
+AS_PUBLISHED = PartitionState(rows=10, parts=3, size_bytes=1, min_block=5, max_block=7, data_version=7)
+NOTHING = PartitionState()
+PUBLISHED_EMPTY = replace(PUBLISHED, rows=0, min_block=0, max_block=0)
+
+LOADED = MonthOnNode(PUBLISHED, AS_PUBLISHED)
+EMPTY = MonthOnNode(None, NOTHING)
+
+
+def find(*months: MonthOnNode, fingerprint: str = "f", definition: str = "d", has_ttl: bool = False):
+    nodes = dict(zip((ONE, TWO, THREE), months, strict=False))
+    return standing(nodes, fingerprint=fingerprint, definition=definition, has_ttl=has_ttl)
+
+
+class TestStanding:
+    def test_a_month_as_published_on_every_node_is_unchanged(self):
+        assert find(LOADED, LOADED, LOADED) == (Standing.UNCHANGED, ())
+
+    def test_a_node_without_rows_of_the_month_is_published_too(self):
+        assert find(LOADED, MonthOnNode(PUBLISHED_EMPTY, NOTHING)) == (Standing.UNCHANGED, ())
+
+    def test_a_month_without_rows_anywhere_is_unchanged_too(self):
+        empty = MonthOnNode(PUBLISHED_EMPTY, NOTHING)
+        assert find(empty, empty) == (Standing.UNCHANGED, ())
+
+    def test_without_records_and_rows_a_month_is_new(self):
+        assert find(EMPTY, EMPTY) == (Standing.NEW, (ONE, TWO))
+
+    def test_rows_without_a_record_are_unknown(self):
+        assert find(EMPTY, MonthOnNode(None, AS_PUBLISHED), EMPTY) == (Standing.ROWS_UNKNOWN, (TWO,))
+
+    def test_rows_without_a_record_are_unknown_even_where_other_nodes_are_published(self):
+        assert find(LOADED, MonthOnNode(None, AS_PUBLISHED)) == (Standing.ROWS_UNKNOWN, (TWO,))
+
+    @pytest.mark.parametrize("fingerprint", ["f", "other"])
+    def test_a_changed_partition_is_told_with_its_nodes(self, fingerprint):
+        changed = MonthOnNode(PUBLISHED, replace(AS_PUBLISHED, max_block=8))
+        assert find(changed, LOADED, changed, fingerprint=fingerprint) == (Standing.TARGET_CHANGED, (ONE, THREE))
+
+    def test_a_changed_partition_goes_before_an_unfinished_load(self):
+        changed = MonthOnNode(PUBLISHED, replace(AS_PUBLISHED, data_version=9))
+        assert find(changed, MonthOnNode(INTENT, NOTHING))[0] is Standing.TARGET_CHANGED
+
+    def test_an_intent_without_its_publication_is_unfinished(self):
+        assert find(LOADED, MonthOnNode(INTENT, AS_PUBLISHED)) == (Standing.UNFINISHED, (TWO,))
+
+    @pytest.mark.parametrize("state", [NOTHING, AS_PUBLISHED, replace(AS_PUBLISHED, max_block=99)])
+    def test_an_intent_everywhere_is_unfinished_whatever_is_there(self, state):
+        assert find(MonthOnNode(INTENT, state), MonthOnNode(INTENT, state))[0] is Standing.UNFINISHED
+
+    def test_a_node_that_has_not_got_the_month_is_unfinished(self):
+        assert find(LOADED, EMPTY) == (Standing.UNFINISHED, (TWO,))
+
+    def test_nodes_that_disagree_are_unfinished(self):
+        other = MonthOnNode(replace(PUBLISHED, fingerprint="older"), AS_PUBLISHED)
+        assert find(LOADED, other)[0] is Standing.UNFINISHED
+
+    def test_other_objects_are_told(self):
+        assert find(LOADED, LOADED, fingerprint="other") == (Standing.OBJECTS_CHANGED, (ONE, TWO))
+
+    def test_another_definition_is_told(self):
+        assert find(LOADED, LOADED, definition="other") == (Standing.DEFINITION_CHANGED, (ONE, TWO))
+
+    def test_another_definition_on_one_node_is_told(self):
+        other = MonthOnNode(replace(PUBLISHED, definition="older"), AS_PUBLISHED)
+        assert find(LOADED, other)[0] is Standing.DEFINITION_CHANGED
+
+    def test_a_single_server_is_a_cluster_of_one(self):
+        assert find(LOADED)[0] is Standing.UNCHANGED
+
+    def test_every_standing_is_told_in_words(self):
+        assert all(" " in each.value for each in Standing)
+
+
+class TestIsChanged:
+    @pytest.mark.parametrize(
+        ("state", "why"),
+        [
+            (replace(AS_PUBLISHED, max_block=8, data_version=8, rows=11, parts=4), "an INSERT"),
+            (replace(AS_PUBLISHED, data_version=8), "a mutation"),
+            (replace(AS_PUBLISHED, min_block=9, max_block=9, data_version=9), "somebody's REPLACE PARTITION"),
+            (replace(AS_PUBLISHED, min_block=4), "a part from elsewhere"),
+            (replace(AS_PUBLISHED, min_block=6), "the first part dropped"),
+            (replace(AS_PUBLISHED, max_block=6, data_version=6), "the last part dropped"),
+            (NOTHING, "the partition dropped"),
+        ],
+    )
+    def test_somebody_changed_it(self, state, why):
+        assert is_changed(MonthOnNode(PUBLISHED, state), has_ttl=False), why
+
+    @pytest.mark.parametrize(
+        ("state", "why"),
+        [
+            (AS_PUBLISHED, "nothing happened"),
+            (replace(AS_PUBLISHED, parts=1), "a merge"),
+            (replace(AS_PUBLISHED, parts=1, rows=4, size_bytes=0), "a merge of a Replacing engine"),
+        ],
+    )
+    def test_what_merges_do_is_no_change(self, state, why):
+        assert not is_changed(MonthOnNode(PUBLISHED, state), has_ttl=False), why
+
+    @pytest.mark.parametrize(
+        "state",
+        [NOTHING, replace(AS_PUBLISHED, min_block=6), replace(AS_PUBLISHED, max_block=6, data_version=6), AS_PUBLISHED],
+    )
+    def test_with_a_ttl_parts_may_go_by_themselves(self, state):
+        assert not is_changed(MonthOnNode(PUBLISHED, state), has_ttl=True)
+
+    @pytest.mark.parametrize(
+        "state",
+        [
+            replace(AS_PUBLISHED, max_block=8),
+            replace(AS_PUBLISHED, data_version=8),
+            replace(AS_PUBLISHED, min_block=4),
+            replace(AS_PUBLISHED, min_block=8, max_block=8),
+        ],
+    )
+    def test_with_a_ttl_parts_do_not_come_by_themselves(self, state):
+        assert is_changed(MonthOnNode(PUBLISHED, state), has_ttl=True)
+
+    @pytest.mark.parametrize("has_ttl", [False, True])
+    def test_rows_where_none_were_published_are_a_change(self, has_ttl):
+        assert is_changed(MonthOnNode(PUBLISHED_EMPTY, AS_PUBLISHED), has_ttl=has_ttl)
+
+    @pytest.mark.parametrize("has_ttl", [False, True])
+    def test_still_no_rows_are_none(self, has_ttl):
+        assert not is_changed(MonthOnNode(PUBLISHED_EMPTY, NOTHING), has_ttl=has_ttl)
+
+    @pytest.mark.parametrize("of", [None, INTENT])
+    def test_what_was_not_published_cannot_have_changed(self, of):
+        assert not is_changed(MonthOnNode(of, AS_PUBLISHED), has_ttl=False)
+
+
+HOSTILE = LedgerKey(TableName("d'b", "t; DROP TABLE y --"), "uu'id", Month(2026, 10), "20'2610")
+LEDGER = TableName("st`aging", LEDGER_TABLE)
+
+
+class TestStatements:
+    def test_the_ledger_is_made_only_where_it_is_missing(self):
+        assert "CREATE TABLE IF NOT EXISTS `st\\`aging`.`chs3_ledger`" in create_ledger(LEDGER).text
+
+    def test_the_look_up_reads_no_ledger_that_is_not_there(self):
+        assert LEDGER_TABLE not in look_up(LEDGER, HOSTILE, has_ledger=False).text
+
+    @pytest.mark.parametrize("has_ledger", [True, False])
+    def test_the_look_up_counts_the_months_active_parts(self, has_ledger):
+        text = look_up(LEDGER, HOSTILE, has_ledger=has_ledger).text
+        assert f"active AND partition_id = {literal(HOSTILE.partition_id)}" in text
+
+    def test_the_look_up_reads_the_newest_record_by_its_number(self):
+        text = look_up(LEDGER, HOSTILE, has_ledger=True).text
+        assert "ORDER BY sequence DESC, recorded_at DESC LIMIT 1" in text
+
+    def test_records_of_loads_are_not_records_of_nodes(self):
+        assert "event IN ('intent', 'published')" in look_up(LEDGER, HOSTILE, has_ledger=True).text
+
+    @pytest.mark.parametrize("value", ["d'b", "t; DROP TABLE y --", "uu'id", "2026-10"])
+    def test_records_are_found_by_table_uuid_and_month(self, value):
+        assert f"= {literal(value)}" in HOSTILE.condition
+
+    def test_a_record_is_numbered_after_those_of_its_month_on_that_node(self):
+        text = record(LEDGER, HOSTILE, "intent", {}).text
+        assert re.search(r"SELECT max\(sequence\) \+ 1, .* FROM .*chs3_ledger` WHERE ", text)
+        assert text.endswith(HOSTILE.condition)
+
+    def test_values_go_in_under_their_names(self):
+        text = record(LEDGER, HOSTILE, "published", {"rows": 7, "attempt": "a'b"}).text
+        names = re.search(r"chs3_ledger` \((.*?)\) SELECT", text)[1].replace("`", "").split(", ")
+        assert names[:2] + names[-2:] == ["sequence", "event", "rows", "attempt"]
+        assert r", 7, 'a\'b' FROM" in text
+
+    def test_details_go_in_as_json(self):
+        details = {"settings": {"x": 1}, "note": 'it\'s "ü"\n'}
+        text = record(LEDGER, HOSTILE, "load", {"details": details}).text
+        assert literal(json.dumps(details, sort_keys=True, ensure_ascii=False)) in text
+
+    @pytest.mark.parametrize("sql", [record(LEDGER, HOSTILE, "intent", {}), look_up(LEDGER, HOSTILE, has_ledger=True)])
+    def test_every_column_is_one_of_the_ledgers(self, sql):
+        known = set(re.findall(r"`(\w+)` ", create_ledger(LEDGER).text))
+        named = re.search(r"chs3_ledger` \((.*?)\) SELECT|SELECT \(([^()]*)\) AS record", sql.text)
+        assert set(re.split(r",\s*", (named[1] or named[2]).replace("`", ""))) <= known
+
+
+class TestAnswer:
+    def test_with_a_record(self):
+        fields = tuple(getattr(PUBLISHED, name) for name in Record.__dataclass_fields__)
+        assert month_on_node(([fields], 10, 3, 1, 5, 7, 7)) == LOADED
+
+    def test_without_one(self):
+        assert month_on_node(([], 0, 0, 0, 0, 0, 0)) == EMPTY
+
+    def test_the_record_is_asked_for_in_its_fields_order(self):
+        asked = re.search(r"SELECT \(([^()]*)\) AS record", look_up(LEDGER, HOSTILE, has_ledger=True).text)[1]
+        assert re.split(r",\s*", asked) == list(Record.__dataclass_fields__)

@@ -1,0 +1,179 @@
+"""The plain data: months, manifests, results."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from airflow_provider_chs3.core.models import LoadResult, Manifest, Month, Node, S3Object, TableName
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+WRITTEN = datetime(2026, 10, 2, tzinfo=UTC)
+FIRST = S3Object("lake/t/a.parquet", 10, "etag1", WRITTEN)
+SECOND = S3Object("lake/t/b.parquet", 20, "etag2", WRITTEN)
+
+
+class TestMonth:
+    @pytest.mark.parametrize("text", ["2026-10", "1970-01", "2105-12"])
+    def test_parses_what_it_prints(self, text):
+        assert str(Month.parse(text)) == text
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "2026",
+            "2026-1",
+            "2026-10-01",
+            "202610",
+            "26-10",
+            " 2026-10",
+            "2026-10\n",
+            "2026/10",
+            "x",
+            "None",
+            "{{ ds }}",
+        ],
+    )
+    def test_other_forms_are_no_month(self, text):
+        with pytest.raises(ConfigurationError, match="give it as YYYY-MM, such as '2026-10'"):
+            Month.parse(text)
+
+    @pytest.mark.parametrize("value", [None, 202610, ["2026-10"], datetime(2026, 10, 1)])
+    def test_other_values_are_no_month(self, value):
+        with pytest.raises(ConfigurationError, match="is not a month"):
+            Month.parse(value)
+
+    @pytest.mark.parametrize("text", ["2026-13", "2026-00", "1969-12", "2106-01", "0000-01", "9999-12"])
+    def test_must_exist_and_fit_into_a_datetime(self, text):
+        with pytest.raises(
+            ConfigurationError, match=f"{text} is not a month: give YYYY-MM between 1970-01 and 2105-12"
+        ):
+            Month.parse(text)
+
+    @pytest.mark.parametrize(
+        ("months", "expected"), [(0, "2026-10"), (1, "2026-11"), (3, "2027-01"), (-10, "2025-12"), (-21, "2025-01")]
+    )
+    def test_is_shifted_over_years(self, months, expected):
+        assert str(Month(2026, 10).shifted(months)) == expected
+
+    def test_months_are_in_order(self):
+        assert sorted([Month(2027, 1), Month(2026, 12), Month(2026, 2)])[0] == Month(2026, 2)
+
+
+class TestFingerprint:
+    def test_does_not_depend_on_the_order_of_listing(self):
+        assert Manifest.of([SECOND, FIRST]).fingerprint == Manifest.of([FIRST, SECOND]).fingerprint
+
+    @pytest.mark.parametrize("change", [{"path": "lake/t/c.parquet"}, {"size_bytes": 11}, {"etag": "other"}])
+    def test_depends_on_path_size_and_etag(self, change):
+        assert Manifest.of([replace(FIRST, **change), SECOND]).fingerprint != Manifest.of([FIRST, SECOND]).fingerprint
+
+    def test_does_not_depend_on_the_time_of_writing(self):
+        later = replace(FIRST, last_modified=WRITTEN + timedelta(days=1))
+        assert Manifest.of([later]).fingerprint == Manifest.of([FIRST]).fingerprint
+
+    def test_differs_for_more_or_fewer_objects(self):
+        assert len({Manifest.of(some).fingerprint for some in ([], [FIRST], [SECOND], [FIRST, SECOND])}) == 4
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (
+                [S3Object("b/x", 1, "2,3", WRITTEN)],
+                [S3Object("b/x", 1, "2", WRITTEN), S3Object("b/x3", 1, "", WRITTEN)],
+            ),
+            ([S3Object("b/x'", 1, "e", WRITTEN)], [S3Object("b/x", 1, "'e", WRITTEN)]),
+            ([S3Object("b/x1", 1, "e", WRITTEN)], [S3Object("b/x", 11, "e", WRITTEN)]),
+        ],
+    )
+    def test_cannot_be_fooled_by_where_fields_end(self, one, other):
+        assert Manifest.of(one).fingerprint != Manifest.of(other).fingerprint
+
+    def test_is_the_same_in_every_version_of_this_package(self):
+        assert Manifest.of([FIRST, SECOND]).fingerprint == "b5b018da4c2c7f3e741e4496c91309cb"
+
+    @pytest.mark.parametrize("key", ["🚕", "a\udcffb", "a\nb", "a\0b"])
+    def test_takes_any_key(self, key):
+        assert len(Manifest.of([replace(FIRST, path=f"lake/{key}")]).fingerprint) == 32
+
+
+class TestDifferences:
+    def test_are_empty_for_the_same_objects(self):
+        assert Manifest.of([FIRST, SECOND]).differences(Manifest.of([SECOND, FIRST])) == ""
+
+    @pytest.mark.parametrize(
+        ("after", "expected"),
+        [
+            ([FIRST, SECOND, replace(FIRST, path="lake/t/c")], "1 added (lake/t/c…)"),
+            ([FIRST], "1 deleted (lake/t/b.parquet…)"),
+            ([], "2 deleted (lake/t/a.parquet…)"),
+            ([replace(FIRST, etag="x"), SECOND], "1 overwritten (lake/t/a.parquet…)"),
+            ([replace(FIRST, size_bytes=0), SECOND], "1 overwritten (lake/t/a.parquet…)"),
+            (
+                [FIRST, replace(SECOND, last_modified=WRITTEN + timedelta(seconds=1))],
+                "1 overwritten (lake/t/b.parquet…)",
+            ),
+            ([replace(FIRST, path="lake/z"), SECOND], "1 added (lake/z…); 1 deleted (lake/t/a.parquet…)"),
+        ],
+    )
+    def test_tell_what_changed_and_an_example(self, after, expected):
+        assert Manifest.of([FIRST, SECOND]).differences(Manifest.of(after)) == expected
+
+
+def test_a_manifest_adds_up_sizes():
+    assert Manifest.of([FIRST, SECOND]).size_bytes == 30
+
+
+@pytest.mark.parametrize("key", ["a.csv", "t/2026-10/a b.csv", "/odd"])
+def test_an_object_knows_its_key(key):
+    assert replace(FIRST, path=f"lake/{key}").key == key
+
+
+def test_a_node_is_named_by_its_address():
+    assert str(Node(2, 1, "ch-2", 9000)) == "ch-2:9000"
+
+
+class TestLoadResult:
+    RESULT = LoadResult(
+        status="published",
+        month=Month(2026, 10),
+        target=TableName("db", "trips"),
+        reason="never loaded",
+        objects=2,
+        rows=3_000_000,
+        rows_by_node={"a:9000": 1_000_000, "b:9000": 2_000_000},
+        parts=2,
+        insert_seconds=1.5,
+        query_ids=("q1",),
+        settings={"max_insert_threads": 4},
+    )
+
+    def test_survives_json(self):
+        values = self.RESULT.as_json()
+        assert json.loads(json.dumps(values)) == values
+
+    def test_names_month_and_table_as_text(self):
+        values = self.RESULT.as_json()
+        assert (values["month"], values["target"]) == ("2026-10", "db.trips")
+
+    def test_is_told_in_one_line(self):
+        assert self.RESULT.summary() == (
+            "db.trips 2026-10 published (never loaded): 3,000,000 rows of 2 objects in 1.5 s (2,000,000 rows/s), "
+            "2 parts on 2 nodes."
+        )
+
+    @pytest.mark.parametrize(
+        ("change", "text"),
+        [
+            ({"status": "skipped", "reason": "no objects"}, "skipped: no objects."),
+            ({"status": "unchanged", "reason": "as published"}, "unchanged (as published): 3,000,000 rows"),
+            ({"insert_seconds": 0.0}, "(nothing to insert)"),
+            ({"other_month_rows": 7}, "; 7 rows of other months left out."),
+        ],
+    )
+    def test_the_line_says_what_is_special(self, change, text):
+        assert text in replace(self.RESULT, **change).summary()

@@ -1,0 +1,153 @@
+"""What a user asks of a load."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.core.columns import Selection
+from airflow_provider_chs3.core.formats import format_named
+from airflow_provider_chs3.core.key_template import KeyTemplate
+from airflow_provider_chs3.core.models import Manifest, Month, S3Object, TableName
+from airflow_provider_chs3.core.request import LoadRequest, Policies
+from airflow_provider_chs3.core.sources import Credentials, S3Source
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+REQUEST = LoadRequest(
+    month=Month(2026, 10),
+    source=S3Source(
+        bucket="lake",
+        template=KeyTemplate("t/{YYYY-MM}/"),
+        endpoint_url="http://s3",
+        credentials=Credentials(access_key_id="A", secret_access_key="s3cret"),
+    ),
+    target=TableName("db", "t"),
+    cluster=None,
+    default_cluster=None,
+    staging_database=None,
+    nonce="n",
+    now=datetime(2026, 11, 1, tzinfo=UTC),
+)
+
+
+class TestPolicies:
+    @pytest.mark.parametrize(
+        ("name", "value", "expected"),
+        [
+            ("write_mode", "replace", None),
+            ("write_mode", "append", None),
+            ("write_mode", "overwrite", "use one of replace, append"),
+            ("on_no_objects", "empty", None),
+            ("on_no_objects", "ignore", "use one of fail, skip, empty"),
+            ("on_no_objects", "", "use one of fail, skip, empty"),
+            ("on_no_objects", None, "use one of fail, skip, empty"),
+            ("on_target_changed", "reload", None),
+            ("on_target_changed", "Fail", "use one of fail, reload"),
+            ("on_other_months", "leave_out", None),
+            ("on_other_months", "load", "use one of fail, leave_out"),
+            ("max_shrink_fraction", 0, None),
+            ("max_shrink_fraction", 1, None),
+            ("max_shrink_fraction", 1.01, "must lie between 0 and 1"),
+            ("max_shrink_fraction", -0.1, "must lie between 0 and 1"),
+            ("max_shrink_fraction", float("nan"), "must lie between 0 and 1"),
+            ("min_object_age_seconds", 0, None),
+            ("min_object_age_seconds", -1, "must not be negative"),
+        ],
+    )
+    def test_are_checked_where_they_are_made(self, name, value, expected):
+        if expected is None:
+            assert getattr(Policies(**{name: value}), name) == value
+        else:
+            with pytest.raises(ConfigurationError, match=f"{name}=.*{expected}"):
+                Policies(**{name: value})
+
+    def test_are_cautious_by_default(self):
+        assert Policies() == Policies(
+            write_mode="replace",
+            on_no_objects="fail",
+            ready_key=None,
+            min_object_age_seconds=0,
+            max_shrink_fraction=0.5,
+            replace_unknown=False,
+            on_target_changed="fail",
+            on_other_months="fail",
+        )
+
+
+class TestDefinition:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"selection": Selection(columns=("a",))},
+            {"selection": Selection(columns=("a", "b"))},
+            {"selection": Selection(columns=("b", "a"))},
+            {"selection": Selection(select={"a": "b"})},
+            {"selection": Selection(select={"a": "c"})},
+            {"selection": Selection(null_as_default=True)},
+            {"policies": Policies(on_other_months="leave_out")},
+            {"format": format_named("CSV")},
+            {"compression": "gzip"},
+        ],
+    )
+    def test_changes_with_what_is_made_of_the_objects(self, change):
+        assert replace(REQUEST, **change).definition != REQUEST.definition
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"nonce": "other"},
+            {"now": datetime(2027, 1, 1, tzinfo=UTC)},
+            {"cluster": "c"},
+            {"settings": {"max_insert_threads": 1}},
+            {"policies": Policies(replace_unknown=True, on_no_objects="skip", on_target_changed="reload")},
+        ],
+    )
+    def test_stays_where_the_rows_would_be_the_same(self, change):
+        assert replace(REQUEST, **change).definition == REQUEST.definition
+
+    def test_does_not_depend_on_the_order_of_select(self):
+        one, other = ({"a": "1", "b": "2"}, {"b": "2", "a": "1"})
+        assert (
+            replace(REQUEST, selection=Selection(select=one)).definition
+            == replace(REQUEST, selection=Selection(select=other)).definition
+        )
+
+    def test_is_the_same_in_every_version_of_this_package(self):
+        assert REQUEST.definition == "231eb1aa00517760"
+
+
+def manifest(*keys: str) -> Manifest:
+    return Manifest.of(S3Object(f"lake/{key}", 1, "e", datetime(2026, 10, 1, tzinfo=UTC)) for key in keys)
+
+
+class TestFormat:
+    @pytest.mark.parametrize(
+        ("given", "keys", "name"),
+        [
+            (None, ["a.csv", "b.csv.gz"], "CSVWithNames"),
+            ("CSV", ["a.csv"], "CSV"),
+            ("Parquet", ["a", "b.txt"], "Parquet"),
+            (None, [], "Parquet"),
+            ("CSV", [], "CSV"),
+        ],
+    )
+    def test_is_the_given_one_or_that_of_the_keys(self, given: Any, keys, name):
+        request = replace(REQUEST, format=format_named(given) if given else None)
+        assert request.format_of(manifest(*keys)).name == name
+
+    def test_of_mixed_keys_names_one_key_of_each(self):
+        with pytest.raises(
+            ConfigurationError, match=r"several formats: a\.csv looks like CSVWithNames, b\.json like JSON"
+        ):
+            REQUEST.format_of(manifest("a.csv", "b.json"))
+
+    def test_of_a_key_that_says_nothing_must_be_given(self):
+        with pytest.raises(ConfigurationError, match="'b' names no format"):
+            REQUEST.format_of(manifest("a.csv", "b"))
+
+
+def test_a_request_can_be_printed_without_its_secrets():
+    assert "s3cret" not in repr(REQUEST)

@@ -1,0 +1,190 @@
+"""Expressions of `select`: only those that a node can compute row by row.
+
+The answers are what ClickHouse 26.9 gives.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema
+from airflow_provider_chs3.core.row_wise import check_row_wise
+from airflow_provider_chs3.core.target import Column
+from airflow_provider_chs3.exceptions import ConfigurationError
+from tests.core.driving import Driven, drive, server_error
+
+SCHEMA = SourceSchema(types={"a": "Int64", "b`x": "String"}, rows=1)
+X = Column("x", "Int64")
+ROW_WISE_PLAN = [('[{"Plan": {"Node Type": "Expression", "Plans": [{"Node Type": "ReadFromStorage"}]}}]',)]
+
+
+def parsed(*lines: str, select: str = "SelectQuery (children 1)", count: int = 1, union: int = 1) -> list[tuple[str]]:
+    """What EXPLAIN AST answers for `SELECT <expression>`; `lines` are those of the expression itself."""
+    head = [
+        f"SelectWithUnionQuery (children {union})",
+        " ExpressionList (children 1)",
+        f"  {select}",
+        f"   ExpressionList (children {count})",
+    ]
+    return [(line,) for line in (*head, *lines)]
+
+
+PLUS = parsed(
+    "    Function plus (children 1)", "     ExpressionList (children 2)", "      Identifier a", "      Literal UInt64_1"
+)
+DESCRIBED = [("x", "Int64", "", "", "", "", "")]
+
+
+def check(*answers, expression: str = "a + 1") -> Driven:
+    return drive(check_row_wise({"x": expression}, [X], SCHEMA), *answers)
+
+
+class TestARowWiseExpression:
+    @pytest.mark.parametrize(
+        ("expression", "answer"),
+        [
+            ("a + 1", PLUS),
+            ("a", parsed("    Identifier a")),
+            ("a AS b", parsed("    Identifier a (alias b)")),
+            ("a -- why", parsed("    Identifier a")),
+            ("tuple(a, b)", parsed("    Function tuple (children 1)", "     ExpressionList (children 2)")),
+            ("'a\nSubquery'", parsed(r"    Literal 'a\nSubquery'")),
+            ("`Subquery`", parsed("    Identifier Subquery")),
+            ("concat('Asterisk')", parsed("    Function concat (children 1)", "      Literal 'Asterisk'")),
+            ("a IN (1, 2)", parsed("    Function in (children 1)", "      Literal Tuple_(UInt64_1, UInt64_2)")),
+            (
+                "arrayMap(y -> y, z)",
+                parsed(
+                    "    Function arrayMap (children 1)", "      Function lambda (children 1)", "      Identifier z"
+                ),
+            ),
+            ("arrayJoinish(a)", parsed("    Function arrayJoinish (children 1)")),
+        ],
+    )
+    def test_is_loaded_with_the_type_that_the_server_gives_it(self, expression, answer):
+        driven = check(answer, ROW_WISE_PLAN, DESCRIBED, expression=expression)
+        assert driven.result == [LoadedColumn(X, f"(\n{expression}\n)", "Int64", is_plain=False)]
+
+    def test_is_parsed_by_the_server(self):
+        assert check(PLUS, ROW_WISE_PLAN, DESCRIBED).steps[0].sql.text == "EXPLAIN AST SELECT a + 1"
+
+    def test_is_read_over_the_files_columns(self):
+        _, plan, describe = (step.sql.text for step in check(PLUS, ROW_WISE_PLAN, DESCRIBED).steps)
+        query = plan.removeprefix("EXPLAIN PLAN json = 1 ")
+        assert query.startswith("SELECT (\na + 1\n) AS `x` FROM null('")
+        assert query.endswith(r"`a` Int64, `b\\`x` String')")
+        assert describe == f"DESCRIBE ({query})"
+
+    @pytest.mark.parametrize("name", ["_path", "_file", "_size", "_time", "_etag"])
+    def test_may_use_what_is_known_of_the_file(self, name):
+        assert f"`{name}` " in check(PLUS, ROW_WISE_PLAN, DESCRIBED).steps[1].sql.text
+
+    def test_each_expression_is_parsed_by_itself(self):
+        select = {"x": "a", "y": "b"}
+        driven = drive(
+            check_row_wise(select, [X, Column("y", "String")], SCHEMA),
+            parsed("    Identifier a"),
+            parsed("    Identifier b"),
+            ROW_WISE_PLAN,
+            [*DESCRIBED, ("y", "String", "", "", "", "", "")],
+        )
+        assert [(each.column.name, each.source_type) for each in driven.result] == [("x", "Int64"), ("y", "String")]
+
+
+class TestMoreThanOneExpression:
+    @pytest.mark.parametrize(
+        ("expression", "answer"),
+        [
+            ("a, b", parsed("    Identifier a", "    Identifier b", count=2)),
+            ("a FROM t", parsed("    Identifier a", "   TablesInSelectQuery", select="SelectQuery (children 2)")),
+            ("a WHERE b", parsed("    Identifier a", "   Identifier b", select="SelectQuery (children 2)")),
+            ("a LIMIT 1", parsed("    Identifier a", "   Literal UInt64_1", select="SelectQuery (children 2)")),
+            ("TOP 1 a", parsed("    Identifier a", "   Literal UInt64_1", select="SelectQuery (children 2)")),
+            ("a ORDER BY a", parsed("    Identifier a", "   ExpressionList", select="SelectQuery (children 2)")),
+            ("a GROUP BY a", parsed("    Identifier a", "   ExpressionList", select="SelectQuery (children 2)")),
+            ("DISTINCT ON (a) a", parsed("    Identifier a", select="SelectQuery (children 3)")),
+            ("a SETTINGS max_threads = 1", parsed("    Identifier a", "   Set", select="SelectQuery (children 2)")),
+            ("a FORMAT Null", parsed("    Identifier a", " Identifier Null", union=2)),
+            ("a INTO OUTFILE 'x'", parsed("    Identifier a", " Literal 'x'", union=2)),
+            (
+                "a UNION ALL SELECT b",
+                [("SelectWithUnionQuery (children 1)",), (" ExpressionList (children 2)",), ("  SelectQuery",)],
+            ),
+            ("a EXCEPT SELECT b", parsed("   SelectWithUnionQuery", select="SelectIntersectExceptQuery (children 2)")),
+        ],
+    )
+    def test_is_refused(self, expression, answer):
+        with pytest.raises(ConfigurationError, match="is more than one expression: give just the value's") as raised:
+            check(answer, expression=expression)
+        assert "select['x']" in str(raised.value)
+
+    @pytest.mark.parametrize(
+        "expression", ["a) AS x, (b", "a; DROP TABLE y", "", "a /*", "{p:UInt8}", "WITH 1 AS y SELECT y"]
+    )
+    def test_that_the_server_cannot_parse_is_told_with_its_words(self, expression):
+        with pytest.raises(ConfigurationError, match="is no expression: Syntax error: failed at position 21"):
+            check(server_error(62, "Syntax error: failed at position 21"), expression=expression)
+
+    def test_distinct_is_met_in_brackets(self):
+        """EXPLAIN AST does not show it."""
+        error = server_error(62, "Syntax error: failed at position 41 (a).")
+        with pytest.raises(
+            ConfigurationError, match=r"select is not understood: Syntax error.* The files have a, b`x\."
+        ):
+            check(parsed("    Identifier a"), error, expression="DISTINCT a")
+
+
+class TestWhatEachNodeWouldDoForItself:
+    @pytest.mark.parametrize(
+        ("expression", "lines", "what"),
+        [
+            ("(SELECT 1)", ["    Subquery (children 1)"], "a sub-query"),
+            ("a IN (SELECT 1)", ["    Function in (children 1)", "      Subquery (children 1)"], "a sub-query"),
+            ("exists(SELECT 1)", ["    Function exists (children 1)", "      Subquery (children 1)"], "a sub-query"),
+            ("sum(a) OVER ()", ["    Function sum (children 2)", "     WindowDefinition"], "a window function"),
+            ("arrayJoin(z)", ["    Function arrayJoin (children 1)"], "arrayJoin"),
+            (
+                "1 + arrayJoin(z) AS y",
+                ["    Function plus", "      Function arrayJoin (alias y) (children 1)"],
+                "arrayJoin",
+            ),
+            ("unnest(z)", ["    Function unnest (children 1)"], "arrayJoin"),
+            ("UNNEST(z)", ["    Function UNNEST (children 1)"], "arrayJoin"),
+            ("untuple((a, b))", ["    Function untuple (children 1)"], "untuple"),
+            ("*", ["    Asterisk"], "an asterisk"),
+            ("* EXCEPT b", ["    Asterisk (children 1)"], "an asterisk"),
+            ("t.*", ["    QualifiedAsterisk (children 1)"], "an asterisk"),
+            ("COLUMNS('a')", ["    ColumnsRegexpMatcher"], "a column matcher"),
+            ("COLUMNS(a, b)", ["    ColumnsListMatcher (children 1)"], "a column matcher"),
+        ],
+    )
+    def test_is_refused_when_it_is_parsed(self, expression, lines, what):
+        with pytest.raises(ConfigurationError, match=rf"select\['x'\] holds {what}: every node loads its own files"):
+            check(parsed(*lines), expression=expression)
+
+    @pytest.mark.parametrize(
+        ("expression", "node", "what"),
+        [
+            ("sum(a)", "Aggregating", "an aggregate function"),
+            ("count()", "Aggregating", "an aggregate function"),
+            ("a IN system.one", "CreatingSets", "a table after IN"),
+        ],
+    )
+    def test_is_refused_when_it_is_planned(self, expression, node, what):
+        plan = f'[\n  {{\n    "Plan": {{\n      "Node Type": "{node}",\n      "Node Id": "{node}_3"\n    }}\n  }}\n]'
+        with pytest.raises(ConfigurationError, match=f"select holds {what}"):
+            check(parsed("    Function f (children 1)"), [(plan,)], DESCRIBED, expression=expression)
+
+    def test_the_way_out_is_told(self):
+        with pytest.raises(
+            ConfigurationError, match="Give row-wise expressions, and aggregate in the table or downstream"
+        ):
+            check(parsed("    Asterisk"))
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_an_unknown_column_is_told_with_those_of_the_files(at):
+    error = server_error(47, "Unknown expression or function identifier `nope`.")
+    answers = [PLUS, ROW_WISE_PLAN][:at]
+    with pytest.raises(ConfigurationError, match=r"Unknown expression .*`nope`\. The files have a, b`x\."):
+        check(*answers, error)

@@ -1,0 +1,120 @@
+"""Quoting, and statements that hide their secrets."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from airflow_provider_chs3.core.models import TableName
+from airflow_provider_chs3.core.sql import Sql, identifier, literal, literals, table
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+HOSTILE = [
+    "plain",
+    "two words",
+    "x; DROP TABLE y",
+    "it's",
+    "''",
+    "'",
+    "\\",
+    "\\'",
+    "\\\\'",
+    "ends with \\",
+    "`tick`",
+    "``",
+    "\\`",
+    '"double"',
+    "-- comment",
+    "/* comment */",
+    "a\nb",
+    "a\r\nb",
+    "a\tb",
+    "a\0b",
+    "%s %(x)s %",
+    "{x} {x:String} {{ x }}",
+    "$$ $tag$",
+    "ünï 🚕",
+    "\u2028\u2019\uff07",
+    "'); DROP TABLE t --",
+]
+_UNESCAPED = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\0": "\0"}
+
+
+def unquoted(text: str, quote: str) -> str:
+    """What ClickHouse's lexer makes of a quoted text; fails where the quote ends early or never."""
+    matched = re.fullmatch(rf"{quote}((?:[^{quote}\\]|\\.)*){quote}", text, re.DOTALL)
+    assert matched, text
+    return re.sub(r"\\.", lambda found: _UNESCAPED.get(found[0], found[0][1]), matched[1], flags=re.DOTALL)
+
+
+class TestQuoting:
+    @pytest.mark.parametrize("text", ["", *HOSTILE])
+    def test_a_literal_is_one_token_that_means_the_text(self, text):
+        assert unquoted(literal(text), "'") == text
+
+    @pytest.mark.parametrize("name", HOSTILE)
+    def test_an_identifier_is_one_token_that_means_the_name(self, name):
+        assert unquoted(identifier(name), "`") == name
+
+    @pytest.mark.parametrize("text", HOSTILE)
+    def test_nothing_spreads_over_lines(self, text):
+        assert "\n" not in literal(text) + identifier(text)
+
+    def test_an_empty_identifier_is_refused(self):
+        with pytest.raises(ConfigurationError, match="empty name"):
+            identifier("")
+
+    @pytest.mark.parametrize("name", [TableName("", "t"), TableName("d", "")])
+    def test_a_table_needs_both_names(self, name):
+        with pytest.raises(ConfigurationError, match="empty name"):
+            table(name)
+
+    def test_a_table_is_quoted_in_its_database(self):
+        assert table(TableName("a.b", "x; DROP TABLE y")) == "`a.b`.`x; DROP TABLE y`"
+
+    def test_literals_are_a_list(self):
+        assert literals(["a", "b'"]) == r"'a', 'b\''"
+
+    def test_no_literals_are_nothing(self):
+        assert literals([]) == ""
+
+
+class TestSecrets:
+    SECRET = "s3cr3t'\\x"
+    SQL = Sql(f"SELECT * FROM s3('url', 'key', {literal(SECRET)}, {literal('token')})", (SECRET, "token"))
+
+    @pytest.mark.parametrize(
+        "show",
+        [
+            str,
+            repr,
+            "{}".format,
+            "{!r}".format,
+            "{!s}".format,
+            lambda sql: f"{sql}",
+            lambda sql: sql.masked,
+        ],
+        ids=["str", "repr", "format", "format-r", "format-s", "f-string", "masked"],
+    )
+    def test_are_hidden_in_whatever_prints_a_statement(self, show):
+        shown = show(self.SQL)
+        assert "s3cr3t" not in shown
+        assert "token" not in shown
+        assert shown.count("[HIDDEN]") == 2
+
+    def test_are_hidden_inside_of_containers_and_exceptions(self):
+        assert "s3cr3t" not in f"{[self.SQL]} { ({'sql': self.SQL}) } {ValueError(self.SQL)}"
+
+    def test_are_in_the_text_for_the_server(self):
+        assert literal(self.SECRET) in self.SQL.text
+
+    def test_the_rest_of_a_statement_is_shown(self):
+        assert str(self.SQL) == "SELECT * FROM s3('url', 'key', '[HIDDEN]', '[HIDDEN]')"
+
+    def test_a_statement_without_secrets_is_shown_as_it_is(self):
+        assert str(Sql("SELECT 1")) == "SELECT 1"
+
+    @pytest.mark.parametrize("secret", HOSTILE)
+    def test_hostile_secrets_are_hidden_too(self, secret):
+        assert str(Sql(f"s3({literal(secret)})", (secret,))) == "s3('[HIDDEN]')"

@@ -1,0 +1,174 @@
+"""Staging: its names, its shape, and the end of what attempts left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_chs3.core.models import Month, Node, TableName
+from airflow_provider_chs3.core.sql import literal
+from airflow_provider_chs3.core.staging import (
+    Attempt,
+    check_not_superseded,
+    create_staging,
+    ddl_settings,
+    end_attempt,
+    end_earlier_attempts,
+)
+from airflow_provider_chs3.core.steps import AskNodes, Pause, Step
+from airflow_provider_chs3.exceptions import SupersededError, TransientError
+from tests.core.driving import drive
+from tests.core.surroundings import FACTS, ONE, TARGET, THREE, TWO, surroundings
+
+ATTEMPT = Attempt(TableName("db", "trips"), Month(2026, 10), "0123456789abcdef")
+OTHER = replace(ATTEMPT, nonce="fedcba9876543210")
+AROUND = surroundings(staging="st")
+
+
+def on_all(*rows: tuple[str, str]) -> dict[Node, list[tuple[str, str]]]:
+    return {node: list(rows) for node in AROUND.nodes}
+
+
+def statements(step: Step) -> set[str]:
+    assert isinstance(step, AskNodes)
+    return {sql.text for sql in step.sql.values()}
+
+
+class TestNames:
+    def test_are_never_the_same_for_two_attempts(self):
+        assert ATTEMPT.name != OTHER.name
+
+    def test_of_one_month_begin_alike(self):
+        assert ATTEMPT.prefix == OTHER.prefix
+        assert ATTEMPT.name.startswith(ATTEMPT.prefix)
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            replace(ATTEMPT, month=Month(2026, 11)),
+            replace(ATTEMPT, target=TableName("db", "trips2")),
+            replace(ATTEMPT, target=TableName("db2", "trips")),
+            replace(ATTEMPT, target=TableName("dbt", "rips")),
+        ],
+    )
+    def test_of_another_table_or_month_begin_otherwise(self, other):
+        assert not other.name.startswith(ATTEMPT.prefix)
+
+    @pytest.mark.parametrize("table", ["x; DROP TABLE y", "`", "'", "🚕", "a" * 200])
+    def test_are_short_and_plain_whatever_the_table_is_called(self, table):
+        name = replace(ATTEMPT, target=TableName("db", table)).name
+        assert name.startswith("chs3_")
+        assert len(name) < 60
+        assert name.replace("_", "").isalnum()
+        assert name.isascii()
+
+    def test_stay_as_they_are_in_every_version_of_this_package(self):
+        assert ATTEMPT.prefix == "chs3_10ec6ce4e9b8fa48_"
+
+
+class TestCreate:
+    @staticmethod
+    def created(**shape: str) -> str:
+        target = replace(TARGET, **shape)
+        around = surroundings(*[replace(FACTS, target=target)] * 3, staging="st")
+        (step,) = drive(create_staging(around, ATTEMPT), on_all()).steps
+        (text,) = statements(step)
+        return text
+
+    def test_is_a_plain_merge_tree_of_the_targets_shape(self):
+        assert self.created(engine="ReplacingMergeTree") == (
+            f"CREATE TABLE `st`.`{ATTEMPT.name}` AS `db`.`trips` ENGINE = MergeTree PARTITION BY toYYYYMM(at) "
+            "PRIMARY KEY (id, at) ORDER BY (id, at) SETTINGS index_granularity = 8192"
+        )
+
+    def test_has_no_ttl(self):
+        engine_full = "MergeTree ORDER BY id TTL at + toIntervalDay(1) SETTINGS index_granularity = 8192"
+        assert " TTL " not in self.created(engine_full=engine_full)
+
+    def test_is_sampled_as_the_target(self):
+        assert "SAMPLE BY id SETTINGS" in self.created(sampling_key="id")
+
+    def test_fails_where_the_name_was_used_before(self):
+        assert "IF NOT EXISTS" not in self.created()
+
+    def test_goes_to_every_node(self):
+        (step,) = drive(create_staging(AROUND, ATTEMPT), on_all()).steps
+        assert set(step.sql) == {ONE, TWO, THREE}
+
+
+class TestEnd:
+    def test_nothing_left_is_nothing_to_do(self):
+        assert len(drive(end_attempt(AROUND, ATTEMPT), on_all()).steps) == 1
+
+    def test_queries_go_before_tables(self):
+        left = {ONE: [("query", "q"), ("table", ATTEMPT.name)], TWO: [("table", ATTEMPT.name)], THREE: []}
+        tables = {ONE: [("table", ATTEMPT.name)], TWO: [("table", ATTEMPT.name)], THREE: []}
+        look, kill, pause, _, drop, _ = drive(
+            end_attempt(AROUND, ATTEMPT), left, on_all(), None, tables, on_all(), on_all()
+        ).steps
+        assert "system.processes" in next(iter(statements(look)))
+        assert (set(kill.sql), isinstance(pause, Pause), set(drop.sql)) == ({ONE}, True, {ONE, TWO})
+        assert statements(kill) == {
+            f"KILL QUERY WHERE startsWith(initial_query_id, {literal(ATTEMPT.name)}) "
+            "AND NOT ('' != '' AND startsWith(initial_query_id, '')) ASYNC"
+        }
+        assert statements(drop) == {f"DROP TABLE IF EXISTS `st`.`{ATTEMPT.name}` SYNC"}
+
+    def test_it_looks_again_until_nothing_is_left(self):
+        running = {ONE: [("query", "q")], TWO: [], THREE: []}
+        answers = [running, on_all(), None] * 3
+        assert len(drive(end_attempt(AROUND, ATTEMPT), *answers, on_all()).steps) == 10
+
+    def test_queries_that_do_not_end_are_told_with_their_nodes(self):
+        def answer(step):
+            return {ONE: [], TWO: [("query", "q")], THREE: []} if "Look" in step.name else None
+
+        with pytest.raises(TransientError, match=r"still run on ch-2:9000 300 s after KILL QUERY"):
+            drive(end_attempt(AROUND, ATTEMPT), *[answer] * 900)
+
+    def test_an_own_end_finds_only_its_own_staging(self):
+        (look,) = drive(end_attempt(AROUND, ATTEMPT), on_all()).steps
+        assert f"AND name = {literal(ATTEMPT.name)}" in next(iter(statements(look)))
+
+    def test_earlier_attempts_are_found_by_their_prefix_without_this_one(self):
+        (look,) = drive(end_earlier_attempts(AROUND, ATTEMPT, own_exists=False), on_all()).steps
+        (text,) = statements(look)
+        prefix, name = literal(ATTEMPT.prefix), literal(ATTEMPT.name)
+        assert f"startsWith(name, {prefix}) AND name != {name}" in text
+        assert (
+            f"startsWith(initial_query_id, {prefix}) AND NOT ({name} != '' AND startsWith(initial_query_id, {name}))"
+            in text
+        )
+
+    def test_each_table_is_dropped_where_it_is(self):
+        left = {ONE: [("table", "chs3_a")], TWO: [("table", "chs3_b"), ("table", "chs3_a")], THREE: []}
+        steps = drive(end_earlier_attempts(AROUND, ATTEMPT, own_exists=False), left, on_all(), on_all(), on_all()).steps
+        assert [set(step.sql) for step in steps[1:3]] == [{ONE, TWO}, {TWO}]
+
+
+class TestSuperseded:
+    def test_the_newest_staging_goes_on(self):
+        steps = drive(end_earlier_attempts(AROUND, ATTEMPT, own_exists=True), {ONE: [(ATTEMPT.name,)]}, on_all()).steps
+        assert set(steps[0].sql) == {ONE}
+
+    @pytest.mark.parametrize("newest", [[(OTHER.name,)], []])
+    def test_any_other_stops_before_it_ends_anything(self, newest):
+        with pytest.raises(SupersededError, match=r"Another load of db\.trips for 2026-10 .* took over"):
+            drive(end_earlier_attempts(AROUND, ATTEMPT, own_exists=True), {ONE: newest})
+
+    def test_staging_everywhere_is_not_superseded(self):
+        drive(check_not_superseded(AROUND, ATTEMPT), {node: [(1,)] for node in AROUND.nodes})
+
+    @pytest.mark.parametrize("gone", [ONE, THREE])
+    def test_staging_gone_from_a_node_is(self, gone):
+        answers = {node: [(int(node != gone),)] for node in AROUND.nodes}
+        with pytest.raises(SupersededError, match="max_active_tis_per_dag=1"):
+            drive(check_not_superseded(AROUND, ATTEMPT), answers)
+
+
+class TestDdlSettings:
+    def test_are_those_that_every_node_knows(self):
+        new = replace(FACTS, known_settings=frozenset({"max_partition_size_to_drop", "max_table_size_to_drop"}))
+        old = replace(FACTS, known_settings=frozenset({"max_table_size_to_drop"}))
+        assert ddl_settings(surroundings(new, old, new)) == {"max_table_size_to_drop": 0}
