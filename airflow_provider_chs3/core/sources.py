@@ -165,7 +165,7 @@ class S3Source:
 
     def _base_of(self, listed: list[S3Object], prefix: str) -> str:
         """What all paths have before the prefix: the bucket, and whatever the collection's URL goes on with."""
-        if not listed:
+        if not listed or not self.credentials.named_collection:
             return f"{self.bucket}/"
         first = listed[0].path
         starts = [at for at in range(1, len(first)) if first[at - 1] == "/" and first.startswith(prefix, at)]
