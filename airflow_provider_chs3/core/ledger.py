@@ -101,8 +101,9 @@ def look_up(ledger: TableName, key: LedgerKey, *, has_ledger: bool) -> Sql:
     records = "emptyArrayString()"
     if has_ledger:
         records = (
-            "(SELECT groupArray(record) FROM (SELECT (event, attempt, fingerprint, definition, source_bytes, rows, min_block, "
-            f"max_block) AS record FROM {table(ledger)} WHERE {key.condition} AND event IN ('intent', 'published') "
+            "(SELECT groupArray(record) FROM (SELECT (event, attempt, fingerprint, definition, source_bytes, rows, "
+            f"min_block, max_block) AS record FROM {table(ledger)} "
+            f"WHERE {key.condition} AND event IN ('intent', 'published') "
             "ORDER BY sequence DESC, recorded_at DESC LIMIT 1))"
         )
     # Not a tuple out of a sub-query: that is a Nullable(Tuple(…)), which clickhouse-driver cannot read.
