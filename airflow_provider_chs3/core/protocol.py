@@ -26,7 +26,7 @@ from airflow_provider_chs3.core.staging import (
 from airflow_provider_chs3.core.steps import Say, Steps
 from airflow_provider_chs3.core.target import Surroundings, look_around
 from airflow_provider_chs3.core.tuning import REQUIRED_SETTINGS, names_to_look_up
-from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SourceError, TargetChangedError
+from airflow_provider_chs3.exceptions import Chs3Error, SourceError, SupersededError, TargetChangedError
 
 
 def load_month(request: LoadRequest) -> Steps[LoadResult]:
@@ -146,14 +146,22 @@ def _stage_and_publish(
         inserted = yield from insert(load, plan, into=load.staging)
         staged = yield from verify(load, plan)
         states = yield from publish(load, before, staged)
-        result = _result(load, states, status="published", reason=reason, plan=plan, inserted=inserted, staged=staged)
-        reasons = {each.name: each.reason for each in plan.settings}
-        yield from record_load(load, {**result.as_json(), "setting_reasons": reasons})
-        return result
-    except ClickHouseServerError:
-        # A newer attempt kills this one's queries and drops its staging, which shows as one error or another.
-        yield from check_not_superseded(load.around, load.attempt)
+    except SupersededError:
         raise
+    except Chs3Error as error:
+        yield from check_not_superseded(load.around, load.attempt, error)
+        raise
+    result = _result(load, states, status="published", reason=reason, plan=plan, inserted=inserted, staged=staged)
+    yield from _record(load, plan, result)
+    return result
+
+
+def _record(load: Load, plan: InsertPlan, result: LoadResult) -> Steps[None]:
+    reasons = {each.name: each.reason for each in plan.settings}
+    try:
+        yield from record_load(load, {**result.as_json(), "setting_reasons": reasons})
+    except Chs3Error as error:
+        yield Say(name=f"The month is published, but what the load did could not be recorded: {error}")
 
 
 def _clean_up(load: Load) -> Steps[None]:

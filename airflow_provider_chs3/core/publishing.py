@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from airflow_provider_chs3.core.inserting import Staged
-from airflow_provider_chs3.core.ledger import MonthOnNode, record
+from airflow_provider_chs3.core.ledger import MonthOnNode, is_changed, record
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import Node, PartitionState
 from airflow_provider_chs3.core.sql import Sql, literal, table
@@ -81,16 +81,26 @@ def _record(
 
 
 def _check_untouched(load: Load, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:
+    if load.request.policies.on_target_changed == "reload":
+        return
     for node, month in now.items():
-        was, is_now = before[node].state, month.state
-        written = max(is_now.max_block, is_now.data_version) > max(was.max_block, was.data_version)
-        if written and load.request.policies.on_target_changed == "fail":
+        if _is_written_by_others(before[node], month, has_ttl=load.around.shape.has_ttl):
             raise TargetChangedError(
                 f"{load.around.target} on {node}: somebody wrote to partition {load.key.partition_id} while "
                 f"{load.request.month} was loaded. Nothing was published. Find out who does; "
-                "on_target_changed='reload' "
-                "replaces such rows."
+                "on_target_changed='reload' replaces such rows."
             )
+
+
+def _is_written_by_others(before: MonthOnNode, now: MonthOnNode, *, has_ttl: bool) -> bool:
+    """Whether somebody other than a load wrote to the partition since this load looked first."""
+    if now.record is not None and now.record.event == "published":
+        return is_changed(now, has_ttl=has_ttl)
+    if now.record != before.record:
+        # Another attempt was publishing. Its staging is gone by now, and what it wrote is replaced.
+        return False
+    was, is_now = before.state, now.state
+    return max(is_now.max_block, is_now.data_version) > max(was.max_block, was.data_version)
 
 
 def _check_published(load: Load, staged: Mapping[Node, Staged], states: Mapping[Node, PartitionState]) -> None:

@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.columns import LoadedColumn, Selection, SourceSc
 from airflow_provider_chs3.core.formats import Format
 from airflow_provider_chs3.core.models import Manifest, SettingValues
 from airflow_provider_chs3.core.row_wise import check_row_wise
-from airflow_provider_chs3.core.sources import Batch, S3Source
+from airflow_provider_chs3.core.sources import READ_SETTINGS, Batch, S3Source
 from airflow_provider_chs3.core.sql import Sql, identifier, literal
 from airflow_provider_chs3.core.steps import Ask, Row, Steps
 from airflow_provider_chs3.core.target import Column
@@ -23,6 +23,7 @@ _READ_SETTINGS: SettingValues = {
     "schema_inference_make_columns_nullable": "1",
     "use_hive_partitioning": 0,
     "s3_throw_on_zero_files_match": 1,
+    **READ_SETTINGS,
 }
 
 _SCHEMAS_OF_PARQUET = """

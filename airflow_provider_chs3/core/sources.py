@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.key_template import KeyTemplate, MonthKeys
-from airflow_provider_chs3.core.models import Manifest, Month, S3Object
+from airflow_provider_chs3.core.models import Manifest, Month, S3Object, SettingValues
 from airflow_provider_chs3.core.sql import Sql, identifier, literal
 from airflow_provider_chs3.core.steps import Ask, ListObjects, Steps
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -17,6 +17,9 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 #: What may stand in a URL of the s3 table function and means itself; everything else is matched by a glob.
 _PLAIN = re.compile(r"[A-Za-z0-9/_.=-]*")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9/_.=-]+")
+#: Small reads give up on a storage that does not answer within seconds; by default servers try for many minutes.
+READ_SETTINGS: SettingValues = {"s3_retry_attempts": 5}
+
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
 
 
@@ -156,7 +159,7 @@ class S3Source:
             glob = plain + _any_name(prefix[len(plain) :].count("/") + levels_below)
         function = self.table_function(glob, file_format="One")
         sql = Sql(f"SELECT _path, _size, _etag, toUnixTimestamp(_time) FROM {function.text}", function.secrets)
-        rows = yield Ask(name=f"List {glob} through ClickHouse", sql=sql)
+        rows = yield Ask(name=f"List {glob} through ClickHouse", sql=sql, settings=READ_SETTINGS)
         listed = [
             S3Object(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC))
             for path, size, etag, written in rows
@@ -168,7 +171,12 @@ class S3Source:
         if not listed or not self.credentials.named_collection:
             return f"{self.bucket}/"
         first = listed[0].path
-        starts = [at for at in range(1, len(first)) if first[at - 1] == "/" and first.startswith(prefix, at)]
+        # At its very beginning, too: the collection's URL may stop before the bucket.
+        starts = [
+            at
+            for at in range(len(first))
+            if prefix and (not at or first[at - 1] == "/") and first.startswith(prefix, at)
+        ]
         for start in starts:
             base = first[:start]
             if all(each.path.startswith(base + prefix) for each in listed):

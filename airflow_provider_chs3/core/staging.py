@@ -10,7 +10,12 @@ from airflow_provider_chs3.core.sql import Sql, literal, table
 from airflow_provider_chs3.core.steps import AskNodes, Pause, Row, Steps
 from airflow_provider_chs3.core.target import Surroundings
 from airflow_provider_chs3.core.tuning import DDL_SETTINGS
-from airflow_provider_chs3.exceptions import SupersededError, TransientError
+from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
+
+_QUERY_WAS_CANCELLED = 394
+
+#: How long a newer attempt may take between killing queries and dropping staging.
+_TAKE_OVER_SECONDS = 5
 
 #: How long killed queries may take to end on every node.
 _END_TIMEOUT_SECONDS = 300
@@ -96,16 +101,25 @@ def end_attempt(around: Surroundings, attempt: Attempt) -> Steps[None]:
     yield from mine.end(literal(attempt.name), literal(""))
 
 
-def check_not_superseded(around: Surroundings, attempt: Attempt) -> Steps[None]:
-    """Raise if this attempt's staging is gone: only a newer attempt drops it.
+def check_not_superseded(around: Surroundings, attempt: Attempt, error: Exception) -> Steps[None]:
+    """After an error: was it a newer attempt's doing? That kills this one's queries, and then drops its staging.
+
+    Args:
+        around: Where to look.
+        attempt: This attempt.
+        error: What went wrong.
 
     Raises:
-        SupersededError: If so.
+        SupersededError: If staging is gone.
     """
     query = f"SELECT count() FROM system.tables WHERE {_in_staging(around)} AND name = {literal(attempt.name)}"
-    answers = yield around.on_each(name="Look whether staging is still there", sql=Sql(query))
-    if any(not rows[0][0] for rows in answers.values()):
-        raise SupersededError(_superseded(attempt))
+    was_killed = isinstance(error, ClickHouseServerError) and error.code == _QUERY_WAS_CANCELLED
+    for waited_seconds in range(_TAKE_OVER_SECONDS if was_killed else 1):
+        if waited_seconds:
+            yield Pause(name="Wait to see who killed the query", seconds=1)
+        answers = yield around.on_each(name="Look whether staging is still there", sql=Sql(query))
+        if any(not rows[0][0] for rows in answers.values()):
+            raise SupersededError(_superseded(attempt))
 
 
 def _superseded(attempt: Attempt) -> str:

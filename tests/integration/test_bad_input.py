@@ -162,7 +162,7 @@ def test_a_number_that_does_not_fit(trips_lake: Lake) -> None:
 
 
 def test_a_number_in_text_that_does_not_fit(trips_lake: Lake) -> None:
-    line = {name: "0" for name in COLUMNS} | {"pickup_at": "2026-10-01 00:00:00", "dropoff_at": "2026-10-01 00:00:00"}
+    line = dict.fromkeys(COLUMNS, "0") | {"pickup_at": "2026-10-01 00:00:00", "dropoff_at": "2026-10-01 00:00:00"}
     trips_lake.put(PREFIX + "a.jsonl", json.dumps(line | {"passenger_count": 256}).encode())
     refused(trips_lake, "Column 'passenger_count' is UInt8, but .*a.jsonl has '256'")
 

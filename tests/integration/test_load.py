@@ -108,7 +108,8 @@ def test_text_is_loaded_with_its_content(trips_lake: Lake, file_format: str) -> 
 def test_a_distributed_table_is_loaded_through_its_local_tables(trips_lake: Lake) -> None:
     database, cluster = trips_lake.database, trips_lake.cluster.name
     trips_lake.on_every_node(
-        f"CREATE TABLE {database}.all_trips AS {database}.trips ENGINE = Distributed({cluster}, {database}, trips, rand())"
+        f"CREATE TABLE {database}.all_trips AS {database}.trips "
+        f"ENGINE = Distributed({cluster}, {database}, trips, rand())"
     )
     trips_lake.upload(TRIPS)
     result = trips_lake.load(table="all_trips", cluster=None)

@@ -77,7 +77,7 @@ class TestShrinking:
         trips_lake.load()
         for key in keys[1:]:
             trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=key)
-        with pytest.raises(AirflowFailException, match="max_shrink_fraction=0.5"):
+        with pytest.raises(AirflowFailException, match=r"max_shrink_fraction=0\.5"):
             trips_lake.load()
         assert trips_lake.facts() == TRIPS.facts(MONTH)
 
@@ -93,7 +93,7 @@ class TestRowsThatNoLoadKnows:
     def test_stop_the_load(self, trips_lake: Lake) -> None:
         insert_one_row(trips_lake)
         trips_lake.upload(TRIPS)
-        with pytest.raises(AirflowFailException, match="no load has put there.*replace_unknown=True"):
+        with pytest.raises(AirflowFailException, match=r"no load has put there.*replace_unknown=True"):
             trips_lake.load()
         assert trips_lake.facts().rows == 1
 

@@ -1,0 +1,121 @@
+"""Attempts that are killed, and attempts at the same time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake
+
+TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
+#: Makes an insert of these trips take a minute or so.
+SLOW = {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.02)"}
+SLOW_SETTINGS = {"function_sleep_max_microseconds_per_block": 100_000_000_000, "max_block_size": 100}
+
+
+def wait_for_insert(lake: Lake) -> None:
+    for _ in range(200):
+        running = lake.on_every_node(
+            "SELECT count() FROM system.processes WHERE startsWith(initial_query_id, 'chs3_') AND query_kind = 'Insert'"
+        )
+        if any(rows[0][0] for rows in running):
+            return
+        time.sleep(0.1)
+    raise AssertionError("the insert did not start")
+
+
+def start(pool: ThreadPoolExecutor, operator: Any) -> Future[Any]:
+    return pool.submit(operator.execute, {})
+
+
+def test_on_kill_ends_the_queries_and_drops_staging(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    operator = trips_lake.operator(select=SLOW, settings=SLOW_SETTINGS)
+    with ThreadPoolExecutor() as pool:
+        load = start(pool, operator)
+        wait_for_insert(trips_lake)
+        operator.on_kill()
+        assert trips_lake.left_behind() == []
+        with pytest.raises((AirflowFailException, Chs3Error)):
+            load.result(timeout=60)
+    assert trips_lake.rows_per_node() == [0, 0, 0]
+
+
+def test_a_newer_attempt_takes_over_from_one_that_runs(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    with ThreadPoolExecutor() as pool:
+        older = start(pool, trips_lake.operator(select=SLOW, settings=SLOW_SETTINGS))
+        wait_for_insert(trips_lake)
+        assert trips_lake.load()["status"] == "published"
+        with pytest.raises(AirflowFailException, match="started later and took over"):
+            older.result(timeout=60)
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+@pytest.mark.parametrize("round_", range(3))
+def test_of_loads_at_the_same_time_the_rows_are_those_of_one(trips_lake: Lake, round_: int) -> None:
+    trips_lake.upload(TRIPS)
+    barrier = threading.Barrier(3)
+
+    def load() -> str:
+        barrier.wait()
+        try:
+            return str(trips_lake.load()["status"])
+        except (AirflowFailException, Chs3Error) as error:
+            return str(error)
+
+    with ThreadPoolExecutor() as pool:
+        outcomes = [future.result() for future in [pool.submit(load) for _ in range(3)]]
+    published = [outcome for outcome in outcomes if outcome in ("published", "unchanged")]
+    assert published, outcomes
+    assert all("took over" in outcome for outcome in outcomes if outcome not in published), outcomes
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+KILLED_WORKER = """
+import sys
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+options = eval(sys.argv[1])
+S3ToClickHouseOperator(**options).execute({})
+"""
+
+
+def test_after_kill_9_of_the_worker_a_run_ends_in_the_objects_rows(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    options = {
+        "task_id": "load",
+        "bucket": trips_lake.bucket,
+        "key": "trips/{YYYY-MM}/",
+        "database": trips_lake.database,
+        "table": "trips",
+        "month": MONTH,
+        "select": SLOW,
+        "settings": SLOW_SETTINGS,
+    }
+    worker = subprocess.Popen([sys.executable, "-c", KILLED_WORKER, repr(options)])
+    try:
+        wait_for_insert(trips_lake)
+    finally:
+        worker.kill()
+        worker.wait()
+    trips_lake.load()
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_progress_tells_rows_share_speed_and_nodes(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+    trips_lake.upload(TRIPS)
+    slow = {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.001)"}
+    trips_lake.load(select=slow, settings=SLOW_SETTINGS, progress_interval_seconds=0.5)
+    log = capfd.readouterr().out
+    assert " % of 6,000 rows, " in log
+    assert " rows/s (shard 1: " in log
+    assert "published (never loaded): 6,000 rows of 6 objects" in log
