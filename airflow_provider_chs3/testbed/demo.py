@@ -60,17 +60,21 @@ def _demo(screen: Screen, *, months: int, rows_per_month: int, keep: bool) -> in
     if not _DAG.exists():
         raise DemoError(f"The demo runs {_DAG}, which is not there: run it in a clone of the repository.")
     _forget_other_airflows()
-    screen.step(f"Starting {_NODES} ClickHouse nodes and an S3 server on loopback")
+    screen.step(f"Starting {_NODES} ClickHouse nodes, an S3 server and Airflow {version('apache-airflow')} on loopback")
     with (
         tempfile.TemporaryDirectory(prefix="chs3-demo-") as home,
         S3Server.start() as s3,
         ClickHouseCluster.start(_NODES) as cluster,
+        DemoAirflow(
+            home=Path(home),
+            dags=_DAG.parent,
+            log=_LOG,
+            connections={"chs3_default": cluster.airflow_connection(), "aws_default": s3.airflow_connection()},
+        ) as airflow,
     ):
         names = months_from(_FIRST_MONTH, months)
         trips = Trips(rows_per_month=rows_per_month, files_per_month=_FILES_PER_MONTH)
         lake = Lake(cluster, s3, trips, names, late_month=names[months // 2])
-        connections = {"chs3_default": cluster.airflow_connection(), "aws_default": s3.airflow_connection()}
-        airflow = DemoAirflow(Path(home), _DAG.parent, _LOG, connections)
         _prepare(screen, lake, airflow)
         unchanged = _run(screen, lake, airflow)
         exit_code = _last_screen(screen, lake, unchanged)
@@ -89,18 +93,16 @@ def _prepare(screen: Screen, lake: Lake, airflow: DemoAirflow) -> None:
     for node in lake.cluster.nodes:
         screen.detail(f"{node.name} of cluster {lake.cluster.name}: {node.host}:{node.tcp_port}")
     screen.detail(f"S3: {lake.s3.endpoint_url}")
+    screen.detail(f"all of Airflow's log: {airflow.log}")
     screen.step(f"Creating {DATABASE}.{TABLE} on every node, and {DATABASE}.{DISTRIBUTED_TABLE} (Distributed) over it")
     lake.create_tables()
-    _LOG.parent.mkdir(exist_ok=True)
-    _LOG.write_text("")
-    screen.step(f"Putting {len(lake.months)} months of trips into s3://{BUCKET}/trips/, preparing Airflow meanwhile")
+    screen.step(f"Putting {len(lake.months)} months of trips into s3://{BUCKET}/trips/, making Airflow's database")
     with ThreadPoolExecutor(max_workers=1) as pool:
         uploaded = pool.submit(lake.upload)
         airflow.run("db", "migrate", tell=screen.detail)
         size_bytes = uploaded.result()
     files = len(lake.months) * lake.trips.files_per_month - 1
     screen.detail(f"{files} Parquet files, {size_bytes / 1024**2:.0f} MiB; one file of {lake.late_month} is late")
-    screen.detail(f"Airflow {version('apache-airflow')}; all of its log: {_LOG}")
 
 
 def _run(screen: Screen, lake: Lake, airflow: DemoAirflow) -> bool:

@@ -1,18 +1,22 @@
-"""A real Airflow with a home of its own, in processes of its own, for the demo."""
+"""A real Airflow with a home of its own, in a process of its own, for the demo."""
 
 from __future__ import annotations
 
 import json
+import os
+import queue
 import re
 import shlex
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
-from airflow_provider_chs3.testbed.processes import die_with_parent, kill, spawn
+from airflow_provider_chs3.testbed.processes import kill, spawn
 
 _POLL_SECONDS = 0.1
 #: As Airflow's console log writes them: time, level, message, logger.
@@ -20,41 +24,43 @@ _LOG_LINE = re.compile(r"\S+ \[\w+ *\] (?P<message>.*?) +\[(?P<logger>[\w.]+)\]"
 _LOADER = "airflow.task.operators.airflow_provider_chs3."
 _RESULT = re.compile(r" (published|unchanged) \(")
 _ERROR = re.compile(r"[\w.]*(Error|Exception): ")
+_END = "chs3-demo: the command ended with exit code "
 
 
 class DemoError(RuntimeError):
     """The demo cannot go on; the message says why and what to do."""
 
 
-@dataclass(frozen=True)
 class DemoAirflow:
-    """An Airflow on SQLite, run by its command line.
+    """An Airflow on SQLite, run by its command line; use it in a `with` block.
 
-    Attributes:
-        home: Folder for its database and its task logs.
-        dags: Folder of the DAGs.
-        log: File that gets all its output.
-        connections: Connection id → the connection, as of `AIRFLOW_CONN_…`.
+    All commands run in one process, because Airflow takes seconds to start.
     """
 
-    home: Path
-    dags: Path
-    log: Path
-    connections: Mapping[str, Mapping[str, Any]] = field(repr=False)
+    def __init__(self, *, home: Path, dags: Path, log: Path, connections: Mapping[str, Mapping[str, Any]]) -> None:
+        """Start the process, which waits for commands.
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """The variables that lead Airflow to its home, and to the servers."""
-        connections = {f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in self.connections.items()}
-        return {
-            "AIRFLOW_HOME": str(self.home),
-            "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
+        Args:
+            home: Folder for Airflow's database and the logs of its tasks.
+            dags: Folder of the DAGs.
+            log: File that gets all output; what it held is gone.
+            connections: Connection id → the connection, as the JSON of `AIRFLOW_CONN_…`.
+        """
+        self.environment = {
+            "AIRFLOW_HOME": str(home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home}/airflow.db",
-            "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.home / "logs"),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
+            "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
             "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
-            **connections,
+            **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in connections.items()},
         }
+        log.parent.mkdir(exist_ok=True)
+        log.write_text("")
+        self.log = log
+        self._output = log.open(encoding="utf-8", errors="replace")
+        self._unfinished_line = ""
+        self._process = spawn(__name__, log=log, environment=self.environment)
 
     def run(self, *arguments: str, tell: Callable[[str], None]) -> None:
         """Run an `airflow` command to its end.
@@ -66,21 +72,35 @@ class DemoAirflow:
         Raises:
             DemoError: If it fails.
         """
-        start = self.log.stat().st_size if self.log.exists() else 0
-        process = spawn(__name__, *arguments, log=self.log, environment=self.environment)
-        try:
-            with self.log.open(encoding="utf-8", errors="replace") as lines:
-                lines.seek(start)
-                ended = False
-                while not ended:
-                    ended = process.poll() is not None
-                    for line in filter(None, map(_worth_telling, lines)):
-                        tell(line)
-                    time.sleep(_POLL_SECONDS)
-        finally:
-            kill(process)
-        if process.returncode:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(arguments).encode() + b"\n")
+        self._process.stdin.flush()
+        exit_code = None
+        while exit_code is None:
+            time.sleep(_POLL_SECONDS)
+            has_ended = self._process.poll() is not None
+            for line in self._new_lines():
+                if line.startswith(_END):
+                    exit_code = line.removeprefix(_END)
+                elif text := _worth_telling(line):
+                    tell(text)
+            if has_ended:
+                break
+        if exit_code != "0":
             raise DemoError(f"`{command(arguments)}` failed; errors are above, and all of its log is in {self.log}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        kill(self._process)
+        self._output.close()
+
+    def _new_lines(self) -> list[str]:
+        *lines, self._unfinished_line = (self._unfinished_line + self._output.read()).split("\n")
+        return lines
 
 
 def command(arguments: Sequence[str]) -> str:
@@ -92,12 +112,30 @@ def _worth_telling(line: str) -> str:
     found = _LOG_LINE.match(line)
     if found and found["logger"].startswith(_LOADER) and _RESULT.search(found["message"]):
         return found["message"]
-    return line.rstrip() if _ERROR.match(line) else ""
+    return line if _ERROR.match(line) else ""
+
+
+def _serve() -> None:
+    """Run the commands that come in, a JSON list in each line, until the end of input ends this process at once."""
+    commands: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            commands.put(json.loads(line))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=read, daemon=True).start()
+    from airflow.__main__ import main
+
+    while True:
+        sys.argv = ["airflow", *commands.get()]
+        try:
+            main()
+            exit_code: str | int | None = 0
+        except SystemExit as end:
+            exit_code = end.code
+        print(f"\n{_END}{exit_code or 0}", flush=True)
 
 
 if __name__ == "__main__":
-    # Before Airflow is imported, which takes seconds.
-    die_with_parent()
-    from airflow.__main__ import main
-
-    sys.exit(main())
+    _serve()

@@ -58,7 +58,7 @@ class Screen:
         loads, nodes, rows = lake.loads(), lake.parts(), lake.rows_by_month()
         times = Counter(load["month"] for load in loads)
         newest = {load["month"]: load for load in loads}
-        headings = ("month", "objects", "rows", "seconds", "rows/s", "loads", "rows by node", "parts", "merges")
+        headings = ("month", "objects", "rows", "insert seconds", "rows/s", "loads", "rows by node", "parts", "merges")
         table = _table("Months", *headings, right=range(1, 6))
         for month in lake.months:
             load = newest[month]

@@ -14,6 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.demo_lake import Lake
+from airflow_provider_chs3.testbed.s3 import S3Endpoint
+from airflow_provider_chs3.testbed.trips import Trips
+
 COMMAND = [sys.executable, "-m", "airflow_provider_chs3.testbed", "demo"]
 
 
@@ -63,6 +68,21 @@ def test_numbers_that_make_no_sense_are_refused(environment: dict[str, str]) -> 
     done = subprocess.run([*COMMAND, "--months", "0"], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "at least 1 month" in done.stderr
+
+
+def test_a_value_that_differs_from_the_files_is_found() -> None:
+    trips = Trips(rows_per_month=60)
+    with ClickHouseCluster.start(1) as cluster, cluster.nodes[0].client() as client:
+        lake = Lake(cluster, S3Endpoint("http://unused", "", ""), trips, ["2026-01", "2026-02"], "2026-02")
+        lake.create_tables()
+        for month in lake.months:
+            client.execute("INSERT INTO taxi.trips VALUES", trips.table(month).to_pylist())
+        assert lake.differences() == []
+        client.execute(
+            "ALTER TABLE taxi.trips UPDATE vendor = 'Nobody' WHERE trip_id IN (SELECT max(trip_id) FROM taxi.trips)",
+            settings={"mutations_sync": 1},
+        )
+        assert [line[:7] for line in lake.differences()] == ["2026-02"]
 
 
 def _processes_with(variable: str) -> list[str]:
