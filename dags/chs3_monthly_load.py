@@ -51,7 +51,7 @@ with DAG(
         # Safe, because a load that runs again ends in the same rows; and late objects are worth waiting for.
         retries=2,
         retry_delay=timedelta(minutes=1),
-        # One load takes half of each node's cores and memory: one at a time leaves the other half to queries.
+        # A load is sized for half of each node's cores and memory: one at a time leaves the other half to queries.
         max_active_tis_per_dag=1,
         # In the grid, the task of each month carries its name.
         map_index_template="{{ month }}",

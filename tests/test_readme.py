@@ -1,0 +1,57 @@
+"""The README's examples are true, and it knows every argument."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_chs3.hooks.connection import KNOWN_EXTRAS
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def _block(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_dag_is_one_that_airflow_takes(airflow_db: None, tmp_path: Path) -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    (tmp_path / "trips.py").write_text(_block("python"))
+    bag = DagBag(tmp_path)
+    assert (list(bag.dags), bag.import_errors) == (["trips"], {})
+
+
+def test_the_connection_is_one_that_the_hook_takes() -> None:
+    from airflow.providers.common.compat.sdk import Connection
+
+    from airflow_provider_chs3.hooks.connection import ConnectionOptions
+
+    given = json.loads(_block("json"))
+    options = ConnectionOptions.from_airflow(
+        Connection(conn_id="chs3_default", **given | {"extra": json.dumps(given["extra"])})
+    )
+    assert (len(options.hosts), options.cluster, options.node_specs["default"].cores) == (3, "main", 8)
+
+
+def _arguments() -> list[str]:
+    ours = [each for each in S3ToClickHouseOperator.__mro__ if each.__module__.startswith("airflow_provider_chs3.")]
+    names = {name for each in ours for name in inspect.signature(each.__init__).parameters}
+    return sorted(names - {"self", "kwargs"})
+
+
+@pytest.mark.parametrize("name", _arguments())
+def test_it_knows_the_operators_argument(name: str) -> None:
+    assert f"`{name}`" in README
+
+
+@pytest.mark.parametrize("name", KNOWN_EXTRAS)
+def test_it_knows_the_connections_field(name: str) -> None:
+    assert f"`{name}`" in README
