@@ -1,4 +1,4 @@
-"""Sizes that keep the code readable: functions under 40 lines (docstrings aside), modules under 300."""
+"""Sizes that keep the code readable: functions under 40 lines (without signature and docstring), modules under 300."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def test_a_module_is_under_300_lines_and_its_functions_under_40(path):
 
 
 def _lines(function):
-    docstring = function.body[0] if ast.get_docstring(function) is not None else None
-    return function.end_lineno - function.lineno + 1 - (docstring.end_lineno - docstring.lineno + 1 if docstring else 0)
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0

@@ -97,7 +97,7 @@ def roomy_text_type(column_type: str, *, empty_is_text: bool) -> str:
     inner = column_type
     if inner.startswith("LowCardinality("):
         inner = inner[len("LowCardinality(") : -1]
-    if inner.startswith(("Array(", "Map(", "Tuple(", "JSON", "Nested(", "Variant(", "Dynamic")):
+    if inner.startswith(("Array(", "Map(", "Tuple(", "JSON", "Nested(", "Variant(", "Dynamic", "AggregateFunction(")):
         return _INTEGER.sub(_wider, inner)
     if inner.startswith("Nullable("):
         inner = inner[len("Nullable(") : -1]

@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.steps import Insert, InsertStats, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError, TransientError, VerificationError
 
 #: Errors that a value can cause: it cannot be parsed, cast, or be NULL.
-_VALUE_ERRORS = frozenset({6, 27, 38, 41, 69, 70, 72, 131, 321, 349, 376, 407, 691})
+_VALUE_ERRORS = frozenset({6, 27, 38, 41, 69, 70, 72, 117, 131, 321, 349, 376, 407, 467, 632, 691})
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,9 @@ _SEPARATORS = re.compile(r"[-_./]*")
 _PIECE = re.compile(r"(\{[^{}]*\})|(\*\*|\*|\?)|([{}])|([^{}*?]+)")
 _WILDCARDS = {"*": "[^/]*", "**": ".*", "?": "[^/]"}
 
+#: Something that each pattern matches.
+_SAMPLES = {"[^/]*": "", ".*": "", "[^/]": "0", r"\d{2}": "00", r"\d{1,2}": "0"}
+
 _HELP = "name year and month by pendulum's tokens in braces, as in 'trips/{YYYY-MM}/*.parquet' or 'y={YYYY}/m={MM}/'"
 
 
@@ -82,7 +85,12 @@ class KeyTemplate:
         tokens = set(_TOKEN.findall(" ".join(re.findall(r"\{([^{}]*)\}", self.text))))
         if not (tokens & set(_YEAR_TOKENS) and tokens & set(_MONTH_TOKENS)):
             raise ConfigurationError(f"key={self.text!r} is the same for every month: {_HELP}.")
-        self._pieces(Month(2000, 1))
+        january, october = self.keys_of(Month(2001, 1)), self._pieces(Month(2001, 10))
+        if january.pattern.fullmatch("".join(_SAMPLES.get(piece.pattern, piece.text) for piece in october)):
+            raise ConfigurationError(
+                f"key={self.text!r} takes keys of October for January too, as digits may follow {{M}}: use {{MM}}, "
+                "or put a separator after it."
+            )
 
     def keys_of(self, month: Month) -> MonthKeys:
         """Which keys belong to the month."""

@@ -29,8 +29,9 @@ _COLUMNS = {
     "definition": "String COMMENT 'of what was made of them'",
     "objects": "UInt64",
     "source_bytes": "UInt64",
-    "rows": "UInt64 COMMENT 'in the partition on this node'",
-    "min_block": "Int64",
+    "nodes": "UInt32 COMMENT 'that the month was spread over'",
+    "rows": "UInt64 COMMENT 'of the month on this node'",
+    "min_block": "Int64 COMMENT 'of the partition: before it is replaced, with an intent; else after'",
     "max_block": "Int64",
     "details": "String COMMENT 'JSON'",
 }
@@ -46,8 +47,10 @@ class Record:
         fingerprint: Of the objects.
         definition: Of what was made of them.
         source_bytes: Size of the objects.
-        rows: Rows of the partition on this node.
-        min_block: The partition's lowest block number; 0 where it has no parts.
+        nodes: How many nodes the month was spread over.
+        rows: Rows of the month on this node.
+        min_block: Lowest block number of the partition, before it was replaced (`intent`) or after (`published`); 0
+            where it had no parts.
         max_block: The highest.
     """
 
@@ -56,6 +59,7 @@ class Record:
     fingerprint: str
     definition: str
     source_bytes: int
+    nodes: int
     rows: int
     min_block: int
     max_block: int
@@ -101,8 +105,8 @@ def look_up(ledger: TableName, key: LedgerKey, *, has_ledger: bool) -> Sql:
     records = "emptyArrayString()"
     if has_ledger:
         records = (
-            "(SELECT groupArray(record) FROM (SELECT (event, attempt, fingerprint, definition, source_bytes, rows, "
-            f"min_block, max_block) AS record FROM {table(ledger)} "
+            "(SELECT groupArray(record) FROM (SELECT (event, attempt, fingerprint, definition, source_bytes, nodes, "
+            f"rows, min_block, max_block) AS record FROM {table(ledger)} "
             f"WHERE {key.condition} AND event IN ('intent', 'published') "
             "ORDER BY sequence DESC, recorded_at DESC LIMIT 1))"
         )
@@ -155,23 +159,25 @@ class Standing(Enum):
     OBJECTS_CHANGED = "its objects changed since it was published"
     DEFINITION_CHANGED = "what is made of its objects changed since it was published"
     UNFINISHED = "an earlier load did not finish, or a node has not got it"
+    OTHER_NODES = "it was published on another number of nodes than the cluster has now"
     ROWS_UNKNOWN = "the partition holds rows that no load has put there"
     TARGET_CHANGED = "the partition was changed since it was published"
 
 
 def standing(
-    months: Mapping[Node, MonthOnNode], *, fingerprint: str, definition: str, has_ttl: bool
+    months: Mapping[Node, MonthOnNode], *, fingerprint: str, definition: str, has_ttl: bool, keeps_every_row: bool
 ) -> tuple[Standing, tuple[Node, ...]]:
     """Compare what is there with what is wanted.
 
-    A month counts as published only if the newest record of every node says so, with one fingerprint, and its partition
-    is as it was then.
+    A month counts as published only if the newest record of every node says so, with one fingerprint, all nodes that it
+    was spread over are there, and its partition is as it was then.
 
     Args:
         months: What each node has.
         fingerprint: Of the objects as they are now.
         definition: Of what is to be made of them.
         has_ttl: Whether rows may expire, so that parts may go by themselves.
+        keeps_every_row: Whether no merge makes rows fewer.
 
     Returns:
         The standing, and the nodes that it is about.
@@ -179,16 +185,20 @@ def standing(
     unknown = tuple(node for node, month in months.items() if month.record is None and month.state.rows)
     if unknown:
         return Standing.ROWS_UNKNOWN, unknown
-    published = {
-        node: month.record for node, month in months.items() if month.record and month.record.event == "published"
-    }
-    changed = tuple(node for node in published if is_changed(months[node], has_ttl=has_ttl))
+    changed = tuple(
+        node for node, month in months.items() if is_changed(month, has_ttl=has_ttl, keeps_every_row=keeps_every_row)
+    )
     if changed:
         return Standing.TARGET_CHANGED, changed
     if all(month.record is None for month in months.values()):
         return Standing.NEW, tuple(months)
+    published = {
+        node: month.record for node, month in months.items() if month.record and month.record.event == "published"
+    }
     if len(published) < len(months) or len({each.fingerprint for each in published.values()}) > 1:
         return Standing.UNFINISHED, tuple(node for node in months if node not in published)
+    if any(each.nodes != len(months) for each in published.values()):
+        return Standing.OTHER_NODES, tuple(months)
     one = next(iter(published.values()))
     if one.fingerprint != fingerprint:
         return Standing.OBJECTS_CHANGED, tuple(months)
@@ -197,16 +207,31 @@ def standing(
     return Standing.UNCHANGED, ()
 
 
-def is_changed(month: MonthOnNode, *, has_ttl: bool) -> bool:
-    """Whether somebody else changed a published partition.
+def is_changed(month: MonthOnNode, *, has_ttl: bool, keeps_every_row: bool) -> bool:
+    """Whether somebody else changed a partition since the newest record.
 
     Merges keep the range of block numbers, an INSERT raises its end, a mutation raises `data_version` above it. Part
     names and row counts tell nothing: merges, Replacing engines and TTL change those by themselves.
+
+    After an intent the partition is either as it was before, or what the attempt that died has put there.
     """
     record, state = month.record, month.state
-    if record is None or record.event != "published":
+    if record is None or _has_blocks_of(record, state, has_ttl=has_ttl):
         return False
-    if not state.parts or not record.rows:
-        return bool(state.parts) != bool(record.rows) and not (has_ttl and not state.parts)
-    outside = state.min_block < record.min_block or max(state.max_block, state.data_version) > record.max_block
-    return outside or (not has_ttl and (state.min_block, state.max_block) != (record.min_block, record.max_block))
+    return record.event == "published" or not _is_replaced(record, state, keeps_every_row=keeps_every_row)
+
+
+def _has_blocks_of(record: Record, state: PartitionState, *, has_ttl: bool) -> bool:
+    if not state.parts or not record.max_block:
+        return not state.parts and (has_ttl or not record.max_block)
+    if state.min_block < record.min_block or max(state.max_block, state.data_version) > record.max_block:
+        return False
+    return has_ttl or (state.min_block, state.max_block) == (record.min_block, record.max_block)
+
+
+def _is_replaced(intent: Record, state: PartitionState, *, keeps_every_row: bool) -> bool:
+    """Whether a partition holds what was staged: blocks newer than before, no mutation, and as many rows."""
+    if not state.parts:
+        return not intent.rows
+    is_new = state.min_block > intent.max_block and state.data_version <= state.max_block
+    return is_new and (state.rows == intent.rows or (not keeps_every_row and state.rows < intent.rows))

@@ -7,7 +7,7 @@ from airflow_provider_chs3.core.models import Manifest
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.sources import S3Source
 from airflow_provider_chs3.core.steps import Steps
-from airflow_provider_chs3.exceptions import NotReadyError
+from airflow_provider_chs3.exceptions import ConfigurationError, NotReadyError
 
 
 def list_ready_month(request: LoadRequest) -> Steps[tuple[S3Source, Manifest]]:
@@ -39,9 +39,15 @@ def list_ready_month(request: LoadRequest) -> Steps[tuple[S3Source, Manifest]]:
 
 
 def _check_ready(request: LoadRequest, ready_key: str) -> Steps[None]:
-    if "/" in ready_key:
-        key = KeyTemplate(ready_key).keys_of(request.month).prefix
-    else:
+    key = ready_key
+    if "{" in ready_key:
+        keys = KeyTemplate(ready_key).keys_of(request.month)
+        if not keys.is_one_key:
+            raise ConfigurationError(
+                f"ready_key={ready_key!r} must name one object: take wildcards and days out of it."
+            )
+        key = keys.prefix
+    elif "/" not in ready_key:
         prefix = request.source.template.keys_of(request.month).prefix
         key = prefix[: prefix.rfind("/") + 1] + ready_key
     if not (yield from request.source.has_object(key)):

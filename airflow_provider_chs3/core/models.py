@@ -23,7 +23,7 @@ class Month:
     """A calendar month; which instants it covers depends on a time zone that is named elsewhere.
 
     Args:
-        year: 1970 to 2105, what ClickHouse's `DateTime` can hold in full years.
+        year: 1971 to 2104, so that ClickHouse's `DateTime` holds the months before and after too.
         number: 1 to 12.
 
     Raises:
@@ -34,9 +34,9 @@ class Month:
     number: int
 
     def __post_init__(self) -> None:
-        if not (1970 <= self.year <= 2105 and 1 <= self.number <= 12):
+        if not (1971 <= self.year <= 2104 and 1 <= self.number <= 12):
             raise ConfigurationError(
-                f"{self.year:04d}-{self.number:02d} is not a month: give YYYY-MM between 1970-01 and 2105-12."
+                f"{self.year:04d}-{self.number:02d} is not a month: give YYYY-MM between 1971-01 and 2104-12."
             )
 
     @classmethod

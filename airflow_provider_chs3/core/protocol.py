@@ -89,6 +89,7 @@ def _compare(load: Load, before: Mapping[Node, MonthOnNode]) -> tuple[Standing, 
         fingerprint=load.files.manifest.fingerprint,
         definition=request.definition,
         has_ttl=load.around.shape.has_ttl,
+        keeps_every_row=load.around.shape.keeps_every_row,
     )
     where = f"{target}, partition {load.key.partition_id}, on {', '.join(map(str, nodes))}"
     if found is Standing.ROWS_UNKNOWN and not request.policies.replace_unknown:

@@ -36,7 +36,7 @@ def publish(
     """
     now = yield from load.look_up()
     _check_untouched(load, before, now)
-    intents = {node: _record(load, "intent", rows=each.rows, state=PartitionState()) for node, each in staged.items()}
+    intents = {node: _record(load, "intent", rows=each.rows, state=now[node].state) for node, each in staged.items()}
     yield AskNodes(name=f"Record the intent to publish {load.request.month}", sql=intents)
     sql = Sql(
         f"ALTER TABLE {table(load.around.target)} REPLACE PARTITION ID {literal(load.key.partition_id)} "
@@ -72,6 +72,7 @@ def _record(
         "definition": load.request.definition,
         "objects": len(manifest.objects),
         "source_bytes": manifest.size_bytes,
+        "nodes": len(load.around.nodes),
         "rows": rows,
         "min_block": state.min_block,
         "max_block": state.max_block,
@@ -84,7 +85,7 @@ def _check_untouched(load: Load, before: Mapping[Node, MonthOnNode], now: Mappin
     if load.request.policies.on_target_changed == "reload":
         return
     for node, month in now.items():
-        if _is_written_by_others(before[node], month, has_ttl=load.around.shape.has_ttl):
+        if _is_written_by_others(load, before[node], month):
             raise TargetChangedError(
                 f"{load.around.target} on {node}: somebody wrote to partition {load.key.partition_id} while "
                 f"{load.request.month} was loaded. Nothing was published. Find out who does; "
@@ -92,13 +93,11 @@ def _check_untouched(load: Load, before: Mapping[Node, MonthOnNode], now: Mappin
             )
 
 
-def _is_written_by_others(before: MonthOnNode, now: MonthOnNode, *, has_ttl: bool) -> bool:
+def _is_written_by_others(load: Load, before: MonthOnNode, now: MonthOnNode) -> bool:
     """Whether somebody other than a load wrote to the partition since this load looked first."""
-    if now.record is not None and now.record.event == "published":
-        return is_changed(now, has_ttl=has_ttl)
-    if now.record != before.record:
-        # Another attempt was publishing. Its staging is gone by now, and what it wrote is replaced.
-        return False
+    if now.record is not None:
+        shape = load.around.shape
+        return is_changed(now, has_ttl=shape.has_ttl, keeps_every_row=shape.keeps_every_row)
     was, is_now = before.state, now.state
     return max(is_now.max_block, is_now.data_version) > max(was.max_block, was.data_version)
 

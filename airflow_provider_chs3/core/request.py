@@ -29,7 +29,7 @@ class Policies:
     Args:
         write_mode: `replace` makes the partition hold exactly the objects' rows; `append` inserts into the target.
         on_no_objects: `fail`, `skip` the month, or publish it `empty`.
-        ready_key: A key that must exist: beside the month's objects, or a template of its own where it holds a `/`.
+        ready_key: A key that must exist; beside the month's objects where it holds no `/`. It may be a template.
         min_object_age_seconds: Younger objects may still be written: the load waits for a retry.
         max_shrink_fraction: A month that lost more than this part of its bytes since it was published stops.
         replace_unknown: Replace rows that no load is known to have put there.

@@ -63,19 +63,24 @@ def tuned_settings(spec: NodeSpec) -> tuple[Setting, ...]:
     `min_insert_block_size_bytes = memory / (3 × max_insert_threads)`: about three blocks of each thread are in memory.
 
     Args:
-        spec: What each node has; where nodes differ, the smallest.
+        spec: What each node has; where nodes differ, the smallest. Memory of 0 is not known.
     """
     threads = max(1, spec.cores // 2)
-    memory_bytes = int(spec.memory_bytes * SHARED_MEMORY_FRACTION)
-    block_bytes = memory_bytes // (3 * threads)
-    return (
+    settings = (
         Setting("max_insert_threads", threads, f"half of {spec.cores} cores; the others merge"),
         Setting(
             "max_insert_threads_min_free_memory_per_thread", 0, "the number of threads was computed from the memory"
         ),
+    )
+    memory_bytes = int(spec.memory_bytes * SHARED_MEMORY_FRACTION)
+    if not memory_bytes:
+        # A server without a memory limit of its own: its defaults for blocks are safer than a guess.
+        return settings
+    return (
+        *settings,
         Setting(
             "min_insert_block_size_bytes",
-            block_bytes,
+            memory_bytes // (3 * threads),
             f"{memory_bytes} bytes (half of the node's memory) / (3 × {threads} threads)",
         ),
         Setting("min_insert_block_size_rows", 0, "bytes alone decide, so that memory is bounded"),
@@ -117,7 +122,7 @@ def load_settings(
 
 def names_to_look_up(own: SettingValues) -> tuple[str, ...]:
     """The names that nodes are asked about."""
-    tuned = tuned_settings(NodeSpec(1, 1))
+    tuned = tuned_settings(NodeSpec(1, 2**30))
     return tuple(sorted({*EXACT_NAMES, *(each.name for each in tuned), *DDL_SETTINGS, *own}))
 
 

@@ -3,57 +3,39 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, BaseOperator
+from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from airflow_provider_chs3.core.columns import Selection
-from airflow_provider_chs3.core.errors import is_terminal
 from airflow_provider_chs3.core.formats import format_named
-from airflow_provider_chs3.core.key_template import KeyTemplate
 from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.protocol import load_month, stop_load
 from airflow_provider_chs3.core.request import LoadRequest, Policies
-from airflow_provider_chs3.core.run_month import month_of_run
-from airflow_provider_chs3.core.sources import Credentials, S3Source
 from airflow_provider_chs3.core.tuning import tunable
-from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
-from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.operators.monthly import MonthlyOperator, airflow_errors
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
 
-class S3ToClickHouseOperator(BaseOperator):
+class S3ToClickHouseOperator(MonthlyOperator):
     """Make a month's partition hold exactly the rows of that month's objects.
 
     The objects (keys, sizes, ETags) are compared with what was last published. If nothing changed, nothing is touched;
     else they are loaded into a staging table by all nodes at once, counted, and put into place with REPLACE PARTITION.
     Running it again, after whatever error, leads to the same end.
 
+    Besides the arguments of `MonthlyOperator` (table, objects, credentials) it takes these.
+
     Args:
-        table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.
-        key: Template of the keys, without the bucket: `trips/{YYYY-MM}/*.parquet`, `year={YYYY}/month={MM}/`.
-        bucket: The bucket; leave it out where `named_collection` names it.
         month: `YYYY-MM`. Default: the run's partition key, else the month of its data interval.
-        timezone: Where months begin and end. Default: the DAG's.
-        database: The table's database. Default: the connection's.
-        cluster: The cluster that reads and writes. Default: the Distributed table's, else the connection's, else none:
-            the one server that the connection leads to.
-        staging_database: Database of staging and ledger, on every node. Default: the table's.
-        clickhouse_conn_id: Connection of type `chs3`.
-        aws_conn_id: AWS connection to list with, and for the servers to read with unless `named_collection` or
-            `role_arn` is given. None: a public bucket, read without keys.
-        named_collection: A named collection on the servers that holds URL and keys; ClickHouse lists too then.
-        role_arn: A role that the servers may assume; ClickHouse lists too then.
-        endpoint_url: The storage's endpoint as the servers reach it. Default: the AWS connection's.
         file_format: Such as `Parquet` or `CSVWithNames`. Default: by the keys' endings.
         compression: Such as `gzip`. Default: by the keys' endings.
         columns: Columns to load. Default: all that the table takes.
@@ -63,8 +45,8 @@ class S3ToClickHouseOperator(BaseOperator):
         write_mode: `replace`; or `append`, which inserts into the table itself, so that a retry doubles rows.
         allow_duplicates: Allow `append` together with retries.
         on_no_objects: `fail` (a retry helps if they come late), `skip` the month, or publish it `empty`.
-        ready_key: An object that must exist, such as `_SUCCESS`: beside the month's objects, or a template of its own
-            where it holds a `/`.
+        ready_key: An object that must exist, such as `_SUCCESS`; beside the month's objects where it holds no `/`.
+            It may be a template.
         min_object_age_seconds: Younger objects may still be written, so the task fails for a retry to look again.
             Default: 0.
         max_shrink_fraction: A month that lost more than this part of its bytes since it was published stops.
@@ -82,17 +64,8 @@ class S3ToClickHouseOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = (
-        "table",
-        "key",
-        "bucket",
+        *MonthlyOperator.template_fields,
         "month",
-        "timezone",
-        "database",
-        "cluster",
-        "staging_database",
-        "named_collection",
-        "role_arn",
-        "endpoint_url",
         "file_format",
         "compression",
         "columns",
@@ -111,19 +84,7 @@ class S3ToClickHouseOperator(BaseOperator):
     def __init__(
         self,
         *,
-        table: str,
-        key: str,
-        bucket: str | None = None,
         month: str | None = None,
-        timezone: str | None = None,
-        database: str | None = None,
-        cluster: str | None = None,
-        staging_database: str | None = None,
-        clickhouse_conn_id: str = ClickHouseHook.default_conn_name,
-        aws_conn_id: str | None = "aws_default",
-        named_collection: str | None = None,
-        role_arn: str | None = None,
-        endpoint_url: str | None = None,
         file_format: str | None = None,
         compression: str | None = None,
         columns: Sequence[str] | None = None,
@@ -144,19 +105,7 @@ class S3ToClickHouseOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
-        self.key = key
-        self.bucket = bucket
         self.month = month
-        self.timezone = timezone
-        self.database = database
-        self.cluster = cluster
-        self.staging_database = staging_database
-        self.clickhouse_conn_id = clickhouse_conn_id
-        self.aws_conn_id = aws_conn_id
-        self.named_collection = named_collection
-        self.role_arn = role_arn
-        self.endpoint_url = endpoint_url
         self.file_format = file_format
         self.compression = compression
         self.columns = columns
@@ -179,9 +128,9 @@ class S3ToClickHouseOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, object]:
         """Load the month."""
-        with _airflow_errors():
+        with airflow_errors():
             self._check_append()
-            month = self._month(context)
+            month = Month.parse(self.month) if self.month else self.month_of_run(context)
             context["month"] = str(month)  # type: ignore[typeddict-unknown-key]  # for map_index_template
             listing = S3Listing(self.aws_conn_id)
             self._request = self._load_request(month, listing)
@@ -207,22 +156,11 @@ class S3ToClickHouseOperator(BaseOperator):
                 "retries=0, or allow_duplicates=True, or load with write_mode='replace', which is exact."
             )
 
-    def _month(self, context: Context) -> Month:
-        if self.month:
-            return Month.parse(self.month)
-        dag_run = context["dag_run"]
-        return month_of_run(
-            partition_key=getattr(dag_run, "partition_key", None),
-            start=dag_run.data_interval_start,
-            end=dag_run.data_interval_end,
-            timezone=_timezone(self.timezone) if self.timezone else self.dag.timezone,
-        )
-
     def _load_request(self, month: Month, listing: S3Listing) -> LoadRequest:
-        options = self._hook().options
+        options = self.hook().options
         return LoadRequest(
             month=month,
-            source=self._source(listing),
+            source=self.source(listing),
             target=TableName(self.database or options.database, self.table),
             cluster=self.cluster or None,
             default_cluster=options.cluster,
@@ -248,46 +186,10 @@ class S3ToClickHouseOperator(BaseOperator):
             node_specs={**options.node_specs, **parse_node_specs(self.node_specs or {}, where="node_specs")},
         )
 
-    def _source(self, listing: S3Listing) -> S3Source:
-        template = KeyTemplate(self.key)
-        if self.named_collection:
-            held = Credentials(named_collection=self.named_collection)
-            return S3Source(bucket=self.bucket or "", template=template, endpoint_url="", credentials=held)
-        credentials, endpoint_url = listing.access()
-        if self.role_arn:
-            credentials = Credentials(role_arn=self.role_arn)
-        return S3Source(
-            bucket=self.bucket or "",
-            template=template,
-            endpoint_url=self.endpoint_url or endpoint_url,
-            credentials=credentials,
-        )
-
-    def _hook(self) -> ClickHouseHook:
-        return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
-
     def _runner(self, listing: S3Listing | None) -> Runner:
         return Runner(
-            hook=self._hook(),
+            hook=self.hook(),
             listing=listing,
             log=self.log,
             progress_interval_seconds=self.progress_interval_seconds,
         )
-
-
-def _timezone(name: str) -> tzinfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise ConfigurationError(f"timezone={name!r} is not known: give a name such as 'Europe/Berlin'.") from None
-
-
-@contextmanager
-def _airflow_errors() -> Iterator[None]:
-    """Tell Airflow which errors a retry cannot mend."""
-    try:
-        yield
-    except Chs3Error as error:
-        if is_terminal(error):
-            raise AirflowFailException(str(error)) from error
-        raise

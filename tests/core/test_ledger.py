@@ -32,6 +32,7 @@ PUBLISHED = Record(
     fingerprint="f",
     definition="d",
     source_bytes=100,
+    nodes=3,
     rows=10,
     min_block=5,
     max_block=7,
@@ -45,9 +46,15 @@ LOADED = MonthOnNode(PUBLISHED, AS_PUBLISHED)
 EMPTY = MonthOnNode(None, NOTHING)
 
 
-def find(*months: MonthOnNode, fingerprint: str = "f", definition: str = "d", has_ttl: bool = False):
-    nodes = dict(zip((ONE, TWO, THREE), months, strict=False))
-    return standing(nodes, fingerprint=fingerprint, definition=definition, has_ttl=has_ttl)
+def find(*months: MonthOnNode, fingerprint: str = "f", definition: str = "d"):
+    """The standing of months that were spread over as many nodes as are given."""
+    spread = [replace(month, record=month.record and replace(month.record, nodes=len(months))) for month in months]
+    nodes = dict(zip((ONE, TWO, THREE), spread, strict=False))
+    return standing(nodes, fingerprint=fingerprint, definition=definition, has_ttl=False, keeps_every_row=True)
+
+
+def changed(month: MonthOnNode, *, has_ttl: bool = False, keeps_every_row: bool = True) -> bool:
+    return is_changed(month, has_ttl=has_ttl, keeps_every_row=keeps_every_row)
 
 
 class TestStanding:
@@ -82,9 +89,13 @@ class TestStanding:
     def test_an_intent_without_its_publication_is_unfinished(self):
         assert find(LOADED, MonthOnNode(INTENT, AS_PUBLISHED)) == (Standing.UNFINISHED, (TWO,))
 
-    @pytest.mark.parametrize("state", [NOTHING, AS_PUBLISHED, replace(AS_PUBLISHED, max_block=99)])
-    def test_an_intent_everywhere_is_unfinished_whatever_is_there(self, state):
-        assert find(MonthOnNode(INTENT, state), MonthOnNode(INTENT, state))[0] is Standing.UNFINISHED
+    def test_an_intent_everywhere_is_unfinished(self):
+        assert find(MonthOnNode(INTENT, NOTHING), MonthOnNode(INTENT, AS_PUBLISHED))[0] is Standing.UNFINISHED
+
+    def test_a_month_that_was_spread_over_more_nodes_is_not_all_here(self):
+        months = {ONE: LOADED, TWO: LOADED}
+        found, _ = standing(months, fingerprint="f", definition="d", has_ttl=False, keeps_every_row=True)
+        assert found is Standing.OTHER_NODES
 
     def test_a_node_that_has_not_got_the_month_is_unfinished(self):
         assert find(LOADED, EMPTY) == (Standing.UNFINISHED, (TWO,))
@@ -124,7 +135,7 @@ class TestIsChanged:
         ],
     )
     def test_somebody_changed_it(self, state, why):
-        assert is_changed(MonthOnNode(PUBLISHED, state), has_ttl=False), why
+        assert changed(MonthOnNode(PUBLISHED, state)), why
 
     @pytest.mark.parametrize(
         ("state", "why"),
@@ -135,14 +146,14 @@ class TestIsChanged:
         ],
     )
     def test_what_merges_do_is_no_change(self, state, why):
-        assert not is_changed(MonthOnNode(PUBLISHED, state), has_ttl=False), why
+        assert not changed(MonthOnNode(PUBLISHED, state)), why
 
     @pytest.mark.parametrize(
         "state",
         [NOTHING, replace(AS_PUBLISHED, min_block=6), replace(AS_PUBLISHED, max_block=6, data_version=6), AS_PUBLISHED],
     )
     def test_with_a_ttl_parts_may_go_by_themselves(self, state):
-        assert not is_changed(MonthOnNode(PUBLISHED, state), has_ttl=True)
+        assert not changed(MonthOnNode(PUBLISHED, state), has_ttl=True)
 
     @pytest.mark.parametrize(
         "state",
@@ -154,19 +165,52 @@ class TestIsChanged:
         ],
     )
     def test_with_a_ttl_parts_do_not_come_by_themselves(self, state):
-        assert is_changed(MonthOnNode(PUBLISHED, state), has_ttl=True)
+        assert changed(MonthOnNode(PUBLISHED, state), has_ttl=True)
 
     @pytest.mark.parametrize("has_ttl", [False, True])
     def test_rows_where_none_were_published_are_a_change(self, has_ttl):
-        assert is_changed(MonthOnNode(PUBLISHED_EMPTY, AS_PUBLISHED), has_ttl=has_ttl)
+        assert changed(MonthOnNode(PUBLISHED_EMPTY, AS_PUBLISHED), has_ttl=has_ttl)
 
     @pytest.mark.parametrize("has_ttl", [False, True])
     def test_still_no_rows_are_none(self, has_ttl):
-        assert not is_changed(MonthOnNode(PUBLISHED_EMPTY, NOTHING), has_ttl=has_ttl)
+        assert not changed(MonthOnNode(PUBLISHED_EMPTY, NOTHING), has_ttl=has_ttl)
 
-    @pytest.mark.parametrize("of", [None, INTENT])
-    def test_what_was_not_published_cannot_have_changed(self, of):
-        assert not is_changed(MonthOnNode(of, AS_PUBLISHED), has_ttl=False)
+    def test_without_a_record_nothing_can_have_changed(self):
+        assert not changed(MonthOnNode(None, AS_PUBLISHED))
+
+
+class TestIsChangedAfterAnIntent:
+    """An attempt died around its REPLACE: the partition is as before, or holds what was staged."""
+
+    BEFORE = replace(PUBLISHED, event="intent", rows=12)
+    REPLACED = PartitionState(rows=12, parts=2, size_bytes=1, min_block=8, max_block=9, data_version=8)
+
+    @pytest.mark.parametrize(("state", "why"), [(AS_PUBLISHED, "not replaced yet"), (REPLACED, "replaced")])
+    def test_what_the_attempt_left_is_no_change(self, state, why):
+        assert not changed(MonthOnNode(self.BEFORE, state)), why
+
+    @pytest.mark.parametrize(
+        ("state", "why"),
+        [
+            (replace(AS_PUBLISHED, max_block=8), "an INSERT before it was replaced"),
+            (replace(AS_PUBLISHED, data_version=8), "a mutation before it was replaced"),
+            (replace(REPLACED, rows=13, max_block=10), "an INSERT after it was replaced"),
+            (replace(REPLACED, data_version=10), "a mutation after it was replaced"),
+            (NOTHING, "DROP PARTITION"),
+        ],
+    )
+    def test_what_somebody_else_did_is_one(self, state, why):
+        assert changed(MonthOnNode(self.BEFORE, state)), why
+
+    def test_engines_that_merge_rows_away_may_hold_fewer_than_staged(self):
+        assert not changed(MonthOnNode(self.BEFORE, replace(self.REPLACED, rows=9)), keeps_every_row=False)
+
+    def test_rows_that_came_after_the_intent_of_a_first_load_are_somebody_elses(self):
+        assert changed(MonthOnNode(INTENT, replace(self.REPLACED, rows=1)))
+
+    @pytest.mark.parametrize("state", [NOTHING, AS_PUBLISHED])
+    def test_an_intent_to_publish_no_rows_ends_in_none_or_in_those_before(self, state):
+        assert not changed(MonthOnNode(replace(self.BEFORE, rows=0), state))
 
 
 HOSTILE = LedgerKey(TableName("d'b", "t; DROP TABLE y --"), "uu'id", Month(2026, 10), "20'2610")

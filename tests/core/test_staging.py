@@ -158,13 +158,13 @@ class TestSuperseded:
             drive(end_earlier_attempts(AROUND, ATTEMPT, own_exists=True), {ONE: newest})
 
     def test_staging_everywhere_is_not_superseded(self):
-        drive(check_not_superseded(AROUND, ATTEMPT), {node: [(1,)] for node in AROUND.nodes})
+        drive(check_not_superseded(AROUND, ATTEMPT, TransientError("x")), {node: [(1,)] for node in AROUND.nodes})
 
     @pytest.mark.parametrize("gone", [ONE, THREE])
     def test_staging_gone_from_a_node_is(self, gone):
         answers = {node: [(int(node != gone),)] for node in AROUND.nodes}
         with pytest.raises(SupersededError, match="max_active_tis_per_dag=1"):
-            drive(check_not_superseded(AROUND, ATTEMPT), answers)
+            drive(check_not_superseded(AROUND, ATTEMPT, TransientError("x")), answers)
 
 
 class TestDdlSettings:

@@ -45,6 +45,10 @@ class TestTheGuidesRule:
         tuned = {each.name: each.value for each in tuned_settings(NodeSpec(cores, memory_bytes))}
         assert (tuned["max_insert_threads"], tuned["min_insert_block_size_bytes"]) == (threads, block_bytes)
 
+    def test_without_a_known_memory_blocks_are_the_servers(self):
+        names = {each.name for each in tuned_settings(NodeSpec(cores=8, memory_bytes=0))}
+        assert names == {"max_insert_threads", "max_insert_threads_min_free_memory_per_thread"}
+
     def test_rows_do_not_close_a_block(self):
         assert values()["min_insert_block_size_rows"] == 0
 

@@ -16,6 +16,11 @@ def insert_one_row(lake: Lake) -> None:
     lake.on_node(1, f"INSERT INTO {lake.database}.{lake.table} (trip_id, pickup_at) SELECT 1, '2026-10-05 00:00:00'")
 
 
+def change_a_node_with_rows(lake: Lake, change: str) -> None:
+    rows = lake.rows_per_node()
+    lake.on_node(rows.index(max(rows)), change.format(f"{lake.database}.{lake.table}"))
+
+
 class TestNoObjects:
     def test_fails_by_default_and_a_retry_may_help(self, trips_lake: Lake) -> None:
         with pytest.raises(NotReadyError, match=f"No objects for {MONTH} under .*on_no_objects='skip'"):
@@ -115,7 +120,7 @@ class TestATargetThatSomebodyChanged:
     def test_stops_the_load(self, trips_lake: Lake, change: str) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load()
-        trips_lake.on_node(2, change.format(f"{trips_lake.database}.{trips_lake.table}"))
+        change_a_node_with_rows(trips_lake, change)
         with pytest.raises(AirflowFailException, match="on_target_changed='reload'"):
             trips_lake.load()
 
@@ -123,7 +128,7 @@ class TestATargetThatSomebodyChanged:
     def test_is_loaded_again_if_the_user_says_so(self, trips_lake: Lake, change: str) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load()
-        trips_lake.on_node(2, change.format(f"{trips_lake.database}.{trips_lake.table}"))
+        change_a_node_with_rows(trips_lake, change)
         trips_lake.load(on_target_changed="reload")
         assert trips_lake.facts() == TRIPS.facts(MONTH)
 

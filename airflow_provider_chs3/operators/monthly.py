@@ -1,0 +1,144 @@
+"""What operators that load a table month by month have in common: the objects, the table, the month, the errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import tzinfo
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
+
+from airflow_provider_chs3.core.errors import is_terminal
+from airflow_provider_chs3.core.key_template import KeyTemplate
+from airflow_provider_chs3.core.models import Month
+from airflow_provider_chs3.core.run_month import month_of_run
+from airflow_provider_chs3.core.sources import Credentials, S3Source
+from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.s3 import S3Listing
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+
+class MonthlyOperator(BaseOperator):
+    """Objects of months in S3, and the table that they belong into.
+
+    Args:
+        table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.
+        key: Template of the keys, without the bucket: `trips/{YYYY-MM}/*.parquet`, `year={YYYY}/month={MM}/`.
+        bucket: The bucket; leave it out where `named_collection` names it.
+        timezone: Where months begin and end. Default: the DAG's.
+        database: The table's database. Default: the connection's.
+        cluster: The cluster that reads and writes. Default: the Distributed table's, else the connection's, else none:
+            the one server that the connection leads to.
+        staging_database: Database of staging and ledger, on every node. Default: the table's.
+        clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
+        aws_conn_id: AWS connection to list with, and for the servers to read with unless `named_collection` or
+            `role_arn` is given. Default: `aws_default`. None: a public bucket, read without keys.
+        named_collection: A named collection on the servers that holds URL and keys; ClickHouse lists too then.
+        role_arn: A role that the servers may assume; ClickHouse lists too then.
+        endpoint_url: The storage's endpoint as the servers reach it. Default: the AWS connection's.
+    """
+
+    template_fields: Sequence[str] = (
+        "table",
+        "key",
+        "bucket",
+        "timezone",
+        "database",
+        "cluster",
+        "staging_database",
+        "named_collection",
+        "role_arn",
+        "endpoint_url",
+    )
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        key: str,
+        bucket: str | None = None,
+        timezone: str | None = None,
+        database: str | None = None,
+        cluster: str | None = None,
+        staging_database: str | None = None,
+        clickhouse_conn_id: str = ClickHouseHook.default_conn_name,
+        aws_conn_id: str | None = "aws_default",
+        named_collection: str | None = None,
+        role_arn: str | None = None,
+        endpoint_url: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.key = key
+        self.bucket = bucket
+        self.timezone = timezone
+        self.database = database
+        self.cluster = cluster
+        self.staging_database = staging_database
+        self.clickhouse_conn_id = clickhouse_conn_id
+        self.aws_conn_id = aws_conn_id
+        self.named_collection = named_collection
+        self.role_arn = role_arn
+        self.endpoint_url = endpoint_url
+
+    def month_of_run(self, context: Context) -> Month:
+        """The month that the run is about: its partition key, else that of its data interval.
+
+        Raises:
+            ConfigurationError: If it is about none, or several.
+        """
+        dag_run = context["dag_run"]
+        return month_of_run(
+            partition_key=getattr(dag_run, "partition_key", None),
+            start=dag_run.data_interval_start,
+            end=dag_run.data_interval_end,
+            timezone=_timezone(self.timezone) if self.timezone else self.dag.timezone,
+        )
+
+    def source(self, listing: S3Listing) -> S3Source:
+        """Where the objects are, and how the servers get at them."""
+        template = KeyTemplate(self.key)
+        if self.named_collection:
+            held = Credentials(named_collection=self.named_collection)
+            return S3Source(bucket=self.bucket or "", template=template, endpoint_url="", credentials=held)
+        credentials, endpoint_url = listing.access()
+        if self.role_arn:
+            credentials = Credentials(role_arn=self.role_arn)
+        return S3Source(
+            bucket=self.bucket or "",
+            template=template,
+            endpoint_url=self.endpoint_url or endpoint_url,
+            credentials=credentials,
+        )
+
+    def hook(self) -> ClickHouseHook:
+        """The connection to ClickHouse."""
+        return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+
+
+def _timezone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ConfigurationError(f"timezone={name!r} is not known: give a name such as 'Europe/Berlin'.") from None
+
+
+@contextmanager
+def airflow_errors() -> Iterator[None]:
+    """Tell Airflow which errors a retry cannot mend.
+
+    Raises:
+        AirflowFailException: Instead of an error that a retry would meet again.
+    """
+    try:
+        yield
+    except Chs3Error as error:
+        if is_terminal(error):
+            raise AirflowFailException(str(error)) from error
+        raise
