@@ -110,11 +110,17 @@ def look_up(ledger: TableName, key: LedgerKey, *, has_ledger: bool) -> Sql:
             f"WHERE {key.condition} AND event IN ('intent', 'published') "
             "ORDER BY sequence DESC, recorded_at DESC LIMIT 1))"
         )
+    # Parts without rows do not count: REPLACE PARTITION covers the old parts with one, which is active again after a
+    # restart. A lightweight update leaves the parts as they are and writes patches beside them, in a partition of their
+    # own (patch-<hash>-<id>): their version tells of it.
+    part = f"partition_id = {literal(key.partition_id)} AND rows > 0"
+    patch = f"startsWith(partition_id, 'patch-') AND endsWith(partition_id, {literal('-' + key.partition_id)})"
     # Not a tuple out of a sub-query: that is a Nullable(Tuple(…)), which clickhouse-driver cannot read.
     return Sql(
-        f"SELECT {records}, sum(rows), count(), sum(bytes_on_disk), min(min_block_number), max(max_block_number), "
-        f"max(data_version) FROM system.parts WHERE database = {literal(key.target.database)} "
-        f"AND table = {literal(key.target.table)} AND active AND partition_id = {literal(key.partition_id)}"
+        f"SELECT {records}, sumIf(rows, {part}), countIf({part}), sumIf(bytes_on_disk, {part}), "
+        f"minIf(min_block_number, {part}), maxIf(max_block_number, {part}), max(data_version) "
+        f"FROM system.parts WHERE database = {literal(key.target.database)} AND table = {literal(key.target.table)} "
+        f"AND active AND (partition_id = {literal(key.partition_id)} OR {patch})"
     )
 
 
