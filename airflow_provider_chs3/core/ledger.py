@@ -230,9 +230,10 @@ def is_changed(month: MonthOnNode, *, has_ttl: bool, keeps_every_row: bool) -> b
 def _has_blocks_of(record: Record, state: PartitionState, *, has_ttl: bool) -> bool:
     if not state.parts or not record.max_block:
         return not state.parts and (has_ttl or not record.max_block)
-    if state.min_block < record.min_block or max(state.max_block, state.data_version) > record.max_block:
+    if max(state.max_block, state.data_version) > record.max_block:
         return False
-    return has_ttl or (state.min_block, state.max_block) == (record.min_block, record.max_block)
+    # What is new has higher numbers. Lower ones come from the covering part without rows, once a merge took it in.
+    return has_ttl or (state.min_block <= record.min_block and state.max_block == record.max_block)
 
 
 def _is_replaced(intent: Record, state: PartitionState, *, keeps_every_row: bool) -> bool:
