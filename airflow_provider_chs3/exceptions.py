@@ -9,7 +9,8 @@
     │   ├── SourceError             the objects are not what was asked for
     │   ├── TargetChangedError      the target holds what no load has put there
     │   ├── SupersededError         a newer attempt of the same load took over
-    │   └── VerificationError       what was loaded differs from the source
+    │   ├── VerificationError       what was loaded differs from the source
+    │   └── MergeHealthError        merges are stuck, or left too many parts
     ├── TransientError              worth a retry
     │   ├── NotReadyError               the objects are not there yet
     │   └── ClickHouseConnectionError   no answer, or a connection that broke
@@ -65,6 +66,10 @@ class SupersededError(TerminalError):
 
 class VerificationError(TerminalError):
     """What was staged or published differs from the source."""
+
+
+class MergeHealthError(TerminalError):
+    """Merges are stuck, or left too many parts: a person must act."""
 
 
 class TransientError(Chs3Error):

@@ -1,21 +1,19 @@
-"""What operators that load a table month by month have in common: the objects, the table, the month, the errors."""
+"""What operators that load a table month by month have in common: the objects, the table, the month."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
+from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_chs3.core.errors import is_terminal
 from airflow_provider_chs3.core.key_template import KeyTemplate
 from airflow_provider_chs3.core.models import Month
 from airflow_provider_chs3.core.run_month import month_of_run
 from airflow_provider_chs3.core.sources import Credentials, S3Source
-from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
+from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.s3 import S3Listing
 
@@ -127,18 +125,3 @@ def _timezone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError):
         raise ConfigurationError(f"timezone={name!r} is not known: give a name such as 'Europe/Berlin'.") from None
-
-
-@contextmanager
-def airflow_errors() -> Iterator[None]:
-    """Tell Airflow which errors a retry cannot mend.
-
-    Raises:
-        AirflowFailException: Instead of an error that a retry would meet again.
-    """
-    try:
-        yield
-    except Chs3Error as error:
-        if is_terminal(error):
-            raise AirflowFailException(str(error)) from error
-        raise

@@ -16,10 +16,11 @@ from airflow_provider_chs3.core.protocol import load_month, stop_load
 from airflow_provider_chs3.core.request import LoadRequest, Policies
 from airflow_provider_chs3.core.tuning import tunable
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.s3 import S3Listing
-from airflow_provider_chs3.operators.monthly import MonthlyOperator, airflow_errors
+from airflow_provider_chs3.operators.monthly import MonthlyOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
