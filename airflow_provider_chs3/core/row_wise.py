@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema, structure_of
-from airflow_provider_chs3.core.sql import Sql, identifier, literal
+from airflow_provider_chs3.core.sql import Sql, literal
 from airflow_provider_chs3.core.steps import Ask, Steps
 from airflow_provider_chs3.core.target import Column
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
@@ -27,6 +27,7 @@ _REFUSED_NODES = {
     r"Function (arrayJoin|(?i:unnest))\b": "arrayJoin",
     r"Function untuple\b": "untuple",
 }
+_ALIAS = re.compile(r" \(alias .+\)$")
 #: What only the plan shows.
 _REFUSED_IN_PLAN = {'"Aggregating"': "an aggregate function", '"CreatingSets"': "a table after IN"}
 
@@ -50,7 +51,8 @@ def check_row_wise(
     """
     for name, expression in select.items():
         yield from _check_one(name, expression)
-    listed = ",\n".join(f"(\n{expression}\n) AS {identifier(name)}" for name, expression in select.items())
+    # Under names of their own: under the target's, an expression would see another one in the place of a file's column.
+    listed = ",\n".join(f"(\n{text}\n) AS `select {number}`" for number, text in enumerate(select.values()))
     structure = structure_of({**_VIRTUAL_COLUMNS, **schema.types})
     query = f"SELECT {listed} FROM null({literal(structure)})"
     try:
@@ -81,6 +83,8 @@ def _check_one(name: str, expression: str) -> Steps[None]:
         for node, what in _REFUSED_NODES.items():
             if re.match(node, line.strip()):
                 raise ConfigurationError(_refusal(where, what))
+        if _ALIAS.search(line):
+            raise ConfigurationError(f"{where}={expression!r} names a value, which the others would see: leave out AS.")
 
 
 def _refusal(where: str, what: str) -> str:

@@ -159,13 +159,26 @@ def _find_unreadable(files: Files, batch: Batch, error: ClickHouseServerError) -
 
 
 def _describe(files: Files, path: str) -> Steps[dict[str, str]]:
-    function = files.read(files.source.glob_of(path), on_cluster=False)
+    glob = files.source.glob_of(path)
+    if not path.endswith(glob):
+        yield from _check_matches_alone(files, glob, path)
+    function = files.read(glob, on_cluster=False)
     sql = Sql(f"DESCRIBE TABLE {function.text}", function.secrets)
     try:
         rows = yield Ask(name=f"Read the columns of {path}", sql=sql, settings=_READ_SETTINGS)
     except ClickHouseServerError as error:
         raise SourceError(f"The columns of {path} could not be read as {files.format.name}: {error}") from error
     return {row[0]: row[1] for row in rows}
+
+
+def _check_matches_alone(files: Files, glob: str, path: str) -> Steps[None]:
+    """The columns would be another file's, and values read as its types could change without an error."""
+    function = files.read(glob, file_format="One", on_cluster=False)
+    sql = Sql(f"SELECT DISTINCT _path FROM {function.text}", function.secrets)
+    rows = yield Ask(name=f"Look what looks like {path}", sql=sql, settings=_READ_SETTINGS)
+    others = sorted(row[0] for row in rows if row[0] != path)
+    if others:
+        raise SourceError(f"ClickHouse cannot tell {path} from {others[0]} by a glob: rename one of them.")
 
 
 def _common_types(by_file: Mapping[str, Mapping[str, str]]) -> Steps[dict[str, str]]:

@@ -16,7 +16,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 
 #: What may stand in a URL of the s3 table function and means itself; everything else is matched by a glob.
 _PLAIN = re.compile(r"[A-Za-z0-9/_.=-]*")
-_NOT_PLAIN = re.compile(r"[^A-Za-z0-9/_.=-]+")
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9/_.=-]")
 #: Small reads give up on a storage that does not answer within seconds; by default servers try for many minutes.
 READ_SETTINGS: SettingValues = {"s3_retry_attempts": 5}
 
@@ -205,7 +205,7 @@ class S3Source:
 
     def glob_of(self, path: str) -> str:
         """A glob that matches one object, and seldom another."""
-        return _NOT_PLAIN.sub("*", path[len(self.base) :])
+        return _NOT_PLAIN.sub("?", path[len(self.base) :])
 
 
 def _any_name(levels: int) -> str:

@@ -45,12 +45,12 @@ class TestARowWiseExpression:
         [
             ("a + 1", PLUS),
             ("a", parsed("    Identifier a")),
-            ("a AS b", parsed("    Identifier a (alias b)")),
             ("a -- why", parsed("    Identifier a")),
             ("tuple(a, b)", parsed("    Function tuple (children 1)", "     ExpressionList (children 2)")),
             ("'a\nSubquery'", parsed(r"    Literal 'a\nSubquery'")),
             ("`Subquery`", parsed("    Identifier Subquery")),
             ("concat('Asterisk')", parsed("    Function concat (children 1)", "      Literal 'Asterisk'")),
+            ("'(alias b)'", parsed("    Literal '(alias b)'")),
             ("a IN (1, 2)", parsed("    Function in (children 1)", "      Literal Tuple_(UInt64_1, UInt64_2)")),
             (
                 "arrayMap(y -> y, z)",
@@ -71,7 +71,7 @@ class TestARowWiseExpression:
     def test_is_read_over_the_files_columns(self):
         _, plan, describe = (step.sql.text for step in check(PLUS, ROW_WISE_PLAN, DESCRIBED).steps)
         query = plan.removeprefix("EXPLAIN PLAN json = 1 ")
-        assert query.startswith("SELECT (\na + 1\n) AS `x` FROM null('")
+        assert query.startswith("SELECT (\na + 1\n) AS `select 0` FROM null('")
         assert query.endswith(r"`a` Int64, `b\\`x` String')")
         assert describe == f"DESCRIBE ({query})"
 
@@ -124,6 +124,11 @@ class TestMoreThanOneExpression:
     def test_that_the_server_cannot_parse_is_told_with_its_words(self, expression):
         with pytest.raises(ConfigurationError, match="is no expression: Syntax error: failed at position 21"):
             check(server_error(62, "Syntax error: failed at position 21"), expression=expression)
+
+    @pytest.mark.parametrize("line", ["    Identifier a (alias b)", "    Function plus (alias b) (children 1)"])
+    def test_that_names_a_value_is_refused(self, line):
+        with pytest.raises(ConfigurationError, match="which the others would see"):
+            check(parsed(line), expression="a AS b")
 
     def test_distinct_is_met_in_brackets(self):
         """EXPLAIN AST does not show it."""

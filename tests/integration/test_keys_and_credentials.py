@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
+import io
 import json
 import logging
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
@@ -150,3 +155,34 @@ class TestSecrets:
             f"reverse('{chs3_s3.secret_key[::-1]}'), '%')"
         )
         assert found == [[(0,)]] * 3
+
+
+def put_numbers(lake: Lake, name: str, column: str, values: pyarrow.Array) -> None:
+    body = io.BytesIO()
+    day = [datetime.date(2026, 10, 5)] * len(values)
+    pyarrow.parquet.write_table(pyarrow.table({"day": day, column: values}), body)
+    lake.put(f"trips/{MONTH}/{name}", body.getvalue())
+
+
+@pytest.fixture
+def numbers_lake(lake: Lake) -> Lake:
+    table = f"{lake.database}.{lake.table}"
+    lake.on_every_node(
+        f"CREATE TABLE {table} (day Date, n Nullable(Int64)) ENGINE = MergeTree PARTITION BY toYYYYMM(day) ORDER BY day"
+    )
+    return lake
+
+
+def test_a_file_is_read_by_its_own_columns_and_not_by_those_of_one_named_alike(numbers_lake: Lake) -> None:
+    put_numbers(numbers_lake, "Trips (2).parquet", "n", pyarrow.array([2**40], pyarrow.int64()))
+    put_numbers(numbers_lake, "Trips (12).parquet", "n", pyarrow.array([1], pyarrow.int32()))
+    numbers_lake.load()
+    rows = numbers_lake.on_every_node(f"SELECT n FROM {numbers_lake.database}.{numbers_lake.table}")
+    assert sorted(value for node in rows for (value,) in node) == [1, 2**40]
+
+
+def test_files_that_no_glob_tells_apart_are_refused(numbers_lake: Lake) -> None:
+    put_numbers(numbers_lake, "a b.parquet", "n", pyarrow.array([2**40], pyarrow.int64()))
+    put_numbers(numbers_lake, "a+b.parquet", "n", pyarrow.array([1], pyarrow.int32()))
+    with pytest.raises(AirflowFailException, match="rename one of them"):
+        numbers_lake.load()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
 
@@ -40,3 +43,10 @@ def test_a_column_with_a_default_may_be_missing_from_all_files(trips_lake: Lake)
     trips_lake.upload(TRIPS)
     trips_lake.load()
     assert column(trips_lake, "loaded_by") == ["me"]
+
+
+def test_an_expression_sees_the_files_columns_and_not_the_other_expressions(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    select = {"pickup_at": "pickup_at", "passenger_count": "trip_id + 70000", "trip_id": "toUInt8(7)"}
+    with pytest.raises(AirflowFailException, match="'passenger_count' is UInt8"):
+        trips_lake.load(select=select)
