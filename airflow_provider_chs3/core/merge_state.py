@@ -1,0 +1,241 @@
+"""What every node says of a table's parts, merges and mutations: asked with one statement a node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.ledger import LEDGER_TABLE
+from airflow_provider_chs3.core.models import Month, Node, TableName
+from airflow_provider_chs3.core.preflight import partition_id_of
+from airflow_provider_chs3.core.sql import Sql, literal, literals
+from airflow_provider_chs3.core.steps import Row, Steps
+from airflow_provider_chs3.core.target import Surroundings, TargetFacts, look_around
+from airflow_provider_chs3.exceptions import PreflightError
+
+_SIZE_SUFFIXES = {"": 1} | {
+    f"{prefix}{binary}": base**power
+    for power, prefix in enumerate("KMGTP", start=1)
+    for binary, base in (("", 1000), ("i", 1024))
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What the table's settings allow; its own go before the server's.
+
+    Args:
+        parts_to_delay_insert: Parts of a partition at which inserts are slowed down.
+        parts_to_throw_insert: Parts of a partition at which inserts into the table are refused.
+        max_parts_in_total: Parts of the table at which inserts are refused.
+        max_bytes_to_merge_at_max_space_in_pool: Merges make no larger parts.
+    """
+
+    parts_to_delay_insert: int
+    parts_to_throw_insert: int
+    max_parts_in_total: int
+    max_bytes_to_merge_at_max_space_in_pool: int
+
+    @classmethod
+    def of(cls, server: Mapping[str, str], table_settings: str) -> Limits:
+        """The limits of a table.
+
+        Args:
+            server: Name to value, from `system.merge_tree_settings`.
+            table_settings: The table's own, as `SETTINGS` in its definition shows them.
+        """
+        own = {name: _own(name, table_settings) for name in cls.__slots__}
+        return cls(**{name: int(server[name]) if value is None else value for name, value in own.items()})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mutation:
+    """A mutation that has parts of the month left to do.
+
+    Args:
+        command: What it does.
+        fail_reason: Why it failed last; empty where it did not.
+        age_seconds: Time since it was asked for.
+    """
+
+    command: str
+    fail_reason: str
+    age_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replica:
+    """Where the table is replicated.
+
+    Args:
+        is_readonly: Whether it cannot take or make parts.
+        delay_seconds: How far it is behind the others (`absolute_delay`).
+        queue: Of the month: parts to fetch, merge or mutate.
+        last_exception: Of one of these; empty where none failed.
+    """
+
+    is_readonly: bool
+    delay_seconds: int
+    queue: int = 0
+    last_exception: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MergeState:
+    """One month on one node.
+
+    Args:
+        node: The node.
+        month: The month.
+        parts: Its active parts.
+        size_bytes: Their size.
+        two_smallest_bytes: Size of the two smallest: no merge needs less.
+        unchanged_seconds: Time since its newest part was made, or since the server started where that is less; by the
+            node's own clock.
+        merges: Share done, 0 to 1, of each merge or mutation that runs on its parts.
+        mutations: Those that have some of its parts left to do.
+        limits: The table's.
+        table_parts: Active parts of the whole table.
+        free_bytes: The most that one of the table's disks has free and not reserved.
+        pool_is_busy: Whether all threads for merges and mutations work, on whatever table.
+        replica: Where the table is replicated.
+    """
+
+    node: Node
+    month: Month
+    parts: int
+    size_bytes: int
+    two_smallest_bytes: int
+    unchanged_seconds: int
+    merges: tuple[float, ...]
+    mutations: tuple[Mutation, ...]
+    limits: Limits
+    table_parts: int
+    free_bytes: int
+    pool_is_busy: bool
+    replica: Replica | None = None
+
+
+def observe(
+    *, table: TableName, months: tuple[Month, ...], cluster: str | None, default_cluster: str | None
+) -> Steps[tuple[MergeState, ...]]:
+    """Ask every node how the merges of some months stand.
+
+    Args:
+        table: A local table, or a Distributed one.
+        months: The months.
+        cluster: The cluster; None takes the Distributed table's, else the default.
+        default_cluster: The connection's cluster; None is the single server that the connection leads to.
+
+    Returns:
+        The state of each month on each node.
+
+    Raises:
+        PreflightError: If the table is missing on a node, or not partitioned by month.
+    """
+    around = yield from look_around(
+        target=table,
+        cluster=cluster,
+        default_cluster=default_cluster,
+        ledger=TableName("", LEDGER_TABLE),
+        settings=(),
+    )
+    facts = _tables(around)
+    partitions = {}
+    for month in months:
+        partition_id = yield from partition_id_of(around, month)
+        partitions[partition_id] = month
+    sql = _query(around.target, tuple(partitions))
+    answers = yield around.on_each(name=f"Look at the merges of {around.target}", sql=sql)
+    return tuple(
+        _month_on_node(node, month, partition_id, answers[node][0], facts[node])
+        for partition_id, month in partitions.items()
+        for node in around.nodes
+    )
+
+
+def _tables(around: Surroundings) -> dict[Node, TargetFacts]:
+    missing = [node for node, facts in around.nodes.items() if facts.target is None]
+    if missing:
+        nodes = ", ".join(map(str, missing))
+        raise PreflightError(
+            [f"Table {around.target} does not exist on {nodes}: create it there, or check table, database and cluster."]
+        )
+    return {node: facts.target for node, facts in around.nodes.items() if facts.target is not None}
+
+
+def _query(table: TableName, partition_ids: tuple[str, ...]) -> Sql:
+    of_table = f"database = {literal(table.database)} AND table = {literal(table.table)}"
+    of_months = f"{of_table} AND partition_id IN ({literals(partition_ids)})"
+    name_of_table = f"database = {literal(table.database)} AND name = {literal(table.table)}"
+    limits = f"name IN ({literals(Limits.__slots__)})"
+    # A part is named <partition id>_<min block>_<max block>_<level>, so what goes before the first `_` is its month.
+    return Sql(f"""
+SELECT
+    (SELECT groupArray((partition_id, parts, bytes, arraySum(arraySlice(arraySort(sizes), 1, 2)), age)) FROM (
+        SELECT partition_id, count() AS parts, sum(bytes_on_disk) AS bytes, groupArray(bytes_on_disk) AS sizes,
+            dateDiff('second', max(modification_time), now()) AS age
+        FROM system.parts WHERE active AND {of_months} GROUP BY partition_id)),
+    (SELECT count() FROM system.parts WHERE active AND {of_table}),
+    uptime(),
+    (SELECT groupArray((partition_id, progress)) FROM system.merges WHERE {of_months}),
+    (SELECT groupArray((arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)),
+            command, latest_fail_reason, dateDiff('second', create_time, now())))
+        FROM system.mutations WHERE NOT is_done AND {of_table}),
+    (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {limits}),
+    (SELECT groupArray((name, value)) FROM system.replicated_merge_tree_settings WHERE {limits}),
+    (SELECT max(unreserved_space) FROM system.disks WHERE name IN (
+        SELECT arrayJoin(disks) FROM system.storage_policies
+        WHERE policy_name IN (SELECT storage_policy FROM system.tables WHERE {name_of_table}))),
+    (SELECT sumIf(value, name = 'BackgroundMergesAndMutationsPoolTask')
+            >= sumIf(value, name = 'BackgroundMergesAndMutationsPoolSize') FROM system.metrics),
+    (SELECT groupArray((is_readonly, absolute_delay)) FROM system.replicas WHERE {of_table}),
+    (SELECT groupArray((splitByChar('_', new_part_name)[1], last_exception)) FROM system.replication_queue
+        WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART') AND {of_table})
+""")
+
+
+def _month_on_node(node: Node, month: Month, partition_id: str, row: Row, table: TargetFacts) -> MergeState:
+    partitions, table_parts, uptime_seconds, merges, mutations, limits, replicated_limits = row[:7]
+    free_bytes, pool_is_busy, replicas, queue = row[7:]
+    of_month = {each[0]: each[1:] for each in partitions}
+    parts, size_bytes, two_smallest_bytes, age_seconds = of_month.get(partition_id, (0, 0, 0, uptime_seconds))
+    return MergeState(
+        node=node,
+        month=month,
+        parts=parts,
+        size_bytes=size_bytes,
+        two_smallest_bytes=two_smallest_bytes,
+        # A server that has just started has had no time to merge what it found.
+        unchanged_seconds=min(age_seconds, uptime_seconds),
+        merges=tuple(progress for of_partition, progress in merges if of_partition == partition_id),
+        mutations=tuple(
+            Mutation(command=command, fail_reason=fail_reason, age_seconds=age_seconds)
+            for partition_ids, command, fail_reason, age_seconds in mutations
+            if partition_id in partition_ids
+        ),
+        limits=Limits.of(dict(replicated_limits if replicas else limits), table.settings),
+        table_parts=table_parts,
+        free_bytes=free_bytes,
+        pool_is_busy=bool(pool_is_busy),
+        replica=_replica(replicas, [error for of_partition, error in queue if of_partition == partition_id]),
+    )
+
+
+def _replica(replicas: list[Row], queue_errors: list[str]) -> Replica | None:
+    if not replicas:
+        return None
+    is_readonly, delay_seconds = replicas[0]
+    return Replica(
+        is_readonly=bool(is_readonly),
+        delay_seconds=delay_seconds,
+        queue=len(queue_errors),
+        last_exception=next(filter(None, queue_errors), ""),
+    )
+
+
+def _own(name: str, table_settings: str) -> int | None:
+    """The table's own value, such as `2000` or `'2K'`; None where it has none."""
+    matched = re.search(rf"(?:^|, ){name} = '?(\d+)([KMGTP]i?)?'?(?:,|$)", table_settings)
+    return int(matched[1]) * _SIZE_SUFFIXES[matched[2] or ""] if matched else None

@@ -1,0 +1,126 @@
+"""Wait until the merges of loaded months have settled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import BaseSensorOperator, PokeReturnValue
+
+from airflow_provider_chs3.core.health import Reactions, Thresholds, as_json, is_over, judge
+from airflow_provider_chs3.core.merge_state import observe
+from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.runner import Runner
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+
+class ClickHouseMergeHealthSensor(BaseSensorOperator):
+    """Wait until background merges are done with months of a table, on every node.
+
+    Each poke asks every node once, and remembers nothing, so that `mode="reschedule"` is as good as `mode="poke"`. What
+    the verdicts are, and when: docs/merge-health.md.
+
+    Args:
+        table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.
+        month: The month, `YYYY-MM`; or give `months`.
+        months: Several of them; none is fine.
+        database: The table's database. Default: the connection's.
+        cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
+            the connection leads to.
+        clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
+        on_settled_with_too_many_parts: `continue` (default), or `fail`.
+        on_stuck: `fail` (default, without retries: a person must act), `wait` until the sensor's timeout, or
+            `continue`.
+        spare_parts: Parts that a settled month may have on a node, beyond those that are too large to be merged.
+            Default: 10.
+        settled_after_seconds: Parts unchanged for so long, while nothing merges, have settled. Default: 120.
+        stuck_after_seconds: Many parts, or a mutation, at which nothing was done for so long, are stuck. Default: 600.
+        stuck_fraction: Many parts are more than this part of the table's `parts_to_delay_insert`. Default: 0.5.
+        max_replica_delay_seconds: A replica further behind lags. Default: 300.
+
+    Returns:
+        The overall verdict, and verdict, parts, bytes and reason of each month on each node, as JSON-safe values.
+    """
+
+    template_fields: Sequence[str] = (
+        "table",
+        "month",
+        "months",
+        "database",
+        "cluster",
+        "clickhouse_conn_id",
+        "on_settled_with_too_many_parts",
+        "on_stuck",
+    )
+    ui_color = "#fcf7d6"
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        month: str | None = None,
+        months: Sequence[str] | None = None,
+        database: str | None = None,
+        cluster: str | None = None,
+        clickhouse_conn_id: str = ClickHouseHook.default_conn_name,
+        on_settled_with_too_many_parts: str = "continue",
+        on_stuck: str = "fail",
+        spare_parts: int = 10,
+        settled_after_seconds: float = 120,
+        stuck_after_seconds: float = 600,
+        stuck_fraction: float = 0.5,
+        max_replica_delay_seconds: float = 300,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.month = month
+        self.months = months
+        self.database = database
+        self.cluster = cluster
+        self.clickhouse_conn_id = clickhouse_conn_id
+        self.on_settled_with_too_many_parts = on_settled_with_too_many_parts
+        self.on_stuck = on_stuck
+        self.thresholds = Thresholds(
+            spare_parts=spare_parts,
+            settled_after_seconds=settled_after_seconds,
+            stuck_after_seconds=stuck_after_seconds,
+            stuck_fraction=stuck_fraction,
+            max_replica_delay_seconds=max_replica_delay_seconds,
+        )
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Look once."""
+        with airflow_errors():
+            months = self._months()
+            if self.month:
+                context["month"] = self.month  # type: ignore[typeddict-unknown-key]  # for map_index_template
+            reactions = Reactions(
+                on_settled_with_too_many_parts=self.on_settled_with_too_many_parts, on_stuck=self.on_stuck
+            )
+            hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+            runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=self.poke_interval)
+            states = runner.run(
+                observe(
+                    table=TableName(self.database or hook.options.database, self.table),
+                    months=months,
+                    cluster=self.cluster or None,
+                    default_cluster=hook.options.cluster,
+                )
+            )
+            verdicts = [judge(state, self.thresholds) for state in states]
+            self.log.info("%s %s", self.table, " | ".join(map(str, verdicts)))
+            return PokeReturnValue(is_done=is_over(verdicts, reactions), xcom_value=as_json(verdicts))
+
+    def _months(self) -> tuple[Month, ...]:
+        if bool(self.month) == (self.months is not None):
+            raise ConfigurationError("Give either month or months, such as month='2026-10'.")
+        if isinstance(self.months, str):
+            raise ConfigurationError(f"months={self.months!r} is not a list: give a list of YYYY-MM, or month.")
+        given = [self.month] if self.month else self.months or ()
+        return tuple(Month.parse(each) for each in given)
