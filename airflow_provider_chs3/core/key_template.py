@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pendulum
 
@@ -16,6 +18,19 @@ _MONTH_TOKENS = ("MMMM", "MMM", "MM", "M")
 #: Tokens that vary within a month, and so match any value.
 _VARYING_TOKENS = {"DD": r"\d{2}", "D": r"\d{1,2}", "HH": r"\d{2}", "H": r"\d{1,2}"}
 _TOKEN = re.compile("|".join((*_YEAR_TOKENS, *_MONTH_TOKENS, *_VARYING_TOKENS)))
+#: Token of the month → what it writes → the month's number.
+_MONTH_NUMBERS = {
+    token: {pendulum.datetime(2001, number, 1).format(token, locale="en"): number for number in range(1, 13)}
+    for token in _MONTH_TOKENS
+}
+#: What the tokens of the month match, the longest first: {M} is to find 12, not 1.
+_MONTH_PATTERNS = {
+    "YYYY": r"\d{4}",
+    "YY": r"\d{2}",
+    **{token: "|".join(sorted(numbers, key=len, reverse=True)) for token, numbers in _MONTH_NUMBERS.items()},
+}
+#: Two digits of a year mean 1971 to 2070.
+_FIRST_YEAR = 1971
 _SEPARATORS = re.compile(r"[-_./]*")
 _PIECE = re.compile(r"(\{[^{}]*\})|(\*\*|\*|\?)|([{}])|([^{}*?]+)")
 _WILDCARDS = {"*": "[^/]*", "**": ".*", "?": "[^/]"}
@@ -28,15 +43,16 @@ _HELP = "name year and month by pendulum's tokens in braces, as in 'trips/{YYYY-
 
 @dataclass(frozen=True)
 class _Piece:
-    """A stretch of the template: text that is the same for a whole month, or a pattern for what varies within it."""
+    """A stretch of the template: text, or a pattern for what varies, with the name of a token of the month."""
 
     text: str = ""
     pattern: str = ""
+    token: str = ""
 
 
 @dataclass(frozen=True)
 class MonthKeys:
-    """The keys of one month.
+    """The keys of one month, or of all months.
 
     Args:
         prefix: Their literal beginning, which is what a listing starts from.
@@ -94,17 +110,30 @@ class KeyTemplate:
 
     def keys_of(self, month: Month) -> MonthKeys:
         """Which keys belong to the month."""
-        pieces = self._pieces(month)
-        literal = list(itertools.takewhile(lambda piece: not piece.pattern, pieces))
-        any_depth = any(piece.pattern == _WILDCARDS["**"] for piece in pieces)
-        return MonthKeys(
-            prefix="".join(piece.text for piece in literal),
-            pattern=re.compile("".join(piece.pattern or re.escape(piece.text) for piece in pieces), re.DOTALL),
-            is_one_key=len(literal) == len(pieces),
-            levels_below=None if any_depth else sum(piece.text.count("/") for piece in pieces[len(literal) :]),
-        )
+        return _keys_of(self._pieces(month))
 
-    def _pieces(self, month: Month) -> list[_Piece]:
+    @cached_property
+    def keys_of_all(self) -> MonthKeys:
+        """Which keys may belong to some month; `month_of` says to which."""
+        return _keys_of(self._pieces(None))
+
+    def month_of(self, key: str) -> Month | None:
+        """The month that a key belongs to, which is the reverse of `keys_of`; None where it belongs to none."""
+        matched = self.keys_of_all.pattern.fullmatch(key)
+        if matched is None:
+            return None
+        found = matched.groupdict()
+        numbers = {_MONTH_NUMBERS[token][text] for token, text in found.items() if token in _MONTH_NUMBERS}
+        years = {_year(text) for token, text in found.items() if token in _YEAR_TOKENS}
+        # Tokens that name the month twice, as {YYYY-MM}/{MMM} does, must mean the same one.
+        if len(numbers) > 1 or len(years) > 1:
+            return None
+        try:
+            return Month(years.pop(), numbers.pop())
+        except ConfigurationError:
+            return None
+
+    def _pieces(self, month: Month | None) -> list[_Piece]:
         pieces: list[_Piece] = []
         text = self.text + ("**" if self.text.endswith("/") else "")
         for tokens, wildcard, stray, literal in _PIECE.findall(text):
@@ -118,8 +147,7 @@ class KeyTemplate:
                 pieces.append(_Piece(text=literal))
         return pieces
 
-    def _token_pieces(self, tokens: str, month: Month) -> list[_Piece]:
-        first_day = pendulum.datetime(month.year, month.number, 1)
+    def _token_pieces(self, tokens: str, month: Month | None) -> list[_Piece]:
         pieces: list[_Piece] = []
         rest = tokens
         while rest:
@@ -131,8 +159,43 @@ class KeyTemplate:
             if found in _VARYING_TOKENS:
                 pieces.append(_Piece(pattern=_VARYING_TOKENS[found]))
             elif _TOKEN.fullmatch(found):
-                pieces.append(_Piece(text=first_day.format(found, locale="en")))
+                pieces.append(_month_piece(found, month))
             else:
                 pieces.append(_Piece(text=found))
             rest = rest[len(found) :]
         return pieces
+
+
+def _year(text: str) -> int:
+    return int(text) if len(text) == 4 else (int(text) - _FIRST_YEAR) % 100 + _FIRST_YEAR
+
+
+def _month_piece(token: str, month: Month | None) -> _Piece:
+    if month is None:
+        return _Piece(pattern=_MONTH_PATTERNS[token], token=token)
+    return _Piece(text=pendulum.datetime(month.year, month.number, 1).format(token, locale="en"))
+
+
+def _keys_of(pieces: Sequence[_Piece]) -> MonthKeys:
+    literal = list(itertools.takewhile(lambda piece: not piece.pattern, pieces))
+    any_depth = any(piece.pattern == _WILDCARDS["**"] for piece in pieces)
+    return MonthKeys(
+        prefix="".join(piece.text for piece in literal),
+        pattern=re.compile(_pattern(pieces), re.DOTALL),
+        is_one_key=len(literal) == len(pieces),
+        levels_below=None if any_depth else sum(piece.text.count("/") for piece in pieces[len(literal) :]),
+    )
+
+
+def _pattern(pieces: Sequence[_Piece]) -> str:
+    pattern = ""
+    seen: set[str] = set()
+    for piece in pieces:
+        if piece.token in seen:
+            pattern += f"(?P={piece.token})"
+        elif piece.token:
+            seen.add(piece.token)
+            pattern += f"(?P<{piece.token}>{piece.pattern})"
+        else:
+            pattern += piece.pattern or re.escape(piece.text)
+    return pattern

@@ -91,6 +91,10 @@ class LedgerKey:
         )
 
 
+#: The columns of `Record`, in its order.
+RECORD_COLUMNS = "event, attempt, fingerprint, definition, source_bytes, nodes, rows, min_block, max_block"
+
+
 def create_ledger(ledger: TableName) -> Sql:
     """Create the ledger where it is missing."""
     columns = ", ".join(f"{identifier(name)} {declaration}" for name, declaration in _COLUMNS.items())
@@ -105,8 +109,7 @@ def look_up(ledger: TableName, key: LedgerKey, *, has_ledger: bool) -> Sql:
     records = "emptyArrayString()"
     if has_ledger:
         records = (
-            "(SELECT groupArray(record) FROM (SELECT (event, attempt, fingerprint, definition, source_bytes, nodes, "
-            f"rows, min_block, max_block) AS record FROM {table(ledger)} "
+            f"(SELECT groupArray(record) FROM (SELECT ({RECORD_COLUMNS}) AS record FROM {table(ledger)} "
             f"WHERE {key.condition} AND event IN ('intent', 'published') "
             "ORDER BY sequence DESC, recorded_at DESC LIMIT 1))"
         )
@@ -171,7 +174,12 @@ class Standing(Enum):
 
 
 def standing(
-    months: Mapping[Node, MonthOnNode], *, fingerprint: str, definition: str, has_ttl: bool, keeps_every_row: bool
+    months: Mapping[Node, MonthOnNode],
+    *,
+    fingerprint: str,
+    definition: str | None,
+    has_ttl: bool,
+    keeps_every_row: bool,
 ) -> tuple[Standing, tuple[Node, ...]]:
     """Compare what is there with what is wanted.
 
@@ -181,7 +189,7 @@ def standing(
     Args:
         months: What each node has.
         fingerprint: Of the objects as they are now.
-        definition: Of what is to be made of them.
+        definition: Of what is to be made of them; None does not compare it.
         has_ttl: Whether rows may expire, so that parts may go by themselves.
         keeps_every_row: Whether no merge makes rows fewer.
 
@@ -208,7 +216,7 @@ def standing(
     one = next(iter(published.values()))
     if one.fingerprint != fingerprint:
         return Standing.OBJECTS_CHANGED, tuple(months)
-    if any(each.definition != definition for each in published.values()):
+    if definition is not None and any(each.definition != definition for each in published.values()):
         return Standing.DEFINITION_CHANGED, tuple(months)
     return Standing.UNCHANGED, ()
 

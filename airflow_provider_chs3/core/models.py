@@ -82,6 +82,20 @@ class S3Object:
         return self.path.partition("/")[2]
 
 
+class Fingerprint:
+    """The digest of a manifest, made while objects come in the order of their paths."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+
+    def add(self, each: S3Object) -> None:
+        """Take the next object in."""
+        self._digest.update(repr((each.path, each.size_bytes, each.etag)).encode())
+
+    def __str__(self) -> str:
+        return self._digest.hexdigest()[:32]
+
+
 @dataclass(frozen=True)
 class Manifest:
     """Exactly the objects that one load reads, in the order of their paths."""
@@ -104,10 +118,10 @@ class Manifest:
 
         The time of writing stays out: an object that was copied over itself has not changed.
         """
-        digest = hashlib.sha256()
+        digest = Fingerprint()
         for each in self.objects:
-            digest.update(repr((each.path, each.size_bytes, each.etag)).encode())
-        return digest.hexdigest()[:32]
+            digest.add(each)
+        return str(digest)
 
     def differences(self, other: Manifest) -> str:
         """What a later listing shows otherwise, in words; empty where nothing differs."""

@@ -61,6 +61,26 @@ class Policies:
             raise ConfigurationError(f"min_object_age_seconds={self.min_object_age_seconds} must not be negative.")
 
 
+def definition_of(selection: Selection, *, on_other_months: str, file_format: Format | None, compression: str) -> str:
+    """A digest of what a load makes of objects.
+
+    Args:
+        selection: What is loaded of the files.
+        on_other_months: The policy of that name.
+        file_format: The files' format; None goes by their keys.
+        compression: ClickHouse's name of their compression; `auto` goes by their keys.
+    """
+    parts = (
+        selection.columns,
+        sorted(selection.select.items()),
+        selection.null_as_default,
+        on_other_months,
+        file_format.name if file_format else None,
+        compression,
+    )
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoadRequest:
     """One month of one table.
@@ -100,15 +120,12 @@ class LoadRequest:
     @property
     def definition(self) -> str:
         """A digest of what is made of the objects: if it changes, a month is loaded again."""
-        parts = (
-            self.selection.columns,
-            sorted(self.selection.select.items()),
-            self.selection.null_as_default,
-            self.policies.on_other_months,
-            self.format.name if self.format else None,
-            self.compression,
+        return definition_of(
+            self.selection,
+            on_other_months=self.policies.on_other_months,
+            file_format=self.format,
+            compression=self.compression,
         )
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
     def format_of(self, manifest: Manifest) -> Format:
         """The format that was given, or the one that all keys end on.

@@ -1,4 +1,4 @@
-"""Which month a run of a DAG is about."""
+"""Which month, or months, a run of a DAG is about."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from airflow_provider_chs3.core.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 _TIMETABLE = 'CronDataIntervalTimetable("0 0 1 * *", timezone="UTC")'
+_NIGHTLY_TIMETABLE = 'CronDataIntervalTimetable("0 3 * * *", timezone="UTC")'
 
 
 def month_of_run(*, partition_key: str | None, start: datetime | None, end: datetime | None, timezone: tzinfo) -> Month:
@@ -22,21 +23,42 @@ def month_of_run(*, partition_key: str | None, start: datetime | None, end: date
     Raises:
         ConfigurationError: If the run is about no month, or several.
     """
+    months = months_of_run(partition_key=partition_key, start=start, end=end, timezone=timezone)
+    if len(months) == 1:
+        return months[0]
+    first, last = (at.astimezone(timezone).isoformat() for at in (start, end) if at)
+    raise ConfigurationError(
+        f"This run's data interval ({first} to {last}) covers more than one month: schedule the DAG with {_TIMETABLE}, "
+        "or give month='YYYY-MM'."
+    )
+
+
+def months_of_run(
+    *, partition_key: str | None, start: datetime | None, end: datetime | None, timezone: tzinfo
+) -> tuple[Month, ...]:
+    """The months that a run's data interval touches, in their order; or that of its partition key.
+
+    Args:
+        partition_key: The run's partition key, such as `2026-10`; it goes before the interval.
+        start: Beginning of the data interval.
+        end: Its end, which does not belong to it.
+        timezone: Where months begin and end.
+
+    Raises:
+        ConfigurationError: If the run is about no month.
+    """
     if partition_key:
-        return Month.parse(partition_key)
+        return (Month.parse(partition_key),)
     if start is None or end is None:
         raise ConfigurationError("This run has no data interval and so no month: give month='YYYY-MM'.")
     if start == end:
         raise ConfigurationError(
             f"This run's data interval is empty ({start.isoformat()}), as it is with a plain cron schedule or "
-            "'@monthly' "
-            f"since Airflow 3: schedule the DAG with {_TIMETABLE}, or give month='YYYY-MM'."
+            f"'@monthly' since Airflow 3: schedule the DAG with {_TIMETABLE} ({_NIGHTLY_TIMETABLE} for every night), "
+            "or give month='YYYY-MM'."
         )
     first, last = start.astimezone(timezone), (end - timedelta(microseconds=1)).astimezone(timezone)
-    if (first.year, first.month) != (last.year, last.month):
-        raise ConfigurationError(
-            f"This run's data interval ({first.isoformat()} to {end.astimezone(timezone).isoformat()}) covers more "
-            "than one "
-            f"month: schedule the DAG with {_TIMETABLE}, or give month='YYYY-MM'."
-        )
-    return Month(first.year, first.month)
+    months = [Month(first.year, first.month)]
+    while months[-1] < Month(last.year, last.month):
+        months.append(months[-1].shifted(1))
+    return tuple(months)

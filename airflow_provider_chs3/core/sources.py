@@ -140,8 +140,16 @@ class S3Source:
             The source, with its base known from now on, and the manifest.
         """
         keys = self.template.keys_of(month)
-        source, objects = yield from self._listed(keys.prefix, levels_below=keys.levels_below)
+        source, objects = yield from self.list_around(keys)
         return source, Manifest.of(_selected(objects, keys, source.base))
+
+    def list_around(self, keys: MonthKeys) -> Steps[tuple[S3Source, Iterable[S3Object]]]:
+        """List all objects among which those keys are, as a stream where the worker lists.
+
+        Returns:
+            The source, with its base known from now on, and the objects.
+        """
+        return (yield from self._listed(keys.prefix, levels_below=keys.levels_below))
 
     def has_object(self, key: str) -> Steps[bool]:
         """Whether an object with exactly this key is there."""

@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_chs3.core.key_template import KeyTemplate
 from airflow_provider_chs3.core.models import Month
-from airflow_provider_chs3.core.run_month import month_of_run
+from airflow_provider_chs3.core.run_month import month_of_run, months_of_run
 from airflow_provider_chs3.core.sources import Credentials, S3Source
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -91,13 +91,24 @@ class MonthlyOperator(BaseOperator):
         Raises:
             ConfigurationError: If it is about none, or several.
         """
+        return month_of_run(**self._run(context))
+
+    def months_of_run(self, context: Context) -> tuple[Month, ...]:
+        """The months that the run is about: its partition key, else those that its data interval touches.
+
+        Raises:
+            ConfigurationError: If it is about none.
+        """
+        return months_of_run(**self._run(context))
+
+    def _run(self, context: Context) -> dict[str, Any]:
         dag_run = context["dag_run"]
-        return month_of_run(
-            partition_key=getattr(dag_run, "partition_key", None),
-            start=dag_run.data_interval_start,
-            end=dag_run.data_interval_end,
-            timezone=_timezone(self.timezone) if self.timezone else self.dag.timezone,
-        )
+        return {
+            "partition_key": getattr(dag_run, "partition_key", None),
+            "start": dag_run.data_interval_start,
+            "end": dag_run.data_interval_end,
+            "timezone": _timezone(self.timezone) if self.timezone else self.dag.timezone,
+        }
 
     def source(self, listing: S3Listing) -> S3Source:
         """Where the objects are, and how the servers get at them."""

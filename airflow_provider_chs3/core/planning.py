@@ -1,0 +1,256 @@
+"""Which months are to be loaded: those that are not as published, each with the reason."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.key_template import KeyTemplate, MonthKeys
+from airflow_provider_chs3.core.ledger import LEDGER_TABLE, RECORD_COLUMNS, MonthOnNode, Record, Standing, standing
+from airflow_provider_chs3.core.models import Fingerprint, Month, Node, PartitionState, S3Object, TableName
+from airflow_provider_chs3.core.preflight import check_target
+from airflow_provider_chs3.core.sources import S3Source
+from airflow_provider_chs3.core.sql import Sql, identifier, literal, literals, table
+from airflow_provider_chs3.core.steps import Ask, AskNodes, Row, Say, Steps
+from airflow_provider_chs3.core.target import Surroundings, look_around
+from airflow_provider_chs3.exceptions import SourceError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest:
+    """What is to be planned.
+
+    Args:
+        source: Where the objects are.
+        target: A local table, or a Distributed one.
+        cluster: The cluster that loads; None takes the Distributed table's, else the default.
+        default_cluster: The connection's cluster; None is the single server that the connection leads to.
+        staging_database: Where the ledger is; None takes the target's.
+        months: The months to look at; None looks at all in the bucket.
+        leave_out_empty: Whether a month that was never loaded and has no objects is nothing to load. Else the load
+            decides what that means.
+        definition: Of what is to be made of the objects; None does not compare it.
+    """
+
+    source: S3Source
+    target: TableName
+    cluster: str | None
+    default_cluster: str | None
+    staging_database: str | None
+    months: tuple[Month, ...] | None
+    leave_out_empty: bool
+    definition: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MonthObjects:
+    """A month's objects, as much of them as a comparison needs."""
+
+    count: int
+    size_bytes: int
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMonth:
+    """What was found of a month.
+
+    Args:
+        month: The month.
+        objects: Its objects.
+        reason: Why it is loaded, or not, in words.
+        is_to_load: Whether it is.
+    """
+
+    month: Month
+    objects: MonthObjects
+    reason: str
+    is_to_load: bool
+
+    def __str__(self) -> str:
+        verdict = "to load" if self.is_to_load else "nothing to load"
+        sizes = f"{self.objects.count} objects, {self.objects.size_bytes:,} bytes"
+        return f"{self.month} {verdict}: {self.reason} ({sizes})"
+
+
+def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
+    """Compare the months' objects with what was published.
+
+    Returns:
+        All months that were looked at, in their order.
+
+    Raises:
+        SourceError: If all months of a bucket were asked for, and it has none.
+        PreflightError: If cluster or table are not there.
+    """
+    listed = yield from list_months(request.source, request.months)
+    around = yield from look_around(
+        target=request.target,
+        cluster=request.cluster,
+        default_cluster=request.default_cluster,
+        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
+        settings=(),
+    )
+    check_target(around, required_settings=())
+    published = yield from look_up_months(around, listed)
+    planned = [_planned(request, around, month, listed[month], published[month]) for month in sorted(listed)]
+    for each in planned:
+        yield Say(name=f"{each}.")
+    return planned
+
+
+def _planned(
+    request: PlanRequest, around: Surroundings, month: Month, objects: MonthObjects, nodes: Mapping[Node, MonthOnNode]
+) -> PlannedMonth:
+    found, _ = standing(
+        nodes,
+        fingerprint=objects.fingerprint,
+        definition=request.definition,
+        has_ttl=around.shape.has_ttl,
+        keeps_every_row=around.shape.keeps_every_row,
+    )
+    if found is Standing.NEW and not objects.count and request.leave_out_empty:
+        return PlannedMonth(month, objects, "it has no objects yet", is_to_load=False)
+    return PlannedMonth(month, objects, found.value, is_to_load=found is not Standing.UNCHANGED)
+
+
+class _Folded:
+    """A month's objects, folded into a fingerprint while they come: a bucket's keys may not fit into memory."""
+
+    def __init__(self) -> None:
+        self.count = self.size_bytes = 0
+        self.is_sorted = True
+        self._last_path = ""
+        self._fingerprint = Fingerprint()
+
+    def add(self, each: S3Object) -> None:
+        self.count += 1
+        self.size_bytes += each.size_bytes
+        self.is_sorted = self.is_sorted and self._last_path < each.path
+        self._last_path = each.path
+        self._fingerprint.add(each)
+
+    def objects(self) -> MonthObjects:
+        return MonthObjects(self.count, self.size_bytes, str(self._fingerprint))
+
+
+def list_months(source: S3Source, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
+    """List months in one pass over each prefix that they have in common.
+
+    S3 lists in the order of keys, other storages and ClickHouse may not: a month that did not come in order is listed
+    once more, by itself.
+
+    Args:
+        source: Where the objects are.
+        months: The months; None stands for all that are there.
+
+    Returns:
+        Each month that was asked for, or that is there.
+
+    Raises:
+        SourceError: If all were asked for, and there is none.
+    """
+    folded = {month: _Folded() for month in months or ()}
+    for keys, wanted in _passes(source.template, months):
+        listing, objects = yield from source.list_around(keys)
+        for month, each in _sorted_out(source.template, objects, base=listing.base):
+            if wanted is None or month in wanted:
+                folded.setdefault(month, _Folded()).add(each)
+    if months is None and not folded:
+        raise SourceError(
+            f"No object of any month under {source.bucket or source.credentials.named_collection}/"
+            f"{source.template.text}: check bucket and key."
+        )
+    listed = {month: found.objects() for month, found in folded.items()}
+    for month in (month for month, found in folded.items() if not found.is_sorted):
+        _, manifest = yield from source.list_month(month)
+        listed[month] = MonthObjects(len(manifest.objects), manifest.size_bytes, manifest.fingerprint)
+    return listed
+
+
+def _passes(template: KeyTemplate, months: Collection[Month] | None) -> list[tuple[MonthKeys, set[Month] | None]]:
+    if months is None:
+        return [(template.keys_of_all, None)]
+    by_prefix: dict[str, set[Month]] = defaultdict(set)
+    for month in months:
+        by_prefix[template.keys_of(month).prefix].add(month)
+    return [(template.keys_of(min(some)), some) for some in by_prefix.values()]
+
+
+def _sorted_out(template: KeyTemplate, objects: Iterable[S3Object], *, base: str) -> Iterator[tuple[Month, S3Object]]:
+    keys: dict[Month, MonthKeys] = {}
+    for each in objects:
+        key = each.path[len(base) :]
+        month = template.month_of(key)
+        if month is None:
+            continue
+        if month not in keys:
+            keys[month] = template.keys_of(month)
+        if keys[month].select(key, each.size_bytes):
+            yield month, each
+
+
+def look_up_months(around: Surroundings, months: Collection[Month]) -> Steps[dict[Month, dict[Node, MonthOnNode]]]:
+    """Ask once for the newest record of each month on each node, and for the months' parts.
+
+    Args:
+        around: The nodes; those that have no ledger yet are not asked, as no month counts as published there.
+        months: The months.
+    """
+    answers = yield from _ask_for_months(around, sorted(months))
+    records = [record for row in answers for record in row[0]]
+    parts = [part for row in answers for part in row[1]]
+    newest = {(shard, month): Record(*record) for shard, month, _, record in records}
+    partition_ids = {month: partition_id for _, month, partition_id, _ in records}
+    states = {(shard, partition_id): PartitionState(*state) for shard, partition_id, state in parts}
+    return {
+        month: {
+            node: MonthOnNode(
+                newest.get((node.shard_num, str(month))),
+                states.get((node.shard_num, partition_ids.get(str(month), "")), PartitionState()),
+            )
+            for node in around.nodes
+        }
+        for month in months
+    }
+
+
+def _ask_for_months(around: Surroundings, months: Collection[Month]) -> Steps[list[Row]]:
+    name = f"Look up {len(months)} months in the ledger"
+    knowing = [node for node, facts in around.nodes.items() if facts.has_ledger]
+    if around.cluster and len(knowing) == len(around.nodes):
+        # The preflight lets no shard with several replicas pass, so that the shard's number tells the node.
+        sql = _look_up_months(around, months, cluster=around.cluster, shard="_shard_num")
+        rows: list[Row] = yield Ask(name=f"{name} of every node", sql=sql)
+        return rows
+    # A table that a node does not have fails the query for all of them.
+    each = {node: _look_up_months(around, months, cluster=None, shard=str(node.shard_num)) for node in knowing}
+    answers = yield AskNodes(name=name, sql=each)
+    return [rows[0] for rows in answers.values()]
+
+
+def _look_up_months(around: Surroundings, months: Iterable[Month], *, cluster: str | None, shard: str) -> Sql:
+    target = around.target
+    records = (
+        f"SELECT ({shard}, month, partition_id, ({RECORD_COLUMNS})) AS record FROM {_from(around.ledger, cluster)} "
+        f"WHERE target_database = {literal(target.database)} AND target_table = {literal(target.table)} "
+        f"AND target_uuid = {literal(around.shape.uuid)} AND month IN ({literals(map(str, months))}) "
+        f"AND event IN ('intent', 'published') ORDER BY sequence DESC, recorded_at DESC LIMIT 1 BY {shard}, month"
+    )
+    # What counts, and why, says `core.ledger.look_up`.
+    own = "NOT startsWith(partition_id, 'patch-') AND rows > 0"
+    parts = (
+        f"SELECT ({shard}, replaceRegexpOne(partition_id, '^patch-[^-]*-', '') AS partition, (sumIf(rows, {own}), "
+        f"countIf({own}), sumIf(bytes_on_disk, {own}), minIf(min_block_number, {own}), "
+        f"maxIf(max_block_number, {own}), max(data_version))) AS part "
+        f"FROM {_from(TableName('system', 'parts'), cluster)} WHERE database = {literal(target.database)} "
+        f"AND table = {literal(target.table)} AND active GROUP BY {shard}, partition"
+    )
+    return Sql(f"SELECT (SELECT groupArray(record) FROM ({records})), (SELECT groupArray(part) FROM ({parts}))")
+
+
+def _from(name: TableName, cluster: str | None) -> str:
+    if cluster is None:
+        return table(name)
+    return f"clusterAllReplicas({literal(cluster)}, {identifier(name.database)}, {identifier(name.table)})"

@@ -1,0 +1,146 @@
+"""Find the months whose load is due, for loads that are mapped over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.core.columns import Selection
+from airflow_provider_chs3.core.formats import format_named
+from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.planning import PlanRequest, plan_months
+from airflow_provider_chs3.core.request import definition_of
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.operators.monthly import MonthlyOperator
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+#: Those arguments of a load that its definition is made of.
+DEFINING = ("columns", "select", "null_as_default", "on_other_months", "file_format", "compression")
+
+
+class PlanMonthsOperator(MonthlyOperator):
+    """Find the months whose objects, or whose partition, are not as they were published.
+
+    It lists the objects, asks ClickHouse once for all months, and logs each month with the reason why it is to be
+    loaded or not. Its output is for `.expand(month=plan.output)` of `S3ToClickHouseOperator`.
+
+    Besides the arguments of `MonthlyOperator` (table, objects, credentials) it takes these; without any of them it
+    looks at the months of the run's partition key or data interval.
+
+    Args:
+        months: Months to look at, `YYYY-MM`, as a list or with commas between them. They go before the others; empty is
+            as if not given.
+        lookback_months: Look at the run's month, the last of its data interval, and so many before it. Of these, months
+            that were never loaded and have no objects are left out.
+        last_month: `YYYY-MM`, instead of the run's month, to look back from. Without it a run needs a data interval or
+            a partition key.
+        all_months: Look at all months that are in the bucket.
+        definition: What the load is told to make of the objects: those of its arguments `columns`, `select`,
+            `null_as_default`, `on_other_months`, `file_format`, `compression` that are given, `{}` for none. A change
+            of it is a reason to load. Default: it is not compared here, only by the load.
+
+    Returns:
+        The months to load, `YYYY-MM`, in their order.
+    """
+
+    template_fields: Sequence[str] = (
+        *MonthlyOperator.template_fields,
+        "months",
+        "lookback_months",
+        "last_month",
+        "definition",
+    )
+    ui_color = "#e8f0d8"
+
+    def __init__(
+        self,
+        *,
+        months: Sequence[str] | str | None = None,
+        lookback_months: int | str | None = None,
+        last_month: str | None = None,
+        all_months: bool = False,
+        definition: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.months = months
+        self.lookback_months = lookback_months
+        self.last_month = last_month
+        self.all_months = all_months
+        self.definition = definition
+        if all_months and lookback_months is not None:
+            raise ConfigurationError("all_months and lookback_months exclude each other: give one of them.")
+        if unknown := sorted(set(definition or ()) - set(DEFINING)):
+            raise ConfigurationError(f"definition has {', '.join(unknown)}: it takes {', '.join(DEFINING)}.")
+
+    def execute(self, context: Context) -> list[str]:
+        """Compare, and give the months to load."""
+        with airflow_errors():
+            months = self._months(context)
+            listing = S3Listing(self.aws_conn_id)
+            # It asks little and inserts nothing: there is no progress to tell.
+            runner = Runner(hook=self.hook(), listing=listing, log=self.log, progress_interval_seconds=10)
+            planned = runner.run(plan_months(self._request(months, listing)))
+        to_load = [str(each.month) for each in planned if each.is_to_load]
+        self.log.info("%d of %d months to load: %s", len(to_load), len(planned), ", ".join(to_load) or "none")
+        return to_load
+
+    def _months(self, context: Context) -> tuple[Month, ...] | None:
+        if self.months:
+            texts = self.months.split(",") if isinstance(self.months, str) else self.months
+            return tuple(sorted({Month.parse(text.strip()) for text in texts}))
+        if self.all_months:
+            return None
+        if self._is_looking_back:
+            last = Month.parse(self.last_month) if self.last_month else self.months_of_run(context)[-1]
+            return tuple(last.shifted(-back) for back in range(self._lookback(), -1, -1))
+        return self.months_of_run(context)
+
+    @property
+    def _is_looking_back(self) -> bool:
+        return self.lookback_months is not None and not self.months
+
+    def _lookback(self) -> int:
+        try:
+            count = int(self.lookback_months or 0)
+        except ValueError:
+            count = -1
+        if count < 0:
+            raise ConfigurationError(f"lookback_months={self.lookback_months!r}: give a number of months, 0 or more.")
+        return count
+
+    def _request(self, months: tuple[Month, ...] | None, listing: S3Listing) -> PlanRequest:
+        options = self.hook().options
+        return PlanRequest(
+            source=self.source(listing),
+            target=TableName(self.database or options.database, self.table),
+            cluster=self.cluster or None,
+            default_cluster=options.cluster,
+            staging_database=self.staging_database,
+            months=months,
+            leave_out_empty=self._is_looking_back,
+            definition=None if self.definition is None else _definition(**self.definition),
+        )
+
+
+def _definition(
+    *,
+    columns: Sequence[str] | None = None,
+    select: Mapping[str, str] | None = None,
+    null_as_default: bool = False,
+    on_other_months: str = "fail",
+    file_format: str | None = None,
+    compression: str | None = None,
+) -> str:
+    selection = Selection(columns=tuple(columns or ()), select=dict(select or {}), null_as_default=null_as_default)
+    return definition_of(
+        selection,
+        on_other_months=on_other_months,
+        file_format=format_named(file_format) if file_format else None,
+        compression=compression or "auto",
+    )
