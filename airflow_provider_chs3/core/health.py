@@ -68,7 +68,7 @@ class Verdict:
     Args:
         state: What was seen.
         health: What it means.
-        reason: Why, in words; with the way out where a person must act.
+        reason: Why, in words, and with the way out where a person must act; empty where it is healthy.
     """
 
     state: MergeState
@@ -77,9 +77,9 @@ class Verdict:
 
     def __str__(self) -> str:
         state = self.state
-        merges = ", ".join(f"{done:.0%}" for done in state.merges)
-        merging = f", merging ({merges})" if merges else ""
-        return f"{state.month} on {state.node} {self.health}: {state.parts} parts{merging}; {self.reason}"
+        parts = f"{state.parts} part{'s' if state.parts != 1 else ''}"
+        why = f": {self.reason}" if self.reason else ""
+        return f"{state.month} on {state.node} {self.health}, {parts}{why}"
 
 
 def judge(state: MergeState, thresholds: Thresholds) -> Verdict:
@@ -99,7 +99,7 @@ def judge(state: MergeState, thresholds: Thresholds) -> Verdict:
         return verdict(Health.SETTLING, at_work)
     most_parts = _large_parts(state) + thresholds.spare_parts
     if state.parts <= most_parts and not state.mutations:
-        return verdict(Health.HEALTHY, f"up to {most_parts} are as few as merges make them")
+        return verdict(Health.HEALTHY, "")
     if state.pool_is_busy:
         return verdict(Health.SETTLING, "all threads for merges are busy elsewhere")
     idle_seconds = min([state.unchanged_seconds, *(mutation.age_seconds for mutation in state.mutations)])
@@ -123,7 +123,7 @@ def _hindrances(state: MergeState, thresholds: Thresholds) -> Iterator[str]:
     for mutation in state.mutations:
         if mutation.fail_reason:
             yield (
-                f"mutation failed ({mutation.command}): {_first_line(mutation.fail_reason)}; mend its cause, or "
+                f"mutation {mutation.command} failed: {_first_line(mutation.fail_reason)}; mend its cause, or "
                 "KILL MUTATION"
             )
     if state.merges:
@@ -145,7 +145,7 @@ def _at_work(state: MergeState, thresholds: Thresholds) -> str:
     """What is being done; empty where nothing is."""
     replica = state.replica
     if state.merges:
-        return "a merge runs"
+        return f"merging, {', '.join(f'{done:.0%}' for done in state.merges)} done"
     if replica and replica.queue:
         return f"{replica.queue} parts in the replication queue"
     if replica and replica.delay_seconds > thresholds.max_replica_delay_seconds:
@@ -170,7 +170,7 @@ def _are_many(state: MergeState, thresholds: Thresholds) -> bool:
 
 def _standstill(state: MergeState, idle_seconds: int) -> str:
     limits = state.limits
-    what = f"a mutation waits ({state.mutations[0].command})" if state.mutations else "so many parts should merge"
+    what = f"mutation {state.mutations[0].command} waits" if state.mutations else "so many parts should merge"
     return (
         f"{what}, but nothing merges since {idle_seconds} s: merges are stopped (SYSTEM START MERGES), or the "
         f"table's settings forbid them; inserts are slowed at {limits.parts_to_delay_insert} parts, refused at "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE
@@ -117,10 +117,10 @@ class MergeState:
     replica: Replica | None = None
 
 
-def observe(
+def observe_months(
     *, table: TableName, months: tuple[Month, ...], cluster: str | None, default_cluster: str | None
 ) -> Steps[tuple[MergeState, ...]]:
-    """Ask every node how the merges of some months stand.
+    """Find nodes and partitions, and ask how their merges stand.
 
     Args:
         table: A local table, or a Distributed one.
@@ -141,31 +141,43 @@ def observe(
         ledger=TableName("", LEDGER_TABLE),
         settings=(),
     )
-    facts = _tables(around)
+    _check_table(around)
     partitions = {}
     for month in months:
         partition_id = yield from partition_id_of(around, month)
         partitions[partition_id] = month
-    sql = _query(around.target, tuple(partitions))
+    return (yield from observe(around, partitions))
+
+
+def observe(around: Surroundings, partitions: Mapping[str, Month]) -> Steps[tuple[MergeState, ...]]:
+    """Ask every node how the merges of some partitions stand.
+
+    Args:
+        around: The nodes, and the table on them.
+        partitions: Partition id → its month.
+    """
+    sql = _query(around.target, partitions)
     answers = yield around.on_each(name=f"Look at the merges of {around.target}", sql=sql)
     return tuple(
-        _month_on_node(node, month, partition_id, answers[node][0], facts[node])
+        _month_on_node(node, month, partition_id, answers[node][0], facts.target)
         for partition_id, month in partitions.items()
-        for node in around.nodes
+        for node, facts in around.nodes.items()
+        if facts.target is not None
     )
 
 
-def _tables(around: Surroundings) -> dict[Node, TargetFacts]:
-    missing = [node for node, facts in around.nodes.items() if facts.target is None]
+def _check_table(around: Surroundings) -> None:
+    missing = ", ".join(str(node) for node, facts in around.nodes.items() if facts.target is None)
     if missing:
-        nodes = ", ".join(map(str, missing))
         raise PreflightError(
-            [f"Table {around.target} does not exist on {nodes}: create it there, or check table, database and cluster."]
+            [
+                f"Table {around.target} does not exist on {missing}: create it there, or check table, database and "
+                "cluster."
+            ]
         )
-    return {node: facts.target for node, facts in around.nodes.items() if facts.target is not None}
 
 
-def _query(table: TableName, partition_ids: tuple[str, ...]) -> Sql:
+def _query(table: TableName, partition_ids: Iterable[str]) -> Sql:
     of_table = f"database = {literal(table.database)} AND table = {literal(table.table)}"
     of_months = f"{of_table} AND partition_id IN ({literals(partition_ids)})"
     name_of_table = f"database = {literal(table.database)} AND name = {literal(table.table)}"

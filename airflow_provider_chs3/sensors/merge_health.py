@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_chs3.core.health import Reactions, Thresholds, as_json, is_over, judge
-from airflow_provider_chs3.core.merge_state import observe
+from airflow_provider_chs3.core.merge_state import observe_months
 from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
@@ -106,7 +106,7 @@ class ClickHouseMergeHealthSensor(BaseSensorOperator):
             hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
             runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=self.poke_interval)
             states = runner.run(
-                observe(
+                observe_months(
                     table=TableName(self.database or hook.options.database, self.table),
                     months=months,
                     cluster=self.cluster or None,

@@ -148,14 +148,14 @@ class TestStuck:
     def test_a_failed_mutation_with_its_reason_in_one_line(self):
         reason = verdict(replace(FEW, mutations=(FAILED,))).reason
         assert reason == (
-            "mutation failed (DELETE WHERE x): Code: 395. Value passed to 'throwIf'; mend its cause, or KILL MUTATION"
+            "mutation DELETE WHERE x failed: Code: 395. Value passed to 'throwIf'; mend its cause, or KILL MUTATION"
         )
 
     def test_a_failed_mutation_while_it_is_tried_again(self):
         assert health(replace(FEW, mutations=(FAILED,), merges=(0.1,))) is Health.STUCK
 
     def test_a_mutation_at_which_nothing_works(self):
-        assert "a mutation waits" in verdict(replace(FEW, mutations=(WAITING,))).reason
+        assert "mutation DELETE WHERE x waits" in verdict(replace(FEW, mutations=(WAITING,))).reason
 
     def test_no_room_for_the_smallest_merge(self):
         state = replace(FEW, parts=12, free_bytes=4 * GIB - 1)
@@ -229,7 +229,10 @@ class TestIsOver:
 
 class TestWhatIsTold:
     def test_a_line_with_parts_and_the_share_done_of_each_merge(self):
-        assert str(SETTLING) == "2026-10 on ch-2:9000 settling: 3 parts, merging (25%); a merge runs"
+        assert str(SETTLING) == "2026-10 on ch-2:9000 settling, 3 parts: merging, 25% done"
+
+    def test_nothing_more_where_it_is_healthy(self):
+        assert str(verdict(replace(FEW, parts=1))) == "2026-10 on ch-1:9000 healthy, 1 part"
 
     @pytest.mark.parametrize(
         ("verdicts", "expected"),
@@ -245,7 +248,7 @@ class TestWhatIsTold:
             "health": "settling",
             "parts": 3,
             "size_bytes": 3 * GIB,
-            "reason": "a merge runs",
+            "reason": "merging, 25% done",
         }
 
 

@@ -63,6 +63,7 @@ def airflows_own() -> set[str]:
         "airflow_provider_chs3.operators.s3_to_clickhouse",
         "airflow_provider_chs3.hooks.clickhouse",
         "airflow_provider_chs3.hooks.runner",
+        "airflow_provider_chs3.sensors.merge_health",
         "airflow_provider_chs3.get_provider_info",
     ],
 )

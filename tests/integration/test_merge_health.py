@@ -1,0 +1,225 @@
+"""Merge health of real tables: each situation is made for real, and one look at the cluster tells it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import DAG, AirflowFailException, PokeReturnValue
+
+from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+from airflow_provider_chs3.testbed.trips import create_table_sql
+from tests.integration.lake import MONTH, Lake
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
+
+# A single row to a block, and so to a part.
+PART_BY_PART = {"max_block_size": 1, "min_insert_block_size_rows": 1, "max_insert_threads": 1, "max_threads": 1}
+
+
+def sensor(lake: Lake, **options: Any) -> ClickHouseMergeHealthSensor:
+    arguments = {"task_id": "wait", "table": lake.table, "database": lake.database, "cluster": lake.cluster.name}
+    months = {} if "months" in options else {"month": MONTH}
+    return ClickHouseMergeHealthSensor(**(arguments | months | options))
+
+
+def look(lake: Lake, **options: Any) -> PokeReturnValue:
+    return sensor(lake, **options).poke({})
+
+
+def health_by_node(looked: PokeReturnValue, month: str = MONTH) -> list[str]:
+    return [node["health"] for node in looked.xcom_value["months"][month].values()]
+
+
+def insert(lake: Lake, node: int, *, parts: int = 1, month: str = MONTH) -> None:
+    with lake.cluster.nodes[node].client() as client:
+        client.execute(
+            f"INSERT INTO {lake.database}.{lake.table} (trip_id, pickup_at) "
+            f"SELECT number, toDateTime('{month}-05 00:00:00') FROM numbers({parts})",
+            settings=PART_BY_PART,
+        )
+
+
+def merges(lake: Lake, node: int, verb: str) -> None:
+    lake.on_node(node, f"SYSTEM {verb} MERGES {lake.database}.{lake.table}")
+
+
+def wait_until(condition: Callable[[], object], *, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass in time"
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def limited(lake: Lake) -> Lake:
+    """A table in which 50 parts of a month are many."""
+    create = create_table_sql(f"{lake.database}.{lake.table}")
+    lake.on_every_node(f"{create} SETTINGS parts_to_delay_insert = 100, parts_to_throw_insert = 200")
+    return lake
+
+
+@pytest.fixture
+def stopped(limited: Lake) -> Iterator[Lake]:
+    """The same, with 60 parts on the second node that nothing merges, and one part on the others."""
+    merges(limited, 1, "STOP")
+    for node, parts in enumerate((1, 60, 1)):
+        insert(limited, node, parts=parts)
+    yield limited
+    merges(limited, 1, "START")
+
+
+class TestHealthy:
+    def test_a_fresh_part_on_every_node(self, trips_lake: Lake) -> None:
+        for node in range(3):
+            insert(trips_lake, node)
+        looked = look(trips_lake)
+        assert (looked.is_done, health_by_node(looked)) == (True, ["healthy"] * 3)
+
+    def test_a_month_without_rows(self, trips_lake: Lake) -> None:
+        assert look(trips_lake).is_done
+
+    def test_no_month_at_all(self, trips_lake: Lake) -> None:
+        assert look(trips_lake, months=[]).xcom_value == {"health": "healthy", "months": {}}
+
+    def test_a_distributed_table_is_judged_by_its_local_ones(self, trips_lake: Lake) -> None:
+        local = f"{trips_lake.database}.{trips_lake.table}"
+        trips_lake.on_node(
+            0,
+            f"CREATE TABLE {local}_all AS {local} "
+            f"ENGINE = Distributed({trips_lake.cluster.name}, {trips_lake.database}, {trips_lake.table})",
+        )
+        assert health_by_node(look(trips_lake, table=f"{trips_lake.table}_all", cluster=None)) == ["healthy"] * 3
+
+
+def test_hundreds_of_parts_settle_and_are_healthy_then(trips_lake: Lake) -> None:
+    merges(trips_lake, 0, "STOP")
+    insert(trips_lake, 0, parts=300)
+    looked = look(trips_lake)
+    assert (looked.is_done, health_by_node(looked)) == (False, ["settling", "healthy", "healthy"])
+    assert next(iter(looked.xcom_value["months"][MONTH].values()))["parts"] == 300
+    merges(trips_lake, 0, "START")
+    wait_until(lambda: look(trips_lake).xcom_value["health"] == "healthy")
+
+
+class TestMergesStopped:
+    def test_stuck_with_node_and_likely_cause(self, stopped: Lake) -> None:
+        time.sleep(1)
+        with pytest.raises(AirflowFailException, match=r"stuck, 60 parts: .*SYSTEM START MERGES") as raised:
+            look(stopped, stuck_after_seconds=1)
+        assert f":{stopped.cluster.nodes[1].tcp_port} stuck" in str(raised.value)
+
+    def test_the_other_nodes_are_healthy(self, stopped: Lake) -> None:
+        looked = look(stopped, stuck_after_seconds=0, on_stuck="continue")
+        assert (looked.is_done, health_by_node(looked)) == (True, ["healthy", "stuck", "healthy"])
+
+    def test_waits_where_that_is_asked_for(self, stopped: Lake) -> None:
+        assert not look(stopped, stuck_after_seconds=0, on_stuck="wait").is_done
+
+    def test_not_stuck_before_its_time(self, stopped: Lake) -> None:
+        assert health_by_node(look(stopped)) == ["healthy", "settling", "healthy"]
+
+    def test_the_tables_own_limit_tells_how_many_are_many(self, stopped: Lake) -> None:
+        stopped.on_node(
+            1, f"ALTER TABLE {stopped.database}.{stopped.table} MODIFY SETTING parts_to_delay_insert = '1K'"
+        )
+        looked = look(stopped, stuck_after_seconds=0, settled_after_seconds=0)
+        assert health_by_node(looked) == ["healthy", "settled_with_too_many_parts", "healthy"]
+
+    def test_another_month_of_the_table_is_judged_by_itself(self, stopped: Lake) -> None:
+        looked = look(stopped, months=["2026-09", MONTH], on_stuck="continue", stuck_after_seconds=0)
+        assert health_by_node(looked, "2026-09") == ["healthy"] * 3
+
+    def test_too_many_parts_can_be_an_error(self, stopped: Lake) -> None:
+        with pytest.raises(AirflowFailException, match="OPTIMIZE TABLE"):
+            look(stopped, settled_after_seconds=0, stuck_fraction=1, on_settled_with_too_many_parts="fail")
+
+
+class TestMutations:
+    def test_one_that_runs_is_settling_with_its_share_done(self, limited: Lake) -> None:
+        for _ in range(2):
+            insert(limited, 0)
+        statement = (
+            f"ALTER TABLE {limited.database}.{limited.table} UPDATE fare = sleepEachRow(2) WHERE 1 "
+            "SETTINGS mutations_sync = 0, allow_nondeterministic_mutations = 1"
+        )
+        limited.on_node(0, statement)
+        wait_until(lambda: limited.on_node(0, f"SELECT 1 FROM system.merges WHERE database = '{limited.database}'"))
+        looked = look(limited)
+        assert next(iter(looked.xcom_value["months"][MONTH].values()))["reason"].startswith("merging, ")
+        wait_until(lambda: look(limited).is_done)
+
+    @pytest.fixture
+    def failing(self, limited: Lake) -> Iterator[Lake]:
+        """A mutation that fails at the first node's part of the month, and works at that of another month."""
+        for month in (MONTH, "2026-09"):
+            insert(limited, 0, month=month)
+        limited.on_node(
+            0,
+            f"ALTER TABLE {limited.database}.{limited.table} "
+            f"DELETE WHERE throwIf(toYYYYMM(pickup_at) = 202610, 'no good') SETTINGS mutations_sync = 0",
+        )
+        of_table = f"database = '{limited.database}' AND table = '{limited.table}'"
+        failed = f"SELECT 1 FROM system.mutations WHERE {of_table} AND latest_fail_reason != '' AND parts_to_do = 1"
+        wait_until(lambda: limited.on_node(0, failed))
+        yield limited
+        limited.on_node(0, f"KILL MUTATION WHERE {of_table} SYNC")
+
+    def test_one_that_failed_is_stuck_with_its_reason(self, failing: Lake) -> None:
+        with pytest.raises(AirflowFailException, match=r"mutation .*DELETE WHERE throwIf.* failed: .*no good"):
+            look(failing)
+
+    def test_a_month_that_it_is_done_with_is_healthy(self, failing: Lake) -> None:
+        assert look(failing, month="2026-09").is_done
+
+    def test_one_that_waits_for_merges_to_start_is_settling(self, limited: Lake) -> None:
+        insert(limited, 0)
+        merges(limited, 0, "STOP")
+        limited.on_node(
+            0,
+            f"ALTER TABLE {limited.database}.{limited.table} DELETE WHERE trip_id = 0 SETTINGS mutations_sync = 0",
+        )
+        assert health_by_node(look(limited)) == ["settling", "healthy", "healthy"]
+        merges(limited, 0, "START")
+        wait_until(lambda: look(limited).is_done)
+
+
+class TestBadInput:
+    def test_a_table_that_one_node_lacks(self, trips_lake: Lake) -> None:
+        trips_lake.on_node(2, f"DROP TABLE {trips_lake.database}.{trips_lake.table} SYNC")
+        node = trips_lake.cluster.nodes[2]
+        with pytest.raises(AirflowFailException, match=f"does not exist on {node.host}:{node.tcp_port}: create it"):
+            look(trips_lake)
+
+    def test_a_table_that_is_not_partitioned_by_month(self, lake: Lake) -> None:
+        lake.on_every_node(f"CREATE TABLE {lake.database}.{lake.table} (at Date) ENGINE = MergeTree ORDER BY at")
+        with pytest.raises(AirflowFailException, match="not partitioned by month"):
+            look(lake)
+
+    @pytest.mark.parametrize("months", [{}, {"month": MONTH, "months": [MONTH]}])
+    def test_neither_month_nor_months_or_both(self, lake: Lake, months: dict[str, Any]) -> None:
+        with pytest.raises(AirflowFailException, match="either month or months"):
+            ClickHouseMergeHealthSensor(task_id="wait", table=lake.table, **months).poke({})
+
+    def test_months_that_are_no_list(self, lake: Lake) -> None:
+        with pytest.raises(AirflowFailException, match="not a list"):
+            look(lake, months="2026-10")
+
+
+def test_a_rescheduled_sensor_needs_no_memory(stopped: Lake, run_dag: Callable[..., DagRun]) -> None:
+    with DAG("wait_for_merges", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
+        sensor(
+            stopped,
+            mode="reschedule",
+            poke_interval=1,
+            month="{{ dag_run.conf['month'] }}",
+            on_stuck="continue",
+            stuck_after_seconds=8,
+        )
+    done = run_dag(dag, run_conf={"month": MONTH})
+    (task,) = done.get_task_instances()
+    assert (done.state, task.xcom_pull(task_ids="wait")["health"]) == ("success", "stuck")
