@@ -1,0 +1,104 @@
+"""One call for a nightly DAG: plan → load and wait for merges, month by month → end."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.providers.common.compat.sdk import TaskGroup, TriggerRule, task_group
+from airflow.providers.standard.operators.empty import EmptyOperator
+
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.operators.monthly import MonthlyOperator
+from airflow_provider_chs3.operators.plan_months import DEFINING, PlanMonthsOperator
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+
+#: Two months at a time were seen to be the fastest: while one is read, the other is sorted and written.
+_DEFAULT_TASKS = 2
+
+_SHARED = frozenset(inspect.signature(MonthlyOperator.__init__).parameters) - {"self", "kwargs"}
+_OF_THE_SENSOR = _SHARED & set(inspect.signature(ClickHouseMergeHealthSensor.__init__).parameters)
+
+
+def monthly_load(
+    *,
+    group_id: str = "monthly_load",
+    months: Sequence[str] | str | None = None,
+    lookback_months: int | str | None = None,
+    last_month: str | None = None,
+    all_months: bool = False,
+    parallel_months: int | None = None,
+    merge_health: Mapping[str, Any] | None = None,
+    default_args: Mapping[str, Any] | None = None,
+    **load_arguments: Any,
+) -> TaskGroup:
+    """Load the months that are not as published, and wait until their merges have settled.
+
+    The group is plan → (load → merges, mapped over the months) → end. What follows the group runs when all months are
+    there and healthy, and in a night with nothing to load too. A month that fails does not hold back the others, but
+    the end, and so the run, fails.
+
+    Args:
+        group_id: Id of the group. Default: `monthly_load`.
+        months: See `PlanMonthsOperator`, as for the next three; without any of them it is about the run's own month.
+        lookback_months: The run's month, and so many before it.
+        last_month: The month to look back from, instead of the run's.
+        all_months: All months in the bucket.
+        parallel_months: Months that load side by side, in one run: it limits the tasks, and sets each load's share of
+            the nodes. Default: two tasks, each with the share that the load itself finds.
+        merge_health: Further arguments of `ClickHouseMergeHealthSensor`, such as `on_stuck` or `timeout`.
+        default_args: What all tasks of the group get, such as `retries`.
+        **load_arguments: Those of `S3ToClickHouseOperator`, but not `task_id` and `month`.
+
+    Returns:
+        The group: set what comes before and after it by `>>`.
+
+    Raises:
+        ConfigurationError: If rows would be appended: a plan compares with what was published, and nothing is then.
+    """
+    if load_arguments.get("write_mode", "replace") == "append":
+        raise ConfigurationError(
+            "monthly_load loads what is not as published, and write_mode='append' publishes nothing, so that each run "
+            "would append the same rows again: leave write_mode out, or map S3ToClickHouseOperator over months."
+        )
+    if parallel_months is not None:
+        load_arguments["parallel_months"] = parallel_months
+    shared = {name: value for name, value in load_arguments.items() if name in _SHARED}
+    with TaskGroup(group_id=group_id, default_args=dict(default_args or {})) as group:
+        plan = PlanMonthsOperator(
+            task_id="plan",
+            months=months,
+            lookback_months=lookback_months,
+            last_month=last_month,
+            all_months=all_months,
+            definition={name: value for name, value in load_arguments.items() if name in DEFINING},
+            **shared,
+        )
+
+        @task_group(group_id="month")
+        def load_one(month: str) -> None:
+            load = S3ToClickHouseOperator(
+                task_id="load",
+                month=month,
+                max_active_tis_per_dagrun=parallel_months or _DEFAULT_TASKS,
+                map_index_template="{{ task.month }}",
+                **load_arguments,
+            )
+            merges = ClickHouseMergeHealthSensor(
+                task_id="merges",
+                month=month,
+                map_index_template="{{ task.month }}",
+                **{
+                    "mode": "reschedule",
+                    **{name: value for name, value in shared.items() if name in _OF_THE_SENSOR},
+                    **(merge_health or {}),
+                },
+            )
+            load >> merges
+
+        # An empty plan skips the months, which is no reason to skip what follows; a failed month is.
+        end = EmptyOperator(task_id="end", trigger_rule=TriggerRule.NONE_FAILED)
+        load_one.expand(month=plan.output) >> end
+    return group

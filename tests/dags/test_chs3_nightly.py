@@ -1,0 +1,142 @@
+"""The nightly DAG, run by real Airflow: late files are loaded, quiet nights pass, a bad month holds nobody back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_chs3.testbed.trips import Trips, create_table_sql, read_facts
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
+    from airflow.sdk import DAG
+
+    from airflow_provider_chs3.testbed.nodes import Cluster
+
+DAGS = Path(__file__).parents[2] / "dags"
+#: The night after 11 March, which looks at the two months before, too.
+NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
+MONTHS = ["2026-01", "2026-02", "2026-03"]
+TRIPS = Trips(rows_per_month=600, files_per_month=3)
+MORE_TRIPS = Trips(seed=2, rows_per_month=600, files_per_month=3)
+
+
+@pytest.fixture(scope="module")
+def dag(airflow_db: None) -> DAG:
+    from airflow.dag_processing.dagbag import DagBag
+
+    bag = DagBag(DAGS)
+    assert bag.import_errors == {}
+    dag = bag.dags["chs3_nightly"]
+    for task in dag.tasks:
+        # A failure is to be seen at once.
+        task.retries = 0
+    return dag
+
+
+class Nights:
+    """Runs of the DAG over a bucket and a table of their own."""
+
+    def __init__(self, dag: DAG, cluster: Cluster, s3: Any, *, bucket: str, database: str, run_dag: Any) -> None:
+        self.dag, self.cluster, self.s3 = dag, cluster, s3
+        self.bucket, self.database, self._run_dag = bucket, database, run_dag
+
+    def upload(self, *months: str, trips: Trips = TRIPS) -> None:
+        for month in months:
+            trips.upload(self.s3, month, bucket=self.bucket, prefix=f"trips/{month}/")
+
+    def run(self, night: datetime | None = NIGHT, **conf: Any) -> DagRun:
+        conf = {"bucket": self.bucket, "database": self.database, **conf}
+        return self._run_dag(self.dag, logical_date=night, run_conf=conf)
+
+    def facts(self, month: str) -> Any:
+        with self.cluster.nodes[0].client() as client:
+            return read_facts(client, f"{self.database}.trips_all", month)
+
+
+@pytest.fixture
+def nights(
+    dag: DAG,
+    chs3_cluster: Cluster,
+    chs3_s3: Any,
+    chs3_bucket: str,
+    chs3_database: str,
+    chs3_airflow_connections: None,
+    run_dag: Callable[..., DagRun],
+) -> Nights:
+    for node in chs3_cluster.nodes:
+        with node.client() as client:
+            client.execute(create_table_sql(f"{chs3_database}.trips"))
+            client.execute(
+                f"CREATE TABLE {chs3_database}.trips_all AS {chs3_database}.trips "
+                f"ENGINE = Distributed({chs3_cluster.name}, {chs3_database}, trips)"
+            )
+    return Nights(dag, chs3_cluster, chs3_s3.client(), bucket=chs3_bucket, database=chs3_database, run_dag=run_dag)
+
+
+def states(run: DagRun) -> dict[str, str]:
+    """Task, with the label of its month → state."""
+    return {
+        " ".join(filter(None, (ti.task_id.removeprefix("trips."), ti.rendered_map_index))): str(ti.state)
+        for ti in run.get_task_instances()
+    }
+
+
+def test_a_night_loads_its_month_and_those_before_and_checks_the_table(nights: Nights) -> None:
+    nights.upload(*MONTHS)
+    done = nights.run()
+    assert done.state == "success"
+    assert states(done) == {
+        "plan": "success",
+        **{f"month.{task} {month}": "success" for task in ("load", "merges") for month in MONTHS},
+        "end": "success",
+        "check": "success",
+    }
+    assert [nights.facts(month) for month in MONTHS] == [TRIPS.facts(month) for month in MONTHS]
+
+
+def test_the_next_night_loads_only_the_month_that_got_other_files(nights: Nights) -> None:
+    nights.upload(*MONTHS)
+    nights.run()
+    nights.upload("2026-02", trips=MORE_TRIPS)
+    done = nights.run()
+    assert [name for name in states(done) if name.startswith("month.load")] == ["month.load 2026-02"]
+    assert nights.facts("2026-02") == MORE_TRIPS.facts("2026-02")
+
+
+def test_a_quiet_night_lets_what_follows_run(nights: Nights) -> None:
+    nights.upload(*MONTHS)
+    nights.run()
+    done = nights.run()
+    assert done.state == "success"
+    assert {name: state for name, state in states(done).items() if "month." not in name} == {
+        "plan": "success",
+        "end": "success",
+        "check": "success",
+    }
+
+
+def test_a_bad_month_shows_as_failed_and_holds_back_no_other(nights: Nights) -> None:
+    nights.upload(*MONTHS)
+    nights.s3.put_object(Bucket=nights.bucket, Key="trips/2026-02/bad.parquet", Body=b"this is no Parquet")
+    done = nights.run()
+    assert done.state == "failed"
+    found = states(done)
+    assert {name for name, state in found.items() if state == "failed"} == {"month.load 2026-02"}
+    # What never ran goes by its number.
+    assert {found["end"], found["check"], found["month.merges 1"]} == {"upstream_failed"}
+    assert {found["month.merges 2026-01"], found["month.merges 2026-03"]} == {"success"}
+    assert [nights.facts(month).rows for month in MONTHS] == [600, 0, 600]
+
+
+def test_a_run_without_a_logical_date_loads_the_months_that_it_is_given(nights: Nights) -> None:
+    nights.upload(*MONTHS)
+    done = nights.run(None, months=["2026-01", "2026-03"])
+    assert [name for name in states(done) if name.startswith("month.load")] == [
+        "month.load 2026-01",
+        "month.load 2026-03",
+    ]
