@@ -102,11 +102,13 @@ class SourceSchema:
         types: Name to type, so wide that it holds the column of every file.
         rows: Rows in all files, where footers tell; None where they do not.
         by_file: A file of each schema that was met → its columns' types; used to say which file lacks a column.
+        uncompressed_bytes: Bytes of all values as the files encode them, where footers tell.
     """
 
     types: Mapping[str, str]
     rows: int | None
     by_file: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    uncompressed_bytes: int | None = None
 
     @property
     def structure(self) -> str:

@@ -27,6 +27,11 @@ class Format:
     empty_is_text: bool = False
 
 
+def compression_of_key(key: str) -> str:
+    """ClickHouse's name of the compression that a key's ending stands for; `none` where it says none."""
+    return _COMPRESSIONS.get(key.lower().rpartition(".")[2], "none")
+
+
 _FORMATS = {
     each.name: each
     for each in (

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema
+from airflow_provider_chs3.core.data_shape import shape_of
 from airflow_provider_chs3.core.ledger import LedgerKey, MonthOnNode, look_up, month_on_node
 from airflow_provider_chs3.core.models import Manifest, Node, Setting, SettingValues, TableName
+from airflow_provider_chs3.core.node_specs import SizedNode, ask_nodes_now, shown, size_nodes
 from airflow_provider_chs3.core.request import LoadRequest
+from airflow_provider_chs3.core.slices import Slice, slice_of, smallest
 from airflow_provider_chs3.core.source_schema import Files, read_columns
 from airflow_provider_chs3.core.sources import S3Source
 from airflow_provider_chs3.core.staging import Attempt
 from airflow_provider_chs3.core.steps import AskNodes, Say, Steps
 from airflow_provider_chs3.core.target import Surroundings
-from airflow_provider_chs3.core.tuning import load_settings, smallest
+from airflow_provider_chs3.core.tuning import load_settings, settings_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +66,17 @@ class Load:
         nodes = {node: replace(facts, has_ledger=True) for node, facts in self.around.nodes.items()}
         return replace(self, around=replace(self.around, nodes=nodes))
 
+    def key_on(self, node: Node) -> LedgerKey:
+        """What that node's ledger knows the month by: its own table, which may have been made anew there alone."""
+        target = self.around.nodes[node].target
+        return replace(self.key, target_uuid=target.uuid) if target else self.key
+
     def look_up(self) -> Steps[dict[Node, MonthOnNode]]:
         """Ask every node for its newest record of the month, and for the month's parts."""
         ledger = self.around.ledger
         statements = {
-            node: look_up(ledger, self.key, has_ledger=facts.has_ledger) for node, facts in self.around.nodes.items()
+            node: look_up(ledger, self.key_on(node), has_ledger=facts.has_ledger)
+            for node, facts in self.around.nodes.items()
         }
         answers = yield AskNodes(name=f"Look up {self.request.month} in the ledger", sql=statements)
         return {node: month_on_node(rows[0]) for node, rows in answers.items()}
@@ -93,27 +103,41 @@ class InsertPlan:
 
 
 def plan_insert(load: Load) -> Steps[InsertPlan]:
-    """Find columns, types and settings.
+    """Find columns, types and settings, and tell the nodes' specs and the settings with their reasons.
 
     Raises:
         SourceError: If files lack a column or contradict each other.
-        ConfigurationError: If columns, expressions or settings do not fit.
+        ConfigurationError: If columns, expressions, settings or node specs do not fit.
     """
     request, around = load.request, load.around
-    specs = {
-        node: request.node_specs.get(node.host, request.node_specs.get("default", facts.measured))
-        for node, facts in around.nodes.items()
-    }
+    now = yield from ask_nodes_now(around)
+    nodes = size_nodes(around, now, argument=request.node_specs, connection=request.connection_node_specs)
+    schema, loaded = SourceSchema(types={}, rows=0), list[LoadedColumn]()
+    if load.files.manifest.objects:
+        schema, loaded = yield from read_columns(load.files, request.selection, around.shape.columns)
+        ignored = [name for name in schema.types if not any(name == each.column.name for each in loaded)]
+        if ignored and not request.selection.select:
+            yield Say(name=f"Columns of the files that are not loaded: {', '.join(ignored)}.")
+    is_remote = any(each.is_on_remote_disk for each in now.values())
+    data = shape_of(load.files, schema, nodes=len(nodes), is_on_remote_disk=is_remote)
+    one = slice_of(smallest(each.spec for each in nodes.values()), request.share, data, now.values())
     settings = load_settings(
-        spec=smallest(specs.values()),
+        one=one,
+        data=data,
         known=around.known_settings,
         own=request.settings,
         null_as_default=request.selection.null_as_default,
     )
-    if not load.files.manifest.objects:
-        return InsertPlan(schema=SourceSchema(types={}, rows=0), loaded=(), settings=settings)
-    schema, loaded = yield from read_columns(load.files, request.selection, around.shape.columns)
-    ignored = [name for name in schema.types if not any(name == each.column.name for each in loaded)]
-    if ignored and not request.selection.select:
-        yield Say(name=f"Columns of the files that are not loaded: {', '.join(ignored)}.")
+    yield from _tell(nodes, one, settings)
     return InsertPlan(schema=schema, loaded=tuple(loaded), settings=settings)
+
+
+def _tell(nodes: Mapping[Node, SizedNode], one: Slice, settings: Iterable[Setting]) -> Steps[None]:
+    lines = "\n".join(f"  {shown(node)}: {each}" for node, each in nodes.items())
+    notes = "".join(f"; {note}" for note in one.notes)
+    yield Say(name=f"Nodes:\n{lines}")
+    memory = f"{one.memory_bytes} bytes" if one.memory_bytes else "an unknown part"
+    yield Say(
+        name=f"This load may use {one.cores} of {one.node_cores} cores and {memory} of the memory of each node{notes}."
+    )
+    yield Say(name=f"Settings, beside those that make every load exact:\n{settings_table(settings)}")

@@ -11,6 +11,7 @@ from datetime import datetime
 from airflow_provider_chs3.core.columns import Selection
 from airflow_provider_chs3.core.formats import Format, format_of_key
 from airflow_provider_chs3.core.models import Manifest, Month, NodeSpec, SettingValues, TableName
+from airflow_provider_chs3.core.slices import Share
 from airflow_provider_chs3.core.sources import S3Source
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -99,7 +100,9 @@ class LoadRequest:
         selection: What is loaded of the files.
         policies: What to do when things are not as usual.
         settings: The user's settings.
-        node_specs: Declared specs by host, or `default`; what is not declared is measured.
+        node_specs: Specs by host, `host:port` or `default`, as the operator declares them.
+        connection_node_specs: The same of the connection; what neither declares, nodes say or are measured for.
+        share: How much of the nodes the load may use.
     """
 
     month: Month
@@ -116,6 +119,8 @@ class LoadRequest:
     policies: Policies = field(default_factory=Policies)
     settings: SettingValues = field(default_factory=dict)
     node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
+    connection_node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
+    share: Share = field(default_factory=Share)
 
     @property
     def definition(self) -> str:

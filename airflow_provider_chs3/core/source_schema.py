@@ -27,9 +27,11 @@ _READ_SETTINGS: SettingValues = {
 }
 
 _SCHEMAS_OF_PARQUET = """
-SELECT columns, count(), sum(num_rows), argMin(_path, (NOT match(_path, '^[A-Za-z0-9/_.=-]*$'), _path)) FROM (
-    SELECT _path, num_rows, arrayMap(each -> (each.name, each.path, each.physical_type, each.logical_type), columns) AS
-    columns FROM {function} WHERE {condition}
+SELECT columns, count(), sum(num_rows), sum(total_uncompressed_size),
+    argMin(_path, (NOT match(_path, '^[A-Za-z0-9/_.=-]*$'), _path)) FROM (
+    SELECT _path, num_rows, total_uncompressed_size,
+        arrayMap(each -> (each.name, each.path, each.physical_type, each.logical_type), columns) AS columns
+    FROM {function} WHERE {condition}
 ) GROUP BY columns
 """
 
@@ -108,35 +110,35 @@ def _describe_all(files: Files, paths: Iterable[str]) -> Steps[dict[str, dict[st
 
 
 def _typed_schema(files: Files) -> Steps[SourceSchema]:
-    rows = None
+    rows = size_bytes = None
     if files.format.name == "Parquet":
-        paths, rows = yield from _parquet_footers(files)
+        paths, rows, size_bytes = yield from _parquet_footers(files)
     else:
         paths = [each.path for each in files.manifest.objects]
     by_file = yield from _describe_all(files, paths)
     types = yield from _common_types(by_file)
-    return SourceSchema(types=types, rows=rows, by_file=by_file)
+    return SourceSchema(types=types, rows=rows, by_file=by_file, uncompressed_bytes=size_bytes)
 
 
-def _parquet_footers(files: Files) -> Steps[tuple[list[str], int]]:
-    """One file for each schema, and the rows of all."""
+def _parquet_footers(files: Files) -> Steps[tuple[list[str], int, int]]:
+    """One file for each schema, and the rows and uncompressed bytes of all."""
     found: dict[object, str] = {}
-    objects = rows = 0
+    objects = rows = size_bytes = 0
     for batch in files.batches():
         try:
             footers = yield from _footers(files, batch)
         except ClickHouseServerError as error:
             yield from _find_unreadable(files, batch, error)
             raise
-        for columns, count, row_count, path in footers:
+        for columns, count, row_count, byte_count, path in footers:
             found.setdefault(tuple(columns), path)
-            objects, rows = objects + count, rows + row_count
+            objects, rows, size_bytes = objects + count, rows + row_count, size_bytes + byte_count
     if objects != len(files.manifest.objects):
         raise SourceError(
             f"{len(files.manifest.objects)} objects were listed, but ClickHouse found {objects} of them: "
             "does it reach the same storage, and may it read every object?"
         )
-    return list(found.values()), rows
+    return list(found.values()), rows, size_bytes
 
 
 def _footers(files: Files, batch: Batch) -> Steps[list[Row]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from airflow_provider_chs3.core.models import Node, NodeSpec, SettingValues, TableName
 from airflow_provider_chs3.core.sql import Sql, literal, literals
@@ -18,6 +18,7 @@ LOWEST_VERSION = (25, 8)
 ONLY_NODE = Node(1, 1, "", 0)
 
 _DISTRIBUTED = re.compile(r"Distributed\('((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)'")
+_ORDER_BY = re.compile(r" ORDER BY (.*?)(?: SAMPLE BY | TTL | SETTINGS |$)", re.DOTALL)
 _ENGINE_SETTINGS = re.compile(r".* SETTINGS (.*)", re.DOTALL)
 
 
@@ -80,6 +81,12 @@ class TargetFacts:
         return matched[1] if matched else ""
 
     @property
+    def order_by(self) -> str:
+        """The ORDER BY clause; `sorting_key` leaves out which columns descend."""
+        matched = _ORDER_BY.search(self.engine_full)
+        return matched[1] if matched and "DESC" in matched[1] else f"({self.sorting_key})"
+
+    @property
     def has_ttl(self) -> bool:
         """Whether rows expire."""
         return " TTL " in self.engine_full
@@ -99,7 +106,9 @@ class NodeFacts:
         databases: Those of the databases in question that exist.
         has_ledger: Whether the ledger is there.
         known_settings: Those of the settings in question that the server knows.
-        measured: Cores and memory, as the server sees them.
+        measured: Cores and memory limit, as the server sees them; 0 bytes are not known.
+        macros: Those of its macros that declare its size: `cores`, `memory`.
+        has_metrics: Whether it has `system.asynchronous_metrics`.
     """
 
     target: TargetFacts | None
@@ -107,6 +116,8 @@ class NodeFacts:
     has_ledger: bool
     known_settings: frozenset[str]
     measured: NodeSpec
+    macros: Mapping[str, str] = field(default_factory=dict)
+    has_metrics: bool = False
 
 
 @dataclass(frozen=True)
@@ -242,13 +253,15 @@ SELECT
     (SELECT count() FROM system.tables
         WHERE database = {literal(ledger.database)} AND name = {literal(ledger.table)}),
     (SELECT groupArray(name) FROM system.settings WHERE name IN ({literals(settings)})),
-    getSetting('max_threads'),
-    (SELECT any(toUInt64OrZero(value)) FROM system.server_settings WHERE name = 'max_server_memory_usage')
+    (SELECT any(toUInt32OrZero(extract(default, '\\d+'))) FROM system.settings WHERE name = 'max_threads'),
+    (SELECT any(toUInt64OrZero(value)) FROM system.server_settings WHERE name = 'max_server_memory_usage'),
+    (SELECT groupArray((macro, substitution)) FROM system.macros WHERE macro IN ('cores', 'memory')),
+    (SELECT count() FROM system.tables WHERE database = 'system' AND name = 'asynchronous_metrics')
 """
 
 
 def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
-    tables, columns, indices, projections, databases, ledgers, settings, cores, memory_bytes = row
+    tables, columns, indices, projections, databases, ledgers, settings, cores, memory_bytes, macros, metrics = row
     target = None
     if tables:
         engine, engine_full, partition_key, sorting_key, primary_key, sampling_key, uuid = tables[0]
@@ -273,4 +286,6 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
         has_ledger=bool(ledgers),
         known_settings=frozenset(settings),
         measured=NodeSpec(cores=int(cores), memory_bytes=int(memory_bytes)),
+        macros=dict(macros),
+        has_metrics=bool(metrics),
     )

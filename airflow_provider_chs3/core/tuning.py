@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from airflow_provider_chs3.core.models import NodeSpec, Setting, SettingValue, SettingValues
+from airflow_provider_chs3.core.data_shape import DataShape
+from airflow_provider_chs3.core.models import Setting, SettingValue, SettingValues
+from airflow_provider_chs3.core.slices import Slice, is_small
 from airflow_provider_chs3.core.source_schema import MAX_QUERY_SIZE_BYTES
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-#: A load that is not alone on its cluster takes half of the memory (ClickHouse, "Optimizing S3 insert and read
-#: performance").
-SHARED_MEMORY_FRACTION = 0.5
+#: The server's own block, below which parts only get more.
+DEFAULT_BLOCK_BYTES = 256 * 1024**2
+#: With less memory there are fewer threads rather than smaller blocks.
+_SMALLEST_BLOCK_BYTES = 64 * 1024**2
+#: The server's default of input_format_parquet_memory_high_watermark.
+_PARQUET_READER_BYTES = 4 * 1024**3
+#: A file is downloaded in ranges if it is larger than twice the buffer; the guide's value for small files.
+_DOWNLOAD_BUFFER_BYTES = 50 * 1024**2
+#: The server's default of max_download_threads.
+_DEFAULT_DOWNLOADS = 4
+_FEW_THREADS = 2
 
 _NO_DEDUPLICATION = "retries are made exact by staging, so nothing is gained from deduplication"
 
@@ -45,6 +55,24 @@ _ALIASES = {"insert_distributed_sync", "allow_experimental_parallel_reading_from
 #: Their names: what a user cannot set.
 EXACT_NAMES = frozenset(each.name for each in _EXACT) | {"insert_null_as_default"} | _ALIASES
 
+#: What may be computed; a server that does not know one of them does without.
+TUNED_NAMES = (
+    "max_insert_threads",
+    "max_insert_threads_min_free_memory_per_thread",
+    "min_insert_block_size_bytes",
+    "min_insert_block_size_rows",
+    "max_threads",
+    "input_format_parquet_memory_high_watermark",
+    "max_download_buffer_size",
+    "max_download_threads",
+    "input_format_parallel_parsing",
+    "remote_filesystem_read_method",
+    "max_insert_delayed_streams_for_parallel_write",
+)
+
+#: The reason of a setting that the user gave, in the operator or the connection.
+YOURS = "yours"
+
 #: Must be known to every node. The others came later or went; where one is not known, what it guards against is not
 #: there.
 REQUIRED_SETTINGS = ("parallel_distributed_insert_select", "insert_deduplicate", "optimize_on_insert")
@@ -57,49 +85,123 @@ DDL_SETTINGS: SettingValues = {
 }
 
 
-def tuned_settings(spec: NodeSpec) -> tuple[Setting, ...]:
-    """The rule of ClickHouse's guide: half of the cores insert, the other half merges, and blocks fill the memory.
-
-    `min_insert_block_size_bytes = memory / (3 × max_insert_threads)`: about three blocks of each thread are in memory.
+def tuned_settings(one: Slice, data: DataShape) -> tuple[Setting, ...]:
+    """The settings that make a load fast, each with its reason. `docs/tuning.md` tells where each rule is from.
 
     Args:
-        spec: What each node has; where nodes differ, the smallest. Memory of 0 is not known.
+        one: What the load may use on every node.
+        data: The month's data.
     """
-    threads = max(1, spec.cores // 2)
-    settings = (
-        Setting("max_insert_threads", threads, f"half of {spec.cores} cores; the others merge"),
+    threads, block = _threads(one, data), _block(one, data)
+    readers = _readers(one)
+    return (
+        threads,
         Setting(
             "max_insert_threads_min_free_memory_per_thread", 0, "the number of threads was computed from the memory"
         ),
+        *block,
+        readers,
+        *_reader_memory(one, data),
+        *_downloads(data, int(readers.value)),
+        *_writing(one, data, int(threads.value)),
     )
-    memory_bytes = int(spec.memory_bytes * SHARED_MEMORY_FRACTION)
-    if not memory_bytes:
+
+
+def _threads(one: Slice, data: DataShape) -> Setting:
+    """Half of the cores, as the guide has it. Below a block each, a thread more costs no part more: then all cores."""
+    threads, reason = one.rule_threads, f"half of {one.node_cores} cores; the others merge"
+    if one.parallel_months > 1:
+        reason = f"{one.node_cores} cores for {one.parallel_months} months side by side"
+    if is_small(one, data):
+        threads, reason = (
+            one.cores,
+            f"{one.cores} of {one.node_cores} cores: the month is small, so that few merges follow",
+        )
+    fitting = one.memory_bytes // (3 * _SMALLEST_BLOCK_BYTES)
+    if one.memory_bytes and fitting < threads:
+        return Setting("max_insert_threads", max(1, fitting), f"no more fit into {one.memory_bytes} bytes of memory")
+    return Setting("max_insert_threads", threads, reason)
+
+
+def _block(one: Slice, data: DataShape) -> tuple[Setting, ...]:
+    """`min_insert_block_size_bytes = memory / (3 × max_insert_threads)`: three blocks of each thread are in memory.
+
+    But no more than a thread's part of the data: a larger block would keep one thread sorting while others wait, which
+    was measured to take twice the time of the server's defaults.
+    """
+    threads = int(_threads(one, data).value)
+    if not one.memory_bytes:
         # A server without a memory limit of its own: its defaults for blocks are safer than a guess.
-        return settings
+        return ()
+    memory_bytes = one.memory_bytes - (0 if one.is_isolated else _reader_bytes(one, data))
+    block_bytes = memory_bytes // (3 * threads)
+    reason = f"{memory_bytes} bytes of memory / (3 × {threads} threads)"
+    part_bytes = data.share_bytes // threads if data.share_bytes is not None else block_bytes
+    if part_bytes < block_bytes:
+        if threads > 1 and part_bytes < DEFAULT_BLOCK_BYTES <= block_bytes:
+            # The server's limits of bytes and rows make more blocks of so little data than this could.
+            return ()
+        if part_bytes >= DEFAULT_BLOCK_BYTES or block_bytes >= DEFAULT_BLOCK_BYTES:
+            block_bytes = max(part_bytes, DEFAULT_BLOCK_BYTES)
+            reason = f"a node's share of about {data.share_bytes} bytes / {threads} threads, so that all have work"
     return (
-        *settings,
-        Setting(
-            "min_insert_block_size_bytes",
-            memory_bytes // (3 * threads),
-            f"{memory_bytes} bytes (half of the node's memory) / (3 × {threads} threads)",
-        ),
+        Setting("min_insert_block_size_bytes", block_bytes, reason),
         Setting("min_insert_block_size_rows", 0, "bytes alone decide, so that memory is bounded"),
     )
 
 
-def smallest(specs: Iterable[NodeSpec]) -> NodeSpec:
-    """The fewest cores and the least memory of all nodes: settings are the same on every node."""
-    every = list(specs)
-    return NodeSpec(min(spec.cores for spec in every), min(spec.memory_bytes for spec in every))
+def _readers(one: Slice) -> Setting:
+    threads = min(one.node_cores, 2 * one.cores)
+    reason = f"all {threads} cores read"
+    if one.parallel_months > 1:
+        reason = f"twice this load's {one.cores} cores, at most all: reading waits for S3 much of the time"
+    return Setting("max_threads", threads, reason)
+
+
+def _reader_bytes(one: Slice, data: DataShape) -> int:
+    return min(_PARQUET_READER_BYTES, one.memory_bytes // 8) if data.is_parquet else 0
+
+
+def _reader_memory(one: Slice, data: DataShape) -> Iterator[Setting]:
+    """The guide's formula leaves out the reader, which would take up to 4 GiB besides."""
+    size_bytes = _reader_bytes(one, data)
+    if size_bytes:
+        reason = "the Parquet reader's part of the memory: an eighth, at most the default of 4 GiB"
+        yield Setting("input_format_parquet_memory_high_watermark", size_bytes, reason)
+
+
+def _downloads(data: DataShape, readers: int) -> Iterator[Setting]:
+    if 0 < data.largest_file_bytes <= 2 * _DOWNLOAD_BUFFER_BYTES:
+        reason = "files are small: each is one download"
+        yield Setting("max_download_buffer_size", _DOWNLOAD_BUFFER_BYTES, reason)
+    elif data.files_per_node * _DEFAULT_DOWNLOADS < readers:
+        ranges = readers // data.files_per_node
+        yield Setting("max_download_threads", ranges, f"{data.files_per_node} large files a node for {readers} threads")
+    if data.is_text and data.files_per_node >= readers:
+        reason = f"{data.files_per_node} files a node are parsed side by side; in chunks each costs more"
+        yield Setting("input_format_parallel_parsing", 0, reason)
+    if readers <= _FEW_THREADS:
+        reason = f"with {readers} threads a pool for reading only hands over"
+        yield Setting("remote_filesystem_read_method", "read", reason)
+
+
+def _writing(one: Slice, data: DataShape, threads: int) -> Iterator[Setting]:
+    name = "max_insert_delayed_streams_for_parallel_write"
+    if 0 < one.memory_bytes < 3 * threads * DEFAULT_BLOCK_BYTES:
+        yield Setting(name, 1, "little memory: a part is written before the next one is begun")
+    elif data.is_on_remote_disk:
+        reason = "the target is not on a local disk: by default up to 1000 unfinished parts hold buffers"
+        yield Setting(name, threads, reason)
 
 
 def load_settings(
-    *, spec: NodeSpec, known: frozenset[str], own: SettingValues, null_as_default: bool
+    *, one: Slice, data: DataShape, known: frozenset[str], own: SettingValues, null_as_default: bool
 ) -> tuple[Setting, ...]:
     """All settings of an insert.
 
     Args:
-        spec: What each node has.
+        one: What the load may use on every node.
+        data: The month's data.
         known: Names that every node knows; others are left out.
         own: The user's settings, which win over tuned ones.
         null_as_default: Whether NULL in a column that cannot hold it becomes its default.
@@ -115,15 +217,22 @@ def load_settings(
     unknown = sorted(own.keys() - known)
     if unknown:
         raise ConfigurationError(f"settings: {', '.join(unknown)} not known to every node of the cluster.")
-    users = {name: Setting(name, value, "yours") for name, value in own.items()}
-    chosen = exact | {each.name: each for each in tuned_settings(spec)} | users
+    users = {name: Setting(name, value, YOURS) for name, value in own.items()}
+    chosen = exact | {each.name: each for each in tuned_settings(one, data)} | users
     return tuple(each for each in chosen.values() if each.name in known)
 
 
 def names_to_look_up(own: SettingValues) -> tuple[str, ...]:
     """The names that nodes are asked about."""
-    tuned = tuned_settings(NodeSpec(1, 2**30))
-    return tuple(sorted({*EXACT_NAMES, *(each.name for each in tuned), *DDL_SETTINGS, *own}))
+    return tuple(sorted({*EXACT_NAMES, *TUNED_NAMES, *DDL_SETTINGS, *own}))
+
+
+def settings_table(settings: Iterable[Setting]) -> str:
+    """The settings as lines of name, value and reason, without those that every load has."""
+    shown = [each for each in settings if each.name not in EXACT_NAMES]
+    name_width = max((len(each.name) for each in shown), default=0)
+    value_width = max((len(str(each.value)) for each in shown), default=0)
+    return "\n".join(f"  {each.name:<{name_width}}  {each.value!s:>{value_width}}  {each.reason}" for each in shown)
 
 
 def tunable(settings: SettingValues) -> dict[str, SettingValue]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow_provider_chs3.core.models import NodeSpec
+from airflow_provider_chs3.core.node_specs import parse_memory
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.extras import Extras, check_names, parse_port
 
@@ -38,12 +39,6 @@ KNOWN_EXTRAS = (
 COMPRESSIONS = ("lz4", "zstd", "none")
 
 _SETTING_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?", re.IGNORECASE)
-_MEMORY_UNITS = {"": 1} | {
-    prefix + suffix: base**power
-    for power, prefix in enumerate("kmgt", start=1)
-    for suffix, base in (("", 1000), ("i", 1024))
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,20 +175,6 @@ def check_settings(settings: Mapping[str, Any], *, where: str) -> Mapping[str, S
             raise ConfigurationError(f"{where}: {name!r} must be text, a number or true/false, not {value!r}.")
         checked[name] = int(value) if isinstance(value, bool) else value
     return MappingProxyType(checked)
-
-
-def parse_memory(value: Any) -> int:
-    """Bytes from a number of bytes, or from text such as `32GiB` (1024) or `32 GB` (1000).
-
-    Raises:
-        ValueError: If it is neither, or not above zero.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(value)
-    match = _MEMORY.fullmatch(str(value).strip())
-    if match is None or float(match[1]) <= 0:
-        raise ValueError(value)
-    return int(float(match[1]) * _MEMORY_UNITS[(match[2] or "").lower()])
 
 
 def _hosts(connection: Connection, extras: Extras, *, default_port: int, where: str) -> tuple[Address, ...]:

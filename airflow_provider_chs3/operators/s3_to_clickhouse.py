@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.protocol import load_month, stop_load
 from airflow_provider_chs3.core.request import LoadRequest, Policies
+from airflow_provider_chs3.core.slices import SHARED, Share
 from airflow_provider_chs3.core.tuning import tunable
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
@@ -56,8 +57,12 @@ class S3ToClickHouseOperator(MonthlyOperator):
         on_target_changed: `fail`, or `reload` a month that somebody else changed since it was published.
         on_other_months: `fail`, or `leave_out` rows that belong to another month.
         settings: ClickHouse settings for the insert; they win over computed ones.
-        node_specs: Host, or `default` → `{"cores": 8, "memory": "32GiB"}`; they win over the connection's. What is not
-            declared is measured.
+        node_specs: Host, `host:port` or `default` → `{"cores": 8, "memory": "32GiB"}`; they win over the connection's,
+            and those over the nodes' macros `cores` and `memory`. What nobody declares is measured.
+        memory_share: The part of each node's memory that all loads together may use, above 0 and at most 1. Default:
+            0.5, for nodes that also do other work; 1 where a load is alone.
+        parallel_months: How many months load at the same time: each takes so much less of cores and memory. Default:
+            by the nodes and the data, so many that all cores have work: 1 where a month is small.
         progress_interval_seconds: Time between two lines of progress in the log. Default: 10.
 
     Returns:
@@ -102,6 +107,8 @@ class S3ToClickHouseOperator(MonthlyOperator):
         on_other_months: str = "fail",
         settings: Mapping[str, str | int] | None = None,
         node_specs: Mapping[str, Mapping[str, Any]] | None = None,
+        memory_share: float = SHARED,
+        parallel_months: int | None = None,
         progress_interval_seconds: float = 10,
         **kwargs: Any,
     ) -> None:
@@ -123,6 +130,8 @@ class S3ToClickHouseOperator(MonthlyOperator):
         self.on_other_months = on_other_months
         self.settings = settings
         self.node_specs = node_specs
+        self.memory_share = memory_share
+        self.parallel_months = parallel_months
         self.progress_interval_seconds = progress_interval_seconds
         self._check_append()
         self._request: LoadRequest | None = None
@@ -184,7 +193,9 @@ class S3ToClickHouseOperator(MonthlyOperator):
                 on_other_months=self.on_other_months,
             ),
             settings={**tunable(options.settings), **check_settings(self.settings or {}, where="settings")},
-            node_specs={**options.node_specs, **parse_node_specs(self.node_specs or {}, where="node_specs")},
+            node_specs=parse_node_specs(self.node_specs or {}, where="node_specs"),
+            connection_node_specs=options.node_specs,
+            share=Share(memory_share=self.memory_share, parallel_months=self.parallel_months),
         )
 
     def _runner(self, listing: S3Listing | None) -> Runner:

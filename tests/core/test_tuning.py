@@ -4,36 +4,65 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.models import NodeSpec
+from airflow_provider_chs3.core.data_shape import DataShape
+from airflow_provider_chs3.core.models import NodeSpec, Setting
+from airflow_provider_chs3.core.slices import ISOLATED, Share, slice_of
 from airflow_provider_chs3.core.tuning import (
     DDL_SETTINGS,
     EXACT_NAMES,
     REQUIRED_SETTINGS,
+    TUNED_NAMES,
     load_settings,
     names_to_look_up,
-    smallest,
+    settings_table,
     tunable,
     tuned_settings,
 )
 from airflow_provider_chs3.exceptions import ConfigurationError
 
+MIB = 1024**2
 GIB = 1024**3
 SPEC = NodeSpec(8, 32 * GIB)
+#: More than fits into any node's memory, in files that are read in ranges.
+LARGE = DataShape(share_bytes=1000 * GIB, files_per_node=64, largest_file_bytes=GIB)
 KNOWN = frozenset(names_to_look_up({"max_threads": 1, "s3_max_connections": 1}))
 
 
-def values(*, own=None, known=KNOWN, null_as_default=False, spec=SPEC):
-    settings = load_settings(spec=spec, known=known, own=own or {}, null_as_default=null_as_default)
-    return {each.name: each.value for each in settings}
+def part(spec=SPEC, *, data=LARGE, share=0.5, months=1):
+    return slice_of(spec, Share(memory_share=share, parallel_months=months), data)
+
+
+def settings_of(*, own=None, known=KNOWN, null_as_default=False, data=LARGE):
+    return load_settings(one=part(), data=data, known=known, own=own or {}, null_as_default=null_as_default)
+
+
+def values(**options):
+    return {each.name: each.value for each in settings_of(**options)}
+
+
+def tuned(spec=SPEC, *, data=LARGE, share=0.5, months=1):
+    return {each.name: each.value for each in tuned_settings(part(spec, data=data, share=share, months=months), data)}
+
+
+def threads_and_block(*arguments, **options):
+    settings = tuned(*arguments, **options)
+    return settings["max_insert_threads"], settings.get("min_insert_block_size_bytes")
 
 
 class TestTheGuidesRule:
+    @pytest.mark.parametrize(("cores", "memory_bytes", "threads"), [(8, 32 * GIB, 4), (16, 64 * GIB, 8)])
+    def test_the_guides_examples_have_the_guides_numbers(self, cores, memory_bytes, threads):
+        spec = NodeSpec(cores, memory_bytes)
+        assert threads_and_block(spec, share=ISOLATED) == (threads, 2863311530)
+
+    @pytest.mark.parametrize(("cores", "memory_bytes", "threads"), [(8, 32 * GIB, 4), (16, 64 * GIB, 8)])
+    def test_they_have_them_for_parquet_too(self, cores, memory_bytes, threads):
+        data = DataShape(share_bytes=1000 * GIB, files_per_node=64, largest_file_bytes=GIB, is_parquet=True)
+        assert threads_and_block(NodeSpec(cores, memory_bytes), share=ISOLATED, data=data) == (threads, 2863311530)
+
     @pytest.mark.parametrize(
         ("cores", "memory_bytes", "threads", "block_bytes"),
         [
-            # The guide's examples take all memory, 8 cores and 32 GiB, 16 cores and 64 GiB; a load takes half of it.
-            (8, 2 * 32 * GIB, 4, 2863311530),
-            (16, 2 * 64 * GIB, 8, 2863311530),
             (8, 32 * GIB, 4, 1431655765),
             (2, 24 * GIB, 1, 4 * GIB),
             (1, 6 * GIB, 1, GIB),
@@ -41,13 +70,11 @@ class TestTheGuidesRule:
             (64, 6 * 32 * GIB, 32, GIB),
         ],
     )
-    def test_half_of_the_cores_and_three_blocks_a_thread(self, cores, memory_bytes, threads, block_bytes):
-        tuned = {each.name: each.value for each in tuned_settings(NodeSpec(cores, memory_bytes))}
-        assert (tuned["max_insert_threads"], tuned["min_insert_block_size_bytes"]) == (threads, block_bytes)
+    def test_a_shared_node_gives_half_of_its_memory(self, cores, memory_bytes, threads, block_bytes):
+        assert threads_and_block(NodeSpec(cores, memory_bytes)) == (threads, block_bytes)
 
     def test_without_a_known_memory_blocks_are_the_servers(self):
-        names = {each.name for each in tuned_settings(NodeSpec(cores=8, memory_bytes=0))}
-        assert names == {"max_insert_threads", "max_insert_threads_min_free_memory_per_thread"}
+        assert threads_and_block(NodeSpec(8, 0)) == (4, None)
 
     def test_rows_do_not_close_a_block(self):
         assert values()["min_insert_block_size_rows"] == 0
@@ -55,8 +82,111 @@ class TestTheGuidesRule:
     def test_the_server_does_not_lower_the_threads_again(self):
         assert values()["max_insert_threads_min_free_memory_per_thread"] == 0
 
-    def test_nodes_are_as_good_as_the_smallest(self):
-        assert smallest([NodeSpec(8, 16 * GIB), NodeSpec(4, 32 * GIB)]) == NodeSpec(4, 16 * GIB)
+
+class TestTheReadersMemory:
+    PARQUET = DataShape(share_bytes=1000 * GIB, is_parquet=True, largest_file_bytes=GIB)
+
+    def test_is_part_of_the_share(self):
+        settings = tuned(data=self.PARQUET)
+        blocks = 3 * settings["max_insert_threads"] * settings["min_insert_block_size_bytes"]
+        reader = settings["input_format_parquet_memory_high_watermark"]
+        assert 16 * GIB - 12 <= blocks + reader <= 16 * GIB
+
+    def test_is_at_most_the_servers_default(self):
+        settings = tuned(NodeSpec(64, 512 * GIB), data=self.PARQUET)
+        assert settings["input_format_parquet_memory_high_watermark"] == 4 * GIB
+
+    def test_is_not_set_for_text(self):
+        assert "input_format_parquet_memory_high_watermark" not in tuned()
+
+
+class TestLittleData:
+    @pytest.mark.parametrize(
+        ("share_bytes", "block_bytes"), [(4 * GIB, GIB // 2), (2 * GIB, 256 * MIB), (5 * GIB, 640 * MIB)]
+    )
+    def test_is_cut_so_that_all_cores_have_work(self, share_bytes, block_bytes):
+        assert threads_and_block(data=DataShape(share_bytes=share_bytes)) == (8, block_bytes)
+
+    def test_leaves_the_servers_blocks_where_larger_ones_would_leave_cores_idle(self):
+        settings = tuned(data=DataShape(share_bytes=100 * MIB))
+        assert not {"min_insert_block_size_bytes", "min_insert_block_size_rows"} & settings.keys()
+
+    def test_is_one_part_where_one_thread_inserts(self):
+        assert threads_and_block(NodeSpec(2, 24 * GIB), data=DataShape(share_bytes=100 * MIB), months=2) == (
+            1,
+            256 * MIB,
+        )
+
+    def test_is_cut_no_larger_than_the_memory_allows(self):
+        assert threads_and_block(NodeSpec(2, GIB), data=DataShape(share_bytes=100 * MIB)) == (2, GIB // 12)
+
+
+class TestLittleMemory:
+    TINY = NodeSpec(8, GIB)
+
+    def test_takes_threads_before_blocks_get_tiny(self):
+        assert threads_and_block(self.TINY) == (2, GIB // 12)
+
+    def test_leaves_one_thread(self):
+        assert threads_and_block(NodeSpec(8, 64 * MIB)) == (1, 64 * MIB // 6)
+
+    def test_writes_one_part_after_the_other(self):
+        assert tuned(self.TINY)["max_insert_delayed_streams_for_parallel_write"] == 1
+
+    def test_is_not_met_where_there_is_enough(self):
+        assert "max_insert_delayed_streams_for_parallel_write" not in tuned()
+
+
+def test_a_target_on_s3_holds_few_unfinished_parts():
+    data = DataShape(share_bytes=1000 * GIB, is_on_remote_disk=True)
+    assert tuned(data=data)["max_insert_delayed_streams_for_parallel_write"] == 4
+
+
+class TestReading:
+    @pytest.mark.parametrize(("months", "threads"), [(1, 8), (2, 8), (3, 4), (8, 2)])
+    def test_threads_are_twice_the_slice_and_at_most_all_cores(self, months, threads):
+        assert tuned(months=months)["max_threads"] == threads
+
+    @pytest.mark.parametrize(("size_bytes", "buffer"), [(MIB, 52428800), (100 * MIB, 52428800), (101 * MIB, None)])
+    def test_a_small_file_is_one_download(self, size_bytes, buffer):
+        data = DataShape(share_bytes=GIB, files_per_node=64, largest_file_bytes=size_bytes)
+        assert tuned(data=data).get("max_download_buffer_size") == buffer
+
+    @pytest.mark.parametrize(("files", "ranges"), [(1, 16), (2, 8), (4, None), (64, None)])
+    def test_few_large_files_are_downloaded_in_more_ranges(self, files, ranges):
+        data = DataShape(share_bytes=1000 * GIB, files_per_node=files, largest_file_bytes=GIB)
+        assert tuned(NodeSpec(16, 64 * GIB), data=data).get("max_download_threads") == ranges
+
+    @pytest.mark.parametrize(("files", "parallel"), [(8, 0), (24, 0), (7, None), (1, None)])
+    def test_many_text_files_are_parsed_side_by_side_and_not_in_chunks(self, files, parallel):
+        data = DataShape(share_bytes=GIB, files_per_node=files, is_text=True)
+        assert tuned(data=data).get("input_format_parallel_parsing") == parallel
+
+    def test_parquet_files_have_no_chunks(self):
+        assert "input_format_parallel_parsing" not in tuned(data=DataShape(files_per_node=24, is_parquet=True))
+
+    @pytest.mark.parametrize(("cores", "method"), [(1, "read"), (2, "read"), (3, None), (8, None)])
+    def test_few_threads_read_without_a_pool(self, cores, method):
+        assert tuned(NodeSpec(cores, 16 * GIB)).get("remote_filesystem_read_method") == method
+
+
+def test_all_that_may_be_computed_is_looked_up():
+    shapes = (
+        LARGE,
+        DataShape(share_bytes=GIB, files_per_node=64, is_text=True, largest_file_bytes=MIB),
+        DataShape(share_bytes=1000 * GIB, is_parquet=True, largest_file_bytes=GIB, is_on_remote_disk=True),
+    )
+    specs = (NodeSpec(1, GIB), SPEC, NodeSpec(64, 256 * GIB))
+    assert {name for spec in specs for data in shapes for name in tuned(spec, data=data)} == set(TUNED_NAMES)
+
+
+class TestTheTable:
+    def test_has_a_line_of_name_value_and_reason_for_each_setting(self):
+        table = settings_table([Setting("a", 1, "as it is"), Setting("long", "read", "yours")])
+        assert table == "  a        1  as it is\n  long  read  yours"
+
+    def test_leaves_out_those_that_every_load_has(self):
+        assert "insert_deduplicate" not in settings_table(settings_of())
 
 
 class TestUsersSettings:
@@ -68,7 +198,7 @@ class TestUsersSettings:
         assert (sent["s3_max_connections"], sent["max_insert_threads"]) == (7, 4)
 
     def test_have_the_user_for_a_reason(self):
-        settings = load_settings(spec=SPEC, known=KNOWN, own={"max_threads": 7}, null_as_default=False)
+        settings = settings_of(own={"max_threads": 7})
         assert [each.reason for each in settings if each.name == "max_threads"] == ["yours"]
 
     @pytest.mark.parametrize("name", sorted(EXACT_NAMES))
@@ -113,17 +243,18 @@ class TestExactSettings:
         assert set(REQUIRED_SETTINGS) <= EXACT_NAMES
 
 
-def test_what_a_node_does_not_know_is_left_out():
-    assert "deduplicate_insert" not in values(known=KNOWN - {"deduplicate_insert"})
+@pytest.mark.parametrize("name", ["deduplicate_insert", "max_threads", "min_insert_block_size_bytes"])
+def test_what_a_node_does_not_know_is_left_out(name):
+    assert name not in values(known=KNOWN - {name})
 
 
 def test_every_setting_has_a_reason():
-    settings = load_settings(spec=SPEC, known=KNOWN, own={"max_threads": 1}, null_as_default=False)
+    settings = settings_of(own={"max_threads": 1})
     assert [each.name for each in settings if not each.reason] == []
 
 
 def test_every_setting_is_sent_once():
-    settings = load_settings(spec=SPEC, known=KNOWN, own={"max_insert_threads": 1}, null_as_default=False)
+    settings = settings_of(own={"max_insert_threads": 1})
     names = [each.name for each in settings]
     assert len(names) == len(set(names))
 

@@ -1,0 +1,194 @@
+"""What each node has for loads, who says so, and what runs there already."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.models import Node, NodeSpec, TableName
+from airflow_provider_chs3.core.sql import Sql, literal
+from airflow_provider_chs3.core.steps import AskNodes, Say, Steps
+from airflow_provider_chs3.core.target import ONLY_NODE, NodeFacts, Surroundings
+from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
+
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?", re.IGNORECASE)
+_MEMORY_UNITS = {"": 1} | {
+    prefix + suffix: base**power
+    for power, prefix in enumerate("kmgt", start=1)
+    for suffix, base in (("", 1000), ("i", 1024))
+}
+
+
+def parse_memory(value: object) -> int:
+    """Bytes from a number of bytes, or from text such as `32GiB` (1024) or `32 GB` (1000).
+
+    Raises:
+        ValueError: If it is neither, or not above zero.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(value)
+    match = _MEMORY.fullmatch(str(value).strip())
+    if match is None or float(match[1]) <= 0:
+        raise ValueError(value)
+    return int(float(match[1]) * _MEMORY_UNITS[(match[2] or "").lower()])
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeNow:
+    """A node at the start of a load.
+
+    Args:
+        memory_in_use_bytes: Memory of the queries that run there.
+        inserts: How many inserts run there.
+        is_on_remote_disk: Whether the target's disks are anything but local ones, such as S3.
+        physical_memory_bytes: RAM of the machine, or of its container; 0 where the server does not tell.
+    """
+
+    memory_in_use_bytes: int = 0
+    inserts: int = 0
+    is_on_remote_disk: bool = False
+    physical_memory_bytes: int = 0
+
+
+def ask_nodes_now(around: Surroundings) -> Steps[dict[Node, NodeNow]]:
+    """Ask every node what runs there, once. It only makes a slice smaller, so a node that does not tell is no error."""
+    statements = {node: Sql(_now_query(around.target, facts)) for node, facts in around.nodes.items()}
+    try:
+        answers = yield AskNodes(name="Ask every node what runs there", sql=statements)
+    except ClickHouseServerError as error:
+        yield Say(name=f"What runs on the nodes is not known, so that nothing is left for it: {error}")
+        return dict.fromkeys(around.nodes, NodeNow())
+    return {node: _node_now(*rows[0]) for node, rows in answers.items()}
+
+
+def _node_now(memory_bytes: int, inserts: int, remote_disks: int, physical_bytes: float) -> NodeNow:
+    return NodeNow(
+        memory_in_use_bytes=max(0, int(memory_bytes)),
+        inserts=int(inserts),
+        is_on_remote_disk=bool(remote_disks),
+        physical_memory_bytes=int(physical_bytes),
+    )
+
+
+def _now_query(target: TableName, facts: NodeFacts) -> str:
+    of_target = f"database = {literal(target.database)} AND name = {literal(target.table)}"
+    physical = "0"
+    if facts.has_metrics:
+        # A container without a limit of its own shows that of nobody: the least of both is what there is.
+        physical = (
+            "(SELECT min(value) FROM system.asynchronous_metrics "
+            "WHERE metric IN ('OSMemoryTotal', 'CGroupMemoryTotal') AND value > 0)"
+        )
+    return f"""
+SELECT
+    (SELECT sum(memory_usage) FROM system.processes),
+    (SELECT uniqExact(initial_query_id) FROM system.processes WHERE query_kind = 'Insert'),
+    (SELECT count() FROM system.disks WHERE type != 'Local' AND name IN (
+        SELECT arrayJoin(disks) FROM system.storage_policies
+        WHERE policy_name = (SELECT any(storage_policy) FROM system.tables WHERE {of_target}))),
+    {physical}
+"""
+
+
+@dataclass(frozen=True)
+class SizedNode:
+    """What a node has for loads.
+
+    Args:
+        spec: Cores, and memory; 0 bytes are not known.
+        source: Who says so.
+        note: What became of it; mostly empty.
+    """
+
+    spec: NodeSpec
+    source: str
+    note: str = ""
+
+    def __str__(self) -> str:
+        memory = f"{self.spec.memory_bytes / 1024**3:.2f} GiB" if self.spec.memory_bytes else "memory not known"
+        note = f"; {self.note}" if self.note else ""
+        return f"{self.spec.cores} cores, {memory} ({self.source}{note})"
+
+
+Declared = Mapping[str, NodeSpec]
+
+
+def size_nodes(
+    around: Surroundings, now: Mapping[Node, NodeNow], *, argument: Declared, connection: Declared
+) -> dict[Node, SizedNode]:
+    """What each node has.
+
+    The operator's argument says it, else the connection, else the node's macros `cores` and `memory`; what nobody
+    declares is measured.
+
+    Args:
+        around: What the nodes said of themselves.
+        now: What else is known of them.
+        argument: Host, `host:port` or `default` → what the operator's `node_specs` declare.
+        connection: The same of the connection.
+
+    Raises:
+        ConfigurationError: If a node is declared to have more than the machine has, or its macros cannot be read.
+    """
+    sized, wrong = {}, []
+    for node, facts in around.nodes.items():
+        each = _declared(node, argument, "operator's node_specs") or _declared(
+            node, connection, "connection's node_specs"
+        )
+        each = each or _of_macros(node, facts) or SizedNode(facts.measured, "measured")
+        wrong += list(_impossible(node, each, facts, now[node]))
+        sized[node] = _capped(each, facts.measured.memory_bytes)
+    if wrong:
+        raise ConfigurationError("\n".join(wrong))
+    return sized
+
+
+def shown(node: Node) -> str:
+    """The node's name for people."""
+    return "the server" if node == ONLY_NODE else str(node)
+
+
+def _declared(node: Node, specs: Declared, source: str) -> SizedNode | None:
+    for name in (str(node), node.host, "default"):
+        if name in specs:
+            return SizedNode(specs[name], source)
+    return None
+
+
+def _of_macros(node: Node, facts: NodeFacts) -> SizedNode | None:
+    macros = facts.macros
+    if not macros:
+        return None
+    try:
+        cores = int(macros.get("cores", facts.measured.cores))
+        memory_bytes = parse_memory(macros["memory"]) if "memory" in macros else facts.measured.memory_bytes
+        if cores < 1:
+            raise ValueError(cores)
+    except ValueError:
+        raise ConfigurationError(
+            f"Node {shown(node)}: its macros {dict(macros)!r} must be like cores 8 and memory '32GiB'; "
+            "node_specs of the operator or the connection win over them."
+        ) from None
+    rest = "".join(f", {name} measured" for name in ("cores", "memory") if name not in macros)
+    return SizedNode(NodeSpec(cores, memory_bytes), f"its macros{rest}")
+
+
+def _impossible(node: Node, each: SizedNode, facts: NodeFacts, now: NodeNow) -> Iterator[str]:
+    """More than there is: settings made for it would slow the node down, or end in its out-of-memory killer."""
+    spec, has = each.spec, facts.measured.cores
+    if 0 < has < spec.cores:
+        yield f"Node {shown(node)}: {each.source} declare {spec.cores} cores, but the machine has {has}: correct it."
+    has = now.physical_memory_bytes
+    if 0 < has < spec.memory_bytes:
+        yield (
+            f"Node {shown(node)}: {each.source} declare {spec.memory_bytes} bytes of memory, but the machine has "
+            f"{has}: correct it."
+        )
+
+
+def _capped(each: SizedNode, limit_bytes: int) -> SizedNode:
+    if not 0 < limit_bytes < each.spec.memory_bytes:
+        return each
+    note = f"{each.spec.memory_bytes / 1024**3:.2f} GiB declared, capped at the server's limit max_server_memory_usage"
+    return replace(each, spec=NodeSpec(each.spec.cores, limit_bytes), note=note)

@@ -1,0 +1,127 @@
+"""How much of each node one load may use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.data_shape import DataShape
+from airflow_provider_chs3.core.models import NodeSpec
+from airflow_provider_chs3.core.node_specs import NodeNow
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+#: A load that is not alone on its cluster takes half of the memory (ClickHouse, "Optimizing S3 insert and read
+#: performance").
+SHARED = 0.5
+#: What a load takes that is.
+ISOLATED = 1.0
+
+#: A load goes on while a cluster is full: what runs at its start may soon be over.
+_LEAST_FRACTION = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """What a user lets loads have.
+
+    Args:
+        memory_share: The part of each node's memory for loads, all of them together; 1 where nothing else runs there.
+        parallel_months: How many months load at the same time; None goes by the nodes and the data.
+
+    Raises:
+        ConfigurationError: If one of them is out of its range.
+    """
+
+    memory_share: float = SHARED
+    parallel_months: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.memory_share <= ISOLATED:
+            raise ConfigurationError(f"memory_share={self.memory_share!r} must be above 0 and at most 1.")
+        if self.parallel_months is not None and self.parallel_months < 1:
+            raise ConfigurationError(f"parallel_months={self.parallel_months!r} must be at least 1.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """What one load may use on every node.
+
+    Args:
+        node_cores: Cores of the smallest node.
+        memory_bytes: Memory for this load; 0 is not known.
+        parallel_months: How many loads share the node.
+        is_isolated: Whether loads have all memory.
+        notes: How it came about, in words.
+    """
+
+    node_cores: int
+    memory_bytes: int
+    parallel_months: int = 1
+    is_isolated: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def cores(self) -> int:
+        """This load's cores, at least one."""
+        return max(1, self.node_cores // self.parallel_months)
+
+    @property
+    def rule_threads(self) -> int:
+        """Insert threads by the guide's rule: half of the cores, as the other half merges.
+
+        Months side by side may together use all: where one merges, another inserts.
+        """
+        return max(1, self.node_cores // max(2, self.parallel_months))
+
+
+def smallest(specs: Iterable[NodeSpec]) -> NodeSpec:
+    """The fewest cores and the least memory of all nodes: settings are the same on every node."""
+    every = list(specs)
+    return NodeSpec(min(spec.cores for spec in every), min(spec.memory_bytes for spec in every))
+
+
+def slice_of(spec: NodeSpec, share: Share, data: DataShape, now: Collection[NodeNow] = ()) -> Slice:
+    """One load's slice of the smallest node.
+
+    Args:
+        spec: The smallest node.
+        share: What the user lets loads have.
+        data: The month's data.
+        now: What runs on the nodes at the start; it makes the slice smaller, never larger.
+    """
+    notes = []
+    months = share.parallel_months
+    if months is None:
+        months = _default_months(spec, share, data)
+        notes.append(f"parallel_months={months} by the nodes and the data")
+    running = max((each.inserts for each in now), default=0)
+    if running + 1 > months:
+        months = running + 1
+        notes.append(f"beside other inserts ({running}) this one takes 1/{months}")
+    memory_bytes = int(spec.memory_bytes * share.memory_share) // months
+    busy = max((each.memory_in_use_bytes for each in now), default=0)
+    free = max(spec.memory_bytes - busy, int(memory_bytes * _LEAST_FRACTION))
+    if free < memory_bytes:
+        memory_bytes = free
+        notes.append(f"other queries hold {busy} bytes, so that {free} are left")
+    return Slice(
+        node_cores=max(1, spec.cores),
+        memory_bytes=memory_bytes,
+        parallel_months=months,
+        is_isolated=share.memory_share == ISOLATED,
+        notes=tuple(notes),
+    )
+
+
+def _default_months(spec: NodeSpec, share: Share, data: DataShape) -> int:
+    """Enough months to keep all cores busy: one, where a month is so small that all cores share it."""
+    alone = Slice(node_cores=max(1, spec.cores), memory_bytes=int(spec.memory_bytes * share.memory_share))
+    return 1 if is_small(alone, data) else alone.node_cores // alone.rule_threads
+
+
+def is_small(one: Slice, data: DataShape) -> bool:
+    """Whether a node's share of the data is less than the guide's blocks of all threads.
+
+    Three such blocks of each thread fill the memory, so that the share is less than a third of it.
+    """
+    return data.share_bytes is not None and data.share_bytes < one.memory_bytes // 3

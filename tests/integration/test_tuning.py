@@ -1,0 +1,208 @@
+"""Node specs and settings against the real cluster: who says what a node has, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import Lake
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.testbed.nodes import Cluster
+
+GIB = 1024**3
+TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
+ONE_CORE = {"cores": 1, "memory": "3GiB"}
+
+
+@pytest.fixture
+def loaded_lake(trips_lake: Lake) -> Lake:
+    """A table that is there and empty, and objects to load into it."""
+    trips_lake.upload(TRIPS)
+    return trips_lake
+
+
+@pytest.fixture(scope="module")
+def declaring_cluster() -> Iterator[Cluster]:
+    """A node that declares its size itself, and whose server has a memory limit."""
+    limit = {"max_server_memory_usage": 4 * GIB}
+    with ClickHouseCluster.start(1, macros={"cores": 1, "memory": "3GiB"}, server_settings=limit) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def declaring_lake(
+    declaring_cluster: Cluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Lake]:
+    """A lake on the node that declares its size."""
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(declaring_cluster.airflow_connection()))
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))
+    lake = Lake(declaring_cluster, chs3_s3.client(), chs3_bucket, "default")
+    lake.create_table()
+    lake.upload(TRIPS)
+    yield lake
+    lake.on_every_node("DROP TABLE IF EXISTS default.trips SYNC")
+    lake.on_every_node("DROP TABLE IF EXISTS default.chs3_ledger SYNC")
+
+
+def _connect(lake: Lake, monkeypatch: pytest.MonkeyPatch, **extra: Any) -> None:
+    connection = lake.cluster.airflow_connection()
+    connection["extra"] |= extra
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+
+
+class TestSpecs:
+    def test_are_measured_where_nobody_declares_them(
+        self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        loaded_lake.load()
+        log = capsys.readouterr().out
+        ports = {line.strip().split(":")[1] for line in log.splitlines() if "GiB (measured)" in line}
+        assert ports == {str(node.tcp_port) for node in loaded_lake.cluster.nodes}
+
+    def test_measured_cores_are_the_machines_whatever_a_profile_allows(
+        self, loaded_lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (machine,) = loaded_lake.on_node(0, "SELECT getSetting('max_threads')")
+        _connect(loaded_lake, monkeypatch, settings={"max_threads": 1})
+        loaded_lake.load()
+        log = capsys.readouterr().out
+        assert log.count(f" {machine[0]} cores, ") == 3
+
+    def test_come_from_the_connection(
+        self, loaded_lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        _connect(loaded_lake, monkeypatch, node_specs={"default": ONE_CORE})
+        loaded_lake.load()
+        log = capsys.readouterr().out
+        assert log.count("1 cores, 3.00 GiB (connection's node_specs)") == 3
+
+    def test_of_the_operator_win_over_the_connections(
+        self, loaded_lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        _connect(loaded_lake, monkeypatch, node_specs={"127.0.0.1": ONE_CORE})
+        loaded_lake.load(node_specs={"default": {"cores": 1, "memory": "2GiB"}})
+        log = capsys.readouterr().out
+        assert log.count("1 cores, 2.00 GiB (operator's node_specs)") == 3
+
+    def test_can_be_declared_for_one_node_of_several_on_a_host(
+        self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        address = f"127.0.0.1:{loaded_lake.cluster.nodes[1].tcp_port}"
+        loaded_lake.load(node_specs={address: ONE_CORE})
+        log = capsys.readouterr().out
+        assert f"{address}: 1 cores, 3.00 GiB (operator's node_specs)" in log
+        assert log.count("(measured)") == 2
+
+    def test_come_from_the_nodes_own_macros(self, declaring_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+        declaring_lake.load()
+        log = capsys.readouterr().out
+        assert "1 cores, 3.00 GiB (its macros)" in log
+
+    def test_of_the_connection_win_over_macros(
+        self, declaring_lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        _connect(declaring_lake, monkeypatch, node_specs={"default": {"cores": 1, "memory": "2GiB"}})
+        declaring_lake.load()
+        log = capsys.readouterr().out
+        assert "1 cores, 2.00 GiB (connection's node_specs)" in log
+
+    def test_above_the_machine_are_refused(self, loaded_lake: Lake) -> None:
+        node = f"127.0.0.1:{loaded_lake.cluster.nodes[0].tcp_port}"
+        wanted = f"Node {node}: operator's node_specs declare 4096 cores, but the machine has"
+        with pytest.raises(AirflowFailException, match=wanted):
+            loaded_lake.load(node_specs={"default": {"cores": 4096, "memory": "1GiB"}})
+
+    def test_above_the_servers_limit_are_capped_and_that_is_said(
+        self, declaring_lake: Lake, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        result = declaring_lake.load(node_specs={"default": {"cores": 1, "memory": "64GiB"}}, memory_share=1.0)
+        log = capsys.readouterr().out
+        said = "1 cores, 4.00 GiB (operator's node_specs; 64.00 GiB declared, capped at the server's limit"
+        assert said in log
+        assert result["settings"]["input_format_parquet_memory_high_watermark"] <= 4 * GIB // 8
+
+
+class TestSettings:
+    def test_reach_every_node(self, loaded_lake: Lake) -> None:
+        result = loaded_lake.load(node_specs={"default": ONE_CORE})
+        loaded_lake.on_every_node("SYSTEM FLUSH LOGS")
+        names = ("max_insert_threads", "max_threads", "min_insert_block_size_bytes", "min_insert_block_size_rows")
+        columns = ", ".join(f"Settings['{name}']" for name in names)
+        seen = loaded_lake.on_every_node(
+            f"SELECT {columns} FROM system.query_log WHERE initial_query_id = '{result['query_ids'][0]}' "
+            "AND type = 'QueryFinish' AND query_kind = 'Insert'"
+        )
+        assert all(seen)
+        assert {row for rows in seen for row in rows} == {tuple(str(result["settings"][name]) for name in names)}
+
+    def test_are_logged_once_with_their_reasons_and_told_apart_from_the_users(
+        self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        loaded_lake.load(settings={"max_threads": 1})
+        log = capsys.readouterr().out
+        lines = [" ".join(line.split()) for line in log.splitlines()]
+        assert lines.count("max_threads 1 yours") == 1
+        assert sum(line.startswith("max_insert_threads ") for line in lines) == 1
+
+    def test_are_logged_after_the_nodes(self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+        loaded_lake.load()
+        log = capsys.readouterr().out
+        assert log.index("Nodes:") < log.index("This load may use") < log.index("Settings, ")
+
+    def test_many_text_files_are_parsed_side_by_side(self, lake: Lake) -> None:
+        lake.create_table()
+        lake.upload(Trips(rows_per_month=6_000, files_per_month=12), file_format="csv.gz")
+        assert lake.load()["settings"]["input_format_parallel_parsing"] == 0
+
+
+class TestMonthsSideBySide:
+    def test_each_takes_its_part_of_the_memory(self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+        loaded_lake.load(node_specs={"default": ONE_CORE}, parallel_months=3)
+        log = capsys.readouterr().out
+        assert f"This load may use 1 of 1 cores and {GIB // 2} bytes of the memory of each node." in log
+
+    def test_what_runs_already_makes_a_slice_smaller(
+        self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str], running_insert: None
+    ) -> None:
+        loaded_lake.load(parallel_months=1)
+        log = capsys.readouterr().out
+        assert "beside other inserts (1) this one takes 1/2" in log
+
+    def test_a_number_below_one_is_refused(self, loaded_lake: Lake) -> None:
+        with pytest.raises(AirflowFailException, match="parallel_months=0 must be at least 1"):
+            loaded_lake.load(parallel_months=0)
+
+
+@pytest.fixture
+def running_insert(trips_lake: Lake) -> Iterator[None]:
+    """An insert that runs on the first node until the test ends."""
+    import threading
+
+    node = trips_lake.cluster.nodes[0]
+    query_id = f"test_{trips_lake.database}"
+    sql = (
+        "INSERT INTO FUNCTION null('x UInt8') SELECT sleepEachRow(1) FROM numbers(600) "
+        "SETTINGS function_sleep_max_microseconds_per_block = 1000000000, max_block_size = 1"
+    )
+
+    def insert() -> None:
+        from clickhouse_driver.errors import ServerException
+
+        with node.client() as client, pytest.raises(ServerException, match="394"):
+            client.execute(sql, query_id=query_id)
+
+    thread = threading.Thread(target=insert)
+    thread.start()
+    asked = f"SELECT count() FROM system.processes WHERE query_id = '{query_id}'"
+    while trips_lake.on_node(0, asked) != [(1,)]:
+        assert thread.is_alive()
+    yield
+    trips_lake.on_node(0, f"KILL QUERY WHERE query_id = '{query_id}' SYNC")
+    thread.join()
