@@ -1,5 +1,6 @@
 """Taxi trips, a run for each month: made for backfills over years.
 
+    airflow dags unpause chs3_backfill
     airflow backfill create --dag-id chs3_backfill --from-date 2020-01-01 --to-date 2025-12-01 --max-active-runs 2
 
 Both dates belong to it, and each names a month by its first day. A month that is as it was published costs one listing,

@@ -1,0 +1,96 @@
+"""Airflow as it runs in production: a scheduler with LocalExecutor and an API server, as processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from airflow_provider_chs3.testbed.ports import free_ports
+
+_POLL_SECONDS = 0.5
+_LOG_TAIL_LINES = 60
+
+
+class AirflowServices:
+    """A scheduler and what it needs, on SQLite in a folder of its own; use it in a `with` block."""
+
+    def __init__(self, *, home: Path, dags: Path, environment: Mapping[str, str]) -> None:
+        (port,) = free_ports(1)
+        self.log = home / "services.log"
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._api_port = str(port)
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "AIRFLOW_HOME": str(home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            "AIRFLOW__CORE__PARALLELISM": "4",
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
+            "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
+            "AIRFLOW__API_AUTH__JWT_SECRET": "only for this test, and long enough for HS512: 0123456789012345678901",
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            # Only what a test asks for is run.
+            "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",
+            **environment,
+        }
+
+    def __enter__(self) -> Self:
+        self.command("db", "migrate")
+        # Instead of a DAG processor: the DAGs do not change while the test runs.
+        self.command("dags", "reserialize")
+        self._start("api-server", "--apps", "execution", "--host", "127.0.0.1", "--port", self._api_port)
+        self._start("scheduler", "--skip-serve-logs")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for process in self._processes:
+            # Each leads a session of its own, in which are its workers and their tasks too.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def command(self, *arguments: str) -> str:
+        """Run an `airflow` command to its end, and give what it printed."""
+        done = subprocess.run(
+            [sys.executable, "-m", "airflow", *arguments],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"airflow {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def wait_until(self, done: Callable[[], bool], *, timeout_seconds: float) -> None:
+        """Wait, and fail with the end of the log when the time is over or a process has ended."""
+        deadline = time.monotonic() + timeout_seconds
+        while not done():
+            ended = [process.args for process in self._processes if process.poll() is not None]
+            if ended or time.monotonic() > deadline:
+                why = f"ended: {ended}" if ended else f"not done after {timeout_seconds:g} s"
+                tail = self.log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
+                raise AssertionError("\n".join([f"Airflow: {why}. End of its log:", *tail]))
+            time.sleep(_POLL_SECONDS)
+
+    def _start(self, *arguments: str) -> None:
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "airflow", *arguments],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._processes.append(process)

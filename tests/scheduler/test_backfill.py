@@ -1,0 +1,59 @@
+"""The backfill DAG under a real scheduler: `airflow backfill create` over the turn of a year."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_chs3.testbed.trips import Trips, create_table_sql, read_facts
+from tests.scheduler.airflow_services import AirflowServices
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.testbed.nodes import Cluster
+
+DAGS = Path(__file__).parents[2] / "dags"
+MONTHS = ["2024-11", "2024-12", "2025-01", "2025-02"]
+TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TIMEOUT_SECONDS = 240
+
+
+@pytest.fixture
+def services(tmp_path: Path, chs3_airflow_connections: None) -> Iterator[AirflowServices]:
+    connections = {name: value for name, value in os.environ.items() if name.startswith("AIRFLOW_CONN_")}
+    with AirflowServices(home=tmp_path, dags=DAGS, environment=connections) as started:
+        yield started
+
+
+def run_states(home: Path) -> list[str]:
+    sql = "SELECT state FROM dag_run WHERE dag_id = 'chs3_backfill' AND run_type = 'backfill'"
+    with closing(sqlite3.connect(home / "airflow.db")) as database:
+        return [state for (state,) in database.execute(sql)]
+
+
+def test_a_backfill_over_the_turn_of_a_year_loads_every_month(
+    services: AirflowServices, tmp_path: Path, chs3_cluster: Cluster, chs3_s3: Any, chs3_bucket: str, chs3_database: str
+) -> None:
+    for month in MONTHS:
+        TRIPS.upload(chs3_s3.client(), month, bucket=chs3_bucket, prefix=f"trips/{month}/")
+    for node in chs3_cluster.nodes:
+        with node.client() as client:
+            client.execute(create_table_sql(f"{chs3_database}.trips"))
+    conf = {"bucket": chs3_bucket, "database": chs3_database, "table": "trips"}
+    services.command(
+        *("backfill", "create", "--dag-id", "chs3_backfill", "--max-active-runs", "2"),
+        *("--from-date", f"{MONTHS[0]}-01", "--to-date", f"{MONTHS[-1]}-01", "--dag-run-conf", json.dumps(conf)),
+    )
+    services.wait_until(
+        lambda: {"success", "failed"} >= set(run_states(tmp_path)) != set(), timeout_seconds=TIMEOUT_SECONDS
+    )
+    assert run_states(tmp_path) == ["success"] * len(MONTHS)
+    with chs3_cluster.nodes[0].client() as client:
+        table = f"cluster('{chs3_cluster.name}', {chs3_database}, trips)"
+        assert [read_facts(client, table, month) for month in MONTHS] == [TRIPS.facts(month) for month in MONTHS]
