@@ -177,3 +177,42 @@ class TestListing:
     )
     def test_knows_how_many_levels_follow(self, template, levels):
         assert KeyTemplate(template).keys_of(OCTOBER).levels_below == levels
+
+
+class TestMonthOfKey:
+    @pytest.mark.parametrize(
+        ("template", "key"),
+        [
+            ("trips/{YYYY-MM}/*.parquet", "trips/2026-10/a.parquet"),
+            ("year={YYYY}/month={MM}/", "year=2026/month=10/a/b.csv"),
+            ("{YYYYMM}.csv", "202610.csv"),
+            ("{YY}-{M}.csv", "26-10.csv"),
+            ("t{YYYY}{M}", "t202610"),
+            ("{MMM}{YYYY}.csv", "Oct2026.csv"),
+            ("{MMMM_YYYY}.csv", "October_2026.csv"),
+            ("**/{YYYY}/x-{YYYY-MM}-{DD}.csv", "a/b/2026/x-2026-10-31.csv"),
+            ("{YYYY-MM}/{MMM}{YY}.csv", "2026-10/Oct26.csv"),
+        ],
+    )
+    def test_it_is_the_month_whose_keys_have_it(self, template, key):
+        assert KeyTemplate(template).month_of(key) == OCTOBER
+        assert selects(template, key)
+
+    @pytest.mark.parametrize(
+        ("template", "key"),
+        [
+            ("{YYYY-MM}.csv", "2026-13.csv"),
+            ("{YYYY-MM}.csv", "2026-00.csv"),
+            ("{YYYY-MM}.csv", "1026-10.csv"),
+            ("{YYYY-MM}.csv", "2026-10.csv.gz"),
+            ("{YYYY-MM}/{YYYY-MM}.csv", "2026-10/2026-11.csv"),
+            ("{YYYY-MM}/{MMM}.csv", "2026-10/Nov.csv"),
+            ("{YYYY-MM}/{YY}.csv", "2026-10/25.csv"),
+        ],
+    )
+    def test_a_key_of_no_month_has_none(self, template, key):
+        assert KeyTemplate(template).month_of(key) is None
+
+    @pytest.mark.parametrize(("digits", "year"), [("71", 1971), ("99", 1999), ("00", 2000), ("70", 2070)])
+    def test_two_digits_of_a_year_mean_1971_to_2070(self, digits, year):
+        assert KeyTemplate("{YYMM}.csv").month_of(f"{digits}10.csv") == Month(year, 10)

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from airflow_provider_chs3.core.models import Month
-from airflow_provider_chs3.core.run_month import month_of_run
+from airflow_provider_chs3.core.run_month import month_of_run, months_of_run
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 BERLIN, TOKYO, APIA = ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Tokyo"), ZoneInfo("Pacific/Apia")
@@ -81,3 +81,19 @@ def test_a_partition_key_must_be_a_month(partition_key):
 def test_an_empty_partition_key_is_none():
     start, end = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
     assert month(start, end, partition_key="") == OCTOBER
+
+
+class TestSeveralMonths:
+    def test_an_interval_gives_every_month_that_it_touches(self):
+        start, end = datetime(2025, 12, 31, tzinfo=UTC), datetime(2026, 2, 1, 0, 0, 1, tzinfo=UTC)
+        months = months_of_run(partition_key=None, start=start, end=end, timezone=UTC)
+        assert months == (Month(2025, 12), Month(2026, 1), Month(2026, 2))
+
+    def test_the_end_does_not_belong_to_it(self):
+        start, end = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
+        assert months_of_run(partition_key=None, start=start, end=end, timezone=UTC) == (OCTOBER,)
+
+    def test_an_empty_interval_is_refused_with_the_timetable_to_use(self):
+        at = datetime(2026, 11, 1, tzinfo=UTC)
+        with pytest.raises(ConfigurationError, match=r"is empty .*CronDataIntervalTimetable\("):
+            months_of_run(partition_key=None, start=at, end=at, timezone=UTC)

@@ -1,0 +1,119 @@
+"""Which months are to be loaded: manifests in one pass, and what the ledgers say of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from airflow_provider_chs3.core.key_template import KeyTemplate
+from airflow_provider_chs3.core.ledger import MonthOnNode, Record
+from airflow_provider_chs3.core.models import Manifest, Month, PartitionState, S3Object
+from airflow_provider_chs3.core.planning import MonthObjects, PlannedMonth, list_months, look_up_months
+from airflow_provider_chs3.core.sources import Credentials, S3Source
+from airflow_provider_chs3.core.steps import Ask, AskNodes, ListObjects
+from airflow_provider_chs3.exceptions import SourceError
+from tests.core.driving import drive
+from tests.core.surroundings import FACTS, ONE, THREE, TWO, surroundings
+
+SEPTEMBER, OCTOBER = Month(2026, 9), Month(2026, 10)
+
+
+def source(key: str = "trips/{YYYY-MM}/*.parquet") -> S3Source:
+    return S3Source(bucket="taxi", template=KeyTemplate(key), endpoint_url="http://s3", credentials=Credentials())
+
+
+def written(*keys: str, size_bytes: int = 10) -> list[S3Object]:
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    return [S3Object(f"taxi/{key}", size_bytes, f"etag of {key}", at) for key in keys]
+
+
+def objects_of(*objects: S3Object) -> MonthObjects:
+    manifest = Manifest.of(objects)
+    return MonthObjects(len(objects), manifest.size_bytes, manifest.fingerprint)
+
+
+class TestListing:
+    def test_a_month_has_the_fingerprint_of_its_manifest(self):
+        found = written("trips/2026-10/a.parquet", "trips/2026-10/b.parquet")
+        assert drive(list_months(source(), [OCTOBER]), iter(found)).result == {OCTOBER: objects_of(*found)}
+
+    def test_months_with_prefixes_of_their_own_are_listed_by_them(self):
+        driven = drive(list_months(source(), [SEPTEMBER, OCTOBER]), iter([]), iter([]))
+        assert [step.prefix for step in driven.steps] == ["trips/2026-09/", "trips/2026-10/"]
+
+    def test_months_that_share_a_prefix_are_listed_in_one_pass(self):
+        september, october = written("a/2026-09.csv"), written("a/2026-10.csv", "b/2026-10.csv")
+        found = [september[0], *october]
+        driven = drive(list_months(source("*/{YYYY-MM}.csv"), [SEPTEMBER, OCTOBER]), iter(found))
+        assert driven.result == {SEPTEMBER: objects_of(*september), OCTOBER: objects_of(*october)}
+
+    def test_a_prefix_that_another_months_keys_begin_with_takes_none_of_them(self):
+        january, october = written("t20261.csv"), written("t202610.csv")
+        driven = drive(
+            list_months(source("t{YYYY}{M}.csv"), [Month(2026, 1), OCTOBER]), iter([*january, *october]), iter(october)
+        )
+        assert driven.result == {Month(2026, 1): objects_of(*january), OCTOBER: objects_of(*october)}
+
+    def test_all_months_of_a_bucket_are_found_in_one_pass(self):
+        september, october = written("trips/2026-09/a.parquet"), written("trips/2026-10/a.parquet")
+        driven = drive(list_months(source(), None), iter([*september, *october]))
+        assert driven.result == {SEPTEMBER: objects_of(*september), OCTOBER: objects_of(*october)}
+        assert [step.prefix for step in driven.steps if isinstance(step, ListObjects)] == ["trips/"]
+
+    def test_what_is_no_data_does_not_count(self):
+        markers = written("trips/2026-10/_x.parquet", "trips/2026-13/a.parquet", "trips/x", "trips/2026-10/a.csv")
+        empty = written("trips/2026-10/b.parquet", size_bytes=0)
+        found = written("trips/2026-10/a.parquet")
+        driven = drive(list_months(source(), None), iter([*markers, *empty, *found]))
+        assert driven.result == {OCTOBER: objects_of(*found)}
+
+    def test_a_month_that_does_not_come_in_order_is_listed_once_more(self):
+        found = written("trips/2026-10/b.parquet", "trips/2026-10/a.parquet")
+        driven = drive(list_months(source(), [OCTOBER]), iter(found), iter(found))
+        assert driven.result == {OCTOBER: objects_of(*found)}
+
+    def test_a_month_without_objects_has_the_fingerprint_of_an_empty_manifest(self):
+        assert drive(list_months(source(), [OCTOBER]), iter([])).result == {OCTOBER: objects_of()}
+
+    def test_a_bucket_without_any_month_is_told(self):
+        with pytest.raises(SourceError, match=r"No object of any month under taxi/trips/\{YYYY-MM\}"):
+            drive(list_months(source(), None), iter(written("other/a.parquet")))
+
+
+RECORD = Record("published", "nonce", "f", "d", 100, 3, 10, 5, 7)
+FIELDS = tuple(getattr(RECORD, name) for name in RECORD.__slots__)
+STATE = PartitionState(10, 1, 99, 5, 7, 7)
+STATE_FIELDS = (10, 1, 99, 5, 7, 7)
+KNOWING = replace(FACTS, has_ledger=True)
+
+
+class TestLookUp:
+    def test_one_statement_asks_for_all_months_of_all_nodes(self):
+        around = surroundings(KNOWING, KNOWING, KNOWING)
+        rows = [([(2, "2026-10", "202610", FIELDS)], [(2, "202610", STATE_FIELDS), (1, "202610", STATE_FIELDS)])]
+        driven = drive(look_up_months(around, [SEPTEMBER, OCTOBER]), rows)
+        (step,) = driven.steps
+        assert isinstance(step, Ask)
+        assert driven.result[OCTOBER] == {
+            ONE: MonthOnNode(None, STATE),
+            TWO: MonthOnNode(RECORD, STATE),
+            THREE: MonthOnNode(None, PartitionState()),
+        }
+        assert driven.result[SEPTEMBER] == dict.fromkeys((ONE, TWO, THREE), MonthOnNode(None, PartitionState()))
+
+    def test_nodes_without_a_ledger_are_not_asked(self):
+        around = surroundings(KNOWING, FACTS, KNOWING)
+        answer = {ONE: [([(1, "2026-10", "202610", FIELDS)], [(1, "202610", STATE_FIELDS)])], THREE: [([], [])]}
+        driven = drive(look_up_months(around, [OCTOBER]), answer)
+        (step,) = driven.steps
+        assert isinstance(step, AskNodes)
+        assert list(step.sql) == [ONE, THREE]
+        assert driven.result[OCTOBER][ONE] == MonthOnNode(RECORD, STATE)
+        assert driven.result[OCTOBER][TWO] == MonthOnNode(None, PartitionState())
+
+
+def test_a_planned_month_says_what_why_and_how_much():
+    planned = PlannedMonth(OCTOBER, MonthObjects(2, 12_345, "f"), "never loaded", is_to_load=True)
+    assert str(planned) == "2026-10 to load: never loaded (2 objects, 12,345 bytes)"
