@@ -28,6 +28,7 @@ class DataShape:
 
     Args:
         share_bytes: A node's share in memory, uncompressed; None where it is not known.
+        share_rows: A node's share of the rows; None where no footer tells.
         files_per_node: Files of a node, at least 1.
         largest_file_bytes: The size of the largest file, as it is stored.
         is_text: Whether files are text, which is parsed in chunks.
@@ -36,6 +37,7 @@ class DataShape:
     """
 
     share_bytes: int | None = None
+    share_rows: int | None = None
     files_per_node: int = 1
     largest_file_bytes: int = 0
     is_text: bool = False
@@ -55,6 +57,7 @@ def shape_of(files: Files, schema: SourceSchema, *, nodes: int, is_on_remote_dis
     objects = files.manifest.objects
     return DataShape(
         share_bytes=_memory_bytes(files, schema) // nodes if objects else None,
+        share_rows=schema.rows // nodes if objects and schema.rows is not None else None,
         files_per_node=max(1, len(objects) // nodes),
         largest_file_bytes=max((each.size_bytes for each in objects), default=0),
         is_text=not files.format.is_typed,

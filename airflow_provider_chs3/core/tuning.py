@@ -12,6 +12,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 
 #: The server's own block, below which parts only get more.
 DEFAULT_BLOCK_BYTES = 256 * 1024**2
+_DEFAULT_BLOCK_ROWS = 1_048_449
 #: With less memory there are fewer threads rather than smaller blocks.
 _SMALLEST_BLOCK_BYTES = 64 * 1024**2
 #: The server's default of input_format_parquet_memory_high_watermark.
@@ -20,7 +21,6 @@ _PARQUET_READER_BYTES = 4 * 1024**3
 _DOWNLOAD_BUFFER_BYTES = 50 * 1024**2
 #: The server's default of max_download_threads.
 _DEFAULT_DOWNLOADS = 4
-_FEW_THREADS = 2
 
 _NO_DEDUPLICATION = "retries are made exact by staging, so nothing is gained from deduplication"
 
@@ -115,7 +115,7 @@ def _threads(one: Slice, data: DataShape) -> Setting:
     if is_small(one, data):
         threads, reason = (
             one.cores,
-            f"{one.cores} of {one.node_cores} cores: the month is small, so that few merges follow",
+            f"{one.cores} of {one.node_cores} cores: the month is small, so few merges follow",
         )
     fitting = one.memory_bytes // (3 * _SMALLEST_BLOCK_BYTES)
     if one.memory_bytes and fitting < threads:
@@ -136,17 +136,25 @@ def _block(one: Slice, data: DataShape) -> tuple[Setting, ...]:
     memory_bytes = one.memory_bytes - (0 if one.is_isolated else _reader_bytes(one, data))
     block_bytes = memory_bytes // (3 * threads)
     reason = f"{memory_bytes} bytes of memory / (3 × {threads} threads)"
-    part_bytes = data.share_bytes // threads if data.share_bytes is not None else block_bytes
-    if part_bytes < block_bytes:
-        if threads > 1 and part_bytes < DEFAULT_BLOCK_BYTES <= block_bytes:
-            # The server's limits of bytes and rows make more blocks of so little data than this could.
-            return ()
-        if part_bytes >= DEFAULT_BLOCK_BYTES or block_bytes >= DEFAULT_BLOCK_BYTES:
-            block_bytes = max(part_bytes, DEFAULT_BLOCK_BYTES)
-            reason = f"a node's share of about {data.share_bytes} bytes / {threads} threads, so that all have work"
+    in_memory = Setting("min_insert_block_size_bytes", block_bytes, reason)
+    if threads > 1 and data.share_bytes is not None and data.share_bytes // threads < block_bytes:
+        return _block_of_little(data.share_bytes, data.share_rows, threads, in_memory)
+    return in_memory, Setting("min_insert_block_size_rows", 0, "bytes alone decide, so that memory is bounded")
+
+
+def _block_of_little(share_bytes: int, share_rows: int | None, threads: int, in_memory: Setting) -> tuple[Setting, ...]:
+    """A block for each thread; by rows where they are known, as bytes in memory can only be guessed."""
+    part_bytes, part_rows = share_bytes // threads, -(-(share_rows or 0) // threads)
+    reason = f"a node's share of the month / {threads} threads, so that all have work"
+    if part_bytes < DEFAULT_BLOCK_BYTES <= int(in_memory.value) and part_rows <= _DEFAULT_BLOCK_ROWS:
+        # The server's own limits make no more parts of so little data than it has threads.
+        return ()
+    if part_rows:
+        return in_memory, Setting("min_insert_block_size_rows", part_rows, reason)
+    block_bytes = max(part_bytes, min(DEFAULT_BLOCK_BYTES, int(in_memory.value)))
     return (
         Setting("min_insert_block_size_bytes", block_bytes, reason),
-        Setting("min_insert_block_size_rows", 0, "bytes alone decide, so that memory is bounded"),
+        Setting("min_insert_block_size_rows", 0, "bytes alone decide"),
     )
 
 
@@ -180,8 +188,8 @@ def _downloads(data: DataShape, readers: int) -> Iterator[Setting]:
     if data.is_text and data.files_per_node >= readers:
         reason = f"{data.files_per_node} files a node are parsed side by side; in chunks each costs more"
         yield Setting("input_format_parallel_parsing", 0, reason)
-    if readers <= _FEW_THREADS:
-        reason = f"with {readers} threads a pool for reading only hands over"
+    if readers == 1:
+        reason = "a single thread needs no pool that hands over to it"
         yield Setting("remote_filesystem_read_method", "read", reason)
 
 

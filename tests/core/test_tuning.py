@@ -111,11 +111,20 @@ class TestLittleData:
         settings = tuned(data=DataShape(share_bytes=100 * MIB))
         assert not {"min_insert_block_size_bytes", "min_insert_block_size_rows"} & settings.keys()
 
+    def test_is_cut_by_rows_where_footers_tell_them(self):
+        settings = tuned(data=DataShape(share_bytes=4 * GIB, share_rows=24_000_001))
+        assert settings["min_insert_block_size_rows"] == 3_000_001
+
+    @pytest.mark.parametrize(("rows", "block_rows"), [(8_000_000, None), (9_000_000, 1_125_000)])
+    def test_is_cut_into_no_more_parts_than_by_the_servers_limit_of_rows(self, rows, block_rows):
+        settings = tuned(data=DataShape(share_bytes=GIB, share_rows=rows))
+        assert settings.get("min_insert_block_size_rows") == block_rows
+
     def test_is_one_part_where_one_thread_inserts(self):
-        assert threads_and_block(NodeSpec(2, 24 * GIB), data=DataShape(share_bytes=100 * MIB), months=2) == (
-            1,
-            256 * MIB,
-        )
+        data = DataShape(share_bytes=100 * MIB, share_rows=2_000_000)
+        settings = tuned(NodeSpec(2, 24 * GIB), data=data, months=2)
+        blocks = settings["min_insert_block_size_bytes"], settings["min_insert_block_size_rows"]
+        assert (settings["max_insert_threads"], blocks) == (1, (2 * GIB, 0))
 
     def test_is_cut_no_larger_than_the_memory_allows(self):
         assert threads_and_block(NodeSpec(2, GIB), data=DataShape(share_bytes=100 * MIB)) == (2, GIB // 12)
@@ -165,8 +174,8 @@ class TestReading:
     def test_parquet_files_have_no_chunks(self):
         assert "input_format_parallel_parsing" not in tuned(data=DataShape(files_per_node=24, is_parquet=True))
 
-    @pytest.mark.parametrize(("cores", "method"), [(1, "read"), (2, "read"), (3, None), (8, None)])
-    def test_few_threads_read_without_a_pool(self, cores, method):
+    @pytest.mark.parametrize(("cores", "method"), [(1, "read"), (2, None), (8, None)])
+    def test_a_single_thread_reads_without_a_pool(self, cores, method):
         assert tuned(NodeSpec(cores, 16 * GIB)).get("remote_filesystem_read_method") == method
 
 
