@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from airflow_provider_chs3.core.formats import Format, roomy_text_type
 from airflow_provider_chs3.core.sql import identifier, literal
@@ -114,6 +114,15 @@ class SourceSchema:
     def structure(self) -> str:
         """The structure argument of the table function."""
         return structure_of(self.types)
+
+    def in_every_file(self) -> SourceSchema:
+        """Without the columns that some file lacks, which would be NULL there without a word."""
+        types = {
+            name: column_type
+            for name, column_type in self.types.items()
+            if all(name in of_file for of_file in self.by_file.values())
+        }
+        return replace(self, types=types)
 
 
 def structure_of(types: Mapping[str, str]) -> str:

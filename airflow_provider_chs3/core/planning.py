@@ -201,8 +201,8 @@ def look_up_months(around: Surroundings, months: Collection[Month]) -> Steps[dic
     answers = yield from _ask_for_months(around, sorted(months))
     records = [record for row in answers for record in row[0]]
     parts = [part for row in answers for part in row[1]]
-    newest = {(shard, month): Record(*record) for shard, month, _, record in records}
-    partition_ids = {month: partition_id for _, month, partition_id, _ in records}
+    newest = {(shard, month): Record(*record) for shard, month, (_, record) in records}
+    partition_ids = {month: partition_id for _, month, (partition_id, _) in records}
     states = {(shard, partition_id): PartitionState(*state) for shard, partition_id, state in parts}
     return {
         month: {
@@ -225,18 +225,22 @@ def _ask_for_months(around: Surroundings, months: Collection[Month]) -> Steps[li
         rows: list[Row] = yield Ask(name=f"{name} of every node", sql=sql)
         return rows
     # A table that a node does not have fails the query for all of them.
-    each = {node: _look_up_months(around, months, cluster=None, shard=str(node.shard_num)) for node in knowing}
+    each = {
+        node: _look_up_months(around, months, cluster=None, shard=f"toUInt32({node.shard_num})") for node in knowing
+    }
     answers = yield AskNodes(name=name, sql=each)
     return [rows[0] for rows in answers.values()]
 
 
 def _look_up_months(around: Surroundings, months: Iterable[Month], *, cluster: str | None, shard: str) -> Sql:
     target = around.target
+    # Not LIMIT 1 BY, which the initiator was seen to apply as if all rows came from one shard.
     records = (
-        f"SELECT ({shard}, month, partition_id, ({RECORD_COLUMNS})) AS record FROM {_from(around.ledger, cluster)} "
+        f"SELECT ({shard}, month, argMax((partition_id, ({RECORD_COLUMNS})), (sequence, recorded_at))) AS record "
+        f"FROM {_from(around.ledger, cluster)} "
         f"WHERE target_database = {literal(target.database)} AND target_table = {literal(target.table)} "
         f"AND target_uuid = {literal(around.shape.uuid)} AND month IN ({literals(map(str, months))}) "
-        f"AND event IN ('intent', 'published') ORDER BY sequence DESC, recorded_at DESC LIMIT 1 BY {shard}, month"
+        f"AND event IN ('intent', 'published') GROUP BY {shard}, month"
     )
     # What counts, and why, says `core.ledger.look_up`.
     own = "NOT startsWith(partition_id, 'patch-') AND rows > 0"

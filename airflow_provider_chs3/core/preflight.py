@@ -40,6 +40,9 @@ def _named(nodes: Iterable[Node]) -> str:
 
 def _missing(around: Surroundings) -> Iterator[str]:
     target, nodes = around.target, around.nodes
+    for database in sorted({target.database, around.staging_database}):
+        if "." in database and around.cluster:
+            yield f"Database {database!r} has a dot in its name, which the function cluster() cannot take: use another."
     absent = [node for node, facts in nodes.items() if facts.target is None]
     where = f"on {_named(absent)}" if around.cluster else "on the server"
     no_database = any(target.database not in nodes[node].databases for node in absent)
@@ -91,6 +94,11 @@ def _engines(around: Surroundings) -> Iterator[str]:
         engine = facts.target.engine if facts.target else "MergeTree"
         if not engine.endswith("MergeTree"):
             yield f"Table {around.target} on {node} has engine {engine}: only MergeTree tables have partitions."
+        elif engine == "VersionedCollapsingMergeTree":
+            yield (
+                f"Table {around.target} on {node} is a {engine}, whose hidden sorting column keeps the partitions of a "
+                "plain staging table out: use CollapsingMergeTree or ReplacingMergeTree."
+            )
         elif engine.startswith(("Replicated", "Shared")):
             yield f"Table {around.target} on {node} is a {engine}: replicated targets are not supported yet."
         elif shards[node.shard_num] > 1:
@@ -121,36 +129,55 @@ def partition_id_of(around: Surroundings, month: Month) -> Steps[str]:
     columns = [column for column in shape.columns if column.in_partition_key]
     if len(columns) != 1 or "Date" not in columns[0].type:
         raise PreflightError([_not_monthly(around, "it must depend on one Date or DateTime column and nothing else")])
-    days = _days(month, with_time="DateTime" in columns[0].type)
-    sql = Sql(_partition_ids_query(shape, columns[0], days))
+    within, others = _instants(month, with_time="DateTime" in columns[0].type)
+    sql = Sql(_partition_ids_query(shape, columns[0], within + others))
     ask = AskNodes(name=f"Ask for the partition of {month}", sql={around.coordinator: sql})
     ids = [row[0] for row in (yield ask)[around.coordinator]]
-    before, within, after = ids[0], set(ids[1:-1]), ids[-1]
-    if len(within) > 1:
-        raise PreflightError([_not_monthly(around, f"{month} falls into {len(within)} partitions")])
-    if within & {before, after}:
-        raise PreflightError([_not_monthly(around, f"{month} shares a partition with a neighbouring month")])
-    return str(ids[1])
+    own, of_others = set(ids[: len(within)]), set(ids[len(within) :])
+    if len(own) > 1:
+        raise PreflightError([_not_monthly(around, f"{month} falls into {len(own)} partitions")])
+    if own & of_others:
+        raise PreflightError([_not_monthly(around, f"{month} shares a partition with other months")])
+    return str(ids[0])
 
 
-def _days(month: Month, *, with_time: bool) -> list[str]:
-    """An instant before the month, the beginning and end of each of its days, and one after it."""
+def _instants(month: Month, *, with_time: bool) -> tuple[list[str], list[str]]:
+    """The beginning and end of each day of the month; days of the other months, ten years each way."""
     last_day = {2: 28, 4: 30, 6: 30, 9: 30, 11: 30}.get(month.number, 31)
-    days = [
-        f"{month.shifted(-1)}-28",
-        *(f"{month}-{day:02d}" for day in range(1, last_day + 1)),
-        f"{month.shifted(1)}-01",
+    within = [f"{month}-{day:02d}" for day in range(1, last_day + 1)]
+    count = month.year * 12 + month.number - 1
+    others = [
+        f"{other // 12}-{other % 12 + 1:02d}-{day}"
+        for other in range(max(count - 120, 1970 * 12), min(count + 120, 2105 * 12 + 11) + 1)
+        for day in ("01", "28")
+        if other != count
     ]
-    return [f"{day} {time}" for day in days for time in ("00:00:00", "23:59:59")][1:-1] if with_time else days
+    if not with_time:
+        return within, others
+    return (
+        [f"{day} {time}" for day in within for time in ("00:00:00", "23:59:59")],
+        [f"{day} 12:00:00" for day in others],
+    )
 
 
 def _partition_ids_query(shape: TargetFacts, column: Column, instants: list[str]) -> str:
     values = ", ".join(f"({position}, {literal(instant)})" for position, instant in enumerate(instants))
     typed = f"CAST(pair.2 AS {column.type}) AS {identifier(column.name)}"
     return (
-        f"SELECT partitionId({shape.partition_key}) FROM "
+        f"SELECT partitionId({_arguments(shape.partition_key)}) FROM "
         f"(SELECT arrayJoin([{values}]) AS pair, {typed} ORDER BY pair.1)"
     )
+
+
+def _arguments(partition_key: str) -> str:
+    """The parts of a key: a tuple's id is not that of its parts, of which the table makes it."""
+    depth = 0
+    for at, character in enumerate(partition_key):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if not depth:
+            is_tuple = partition_key.startswith("(") and at == len(partition_key) - 1
+            return partition_key[1:-1] if is_tuple else partition_key
+    return partition_key
 
 
 def _not_monthly(around: Surroundings, why: str) -> str:

@@ -22,6 +22,7 @@ from airflow_provider_chs3.core.staging import (
     create_staging,
     end_attempt,
     end_earlier_attempts,
+    take_over,
 )
 from airflow_provider_chs3.core.steps import Say, Steps
 from airflow_provider_chs3.core.target import Surroundings, look_around
@@ -128,7 +129,7 @@ def _sizes(load: Load) -> str:
 def _replace(load: Load, plan: InsertPlan, before: Mapping[Node, MonthOnNode], reason: str) -> Steps[LoadResult]:
     yield load.around.on_each(name="Make sure that the ledger is there", sql=create_ledger(load.around.ledger))
     load = load.with_ledger()
-    yield from end_earlier_attempts(load.around, load.attempt, own_exists=False)
+    yield from end_earlier_attempts(load.around, load.attempt)
     try:
         yield from create_staging(load.around, load.attempt)
         result = yield from _stage_and_publish(load, plan, before, reason)
@@ -143,7 +144,7 @@ def _stage_and_publish(
     load: Load, plan: InsertPlan, before: Mapping[Node, MonthOnNode], reason: str
 ) -> Steps[LoadResult]:
     try:
-        yield from end_earlier_attempts(load.around, load.attempt, own_exists=True)
+        yield from take_over(load.around, load.attempt)
         inserted = yield from insert(load, plan, into=load.staging)
         staged = yield from verify(load, plan)
         states = yield from publish(load, before, staged)

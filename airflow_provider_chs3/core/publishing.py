@@ -36,7 +36,9 @@ def publish(
     """
     now = yield from load.look_up()
     _check_untouched(load, before, now)
-    intents = {node: _record(load, "intent", rows=each.rows, state=now[node].state) for node, each in staged.items()}
+    intents = {
+        node: _record(load, node, "intent", rows=each.rows, state=now[node].state) for node, each in staged.items()
+    }
     yield AskNodes(name=f"Record the intent to publish {load.request.month}", sql=intents)
     sql = Sql(
         f"ALTER TABLE {table(load.around.target)} REPLACE PARTITION ID {literal(load.key.partition_id)} "
@@ -51,19 +53,20 @@ def publish(
     months = yield from load.look_up()
     states = {node: month.state for node, month in months.items()}
     _check_published(load, staged, states)
-    records = {node: _record(load, "published", rows=state.rows, state=state) for node, state in states.items()}
+    records = {node: _record(load, node, "published", rows=state.rows, state=state) for node, state in states.items()}
     yield AskNodes(name=f"Record {load.request.month} as published", sql=records)
     return states
 
 
 def record_load(load: Load, details: Mapping[str, object]) -> Steps[None]:
     """Record what the load did, once, on the coordinator."""
-    sql = _record(load, "load", rows=0, state=PartitionState(), details=details)
-    yield AskNodes(name="Record the load", sql={load.around.coordinator: sql})
+    coordinator = load.around.coordinator
+    sql = _record(load, coordinator, "load", rows=0, state=PartitionState(), details=details)
+    yield AskNodes(name="Record the load", sql={coordinator: sql})
 
 
 def _record(
-    load: Load, event: str, *, rows: int, state: PartitionState, details: Mapping[str, object] | None = None
+    load: Load, node: Node, event: str, *, rows: int, state: PartitionState, details: Mapping[str, object] | None = None
 ) -> Sql:
     manifest = load.files.manifest
     values: dict[str, str | int | Mapping[str, object]] = {
@@ -78,7 +81,7 @@ def _record(
         "max_block": state.max_block,
         "details": details or {},
     }
-    return record(load.around.ledger, load.key, event, values)
+    return record(load.around.ledger, load.key_on(node), event, values)
 
 
 def _check_untouched(load: Load, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:

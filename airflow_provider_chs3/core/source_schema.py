@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,9 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 #: Room for tens of thousands of keys as literals; the server's default ends near 2,600.
 MAX_QUERY_SIZE_BYTES = 256 * 1024**2
+
+#: Parquet's fixed lengths: footers do not tell them, and a file of another length than the first's would read as NULL.
+_FIXED = re.compile(r"FixedString\(\d+\)")
 
 _READ_SETTINGS: SettingValues = {
     "max_query_size": MAX_QUERY_SIZE_BYTES,
@@ -93,8 +97,16 @@ def read_columns(
         by_file = yield from _describe_all(files, paths)
         schema = text_schema(files.format, [] if selection.select else wanted, by_file)
     if selection.select:
-        return schema, (yield from check_row_wise(selection.select, wanted, schema))
-    return schema, plain_columns(wanted, schema)
+        # The names of a JSON file are those of a sample of its lines; there a missing key is NULL anyway.
+        of_all = schema if files.format.name == "JSONEachRow" else schema.in_every_file()
+        return schema, (yield from check_row_wise(selection.select, wanted, of_all))
+    loaded = plain_columns(wanted, schema)
+    if not loaded:
+        raise SourceError(
+            f"The files have none of the table's columns. They have {', '.join(schema.types)}: name what to load with "
+            "select={…}."
+        )
+    return schema, loaded
 
 
 def _needs_names(file_format: Format, selection: Selection) -> bool:
@@ -188,9 +200,11 @@ def _common_types(by_file: Mapping[str, Mapping[str, str]]) -> Steps[dict[str, s
     types: dict[str, dict[str, str]] = {}
     for path, columns in by_file.items():
         for name, column_type in columns.items():
-            types.setdefault(name, {}).setdefault(column_type, path)
+            types.setdefault(name, {}).setdefault(_FIXED.sub("String", column_type), path)
     common = {}
-    for name, found in types.items():
+    for name, every in types.items():
+        # A column that is NULL throughout a file says nothing of its type.
+        found = {column_type: path for column_type, path in every.items() if "Nothing" not in column_type} or every
         common[name] = next(iter(found)) if len(found) == 1 else (yield from _common_type(name, found))
     return common
 

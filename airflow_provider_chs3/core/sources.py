@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -56,7 +56,7 @@ class Batch:
 
     @property
     def condition(self) -> str:
-        """What keeps a statement to exactly these objects.
+        """What keeps a statement to the rows of exactly these objects.
 
         Literals, not a sub-query: with a sub-query s3Cluster was seen to lose objects without an error.
         """
@@ -192,24 +192,45 @@ class S3Source:
         return first[: first.index("/") + 1]
 
     def batches(self, manifest: Manifest) -> list[Batch]:
-        """The manifest's objects as few batches: one, but for keys with braces on several levels."""
+        """The manifest's objects as few batches: one, but for keys whose characters mean something in a glob.
+
+        Keys of plain characters are listed in braces, so that just these objects are opened: an INSERT reads whatever
+        its glob matches, and `_path IN` only leaves out the rows. Other keys cannot be written so; they are matched by
+        wildcards, one batch for each level where braces are among their characters, as `**` does not match those.
+        """
         groups: dict[int, list[str]] = defaultdict(list)
         any_braces = any(brace in each.path for each in manifest.objects for brace in "{}")
         for each in manifest.objects:
-            groups[each.path.count("/") if any_braces else 0].append(each.path)
-        return [self._batch(tuple(paths), any_braces=any_braces) for paths in groups.values()]
+            is_plain = _PLAIN.fullmatch(each.path, len(self.base))
+            groups[-1 if is_plain else each.path.count("/") if any_braces else 0].append(each.path)
+        return [
+            Batch(
+                self._names(paths) if kind == -1 else self._wildcard(paths, any_braces=any_braces),
+                tuple(paths),
+            )
+            for kind, paths in groups.items()
+        ]
 
-    def _batch(self, paths: tuple[str, ...], *, any_braces: bool) -> Batch:
+    def _shared_prefix(self, paths: Sequence[str]) -> str:
         # In sorted order the first and the last differ the earliest.
         first, last = paths[0][len(self.base) :], paths[-1][len(self.base) :]
-        shared = next(
-            (at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last))
-        )
-        prefix = _plain_prefix(first[:shared])
-        if len(paths) == 1 and prefix == first:
-            return Batch(prefix, paths)
-        levels = _any_name(first[len(prefix) :].count("/"))
-        return Batch(prefix + (levels if any_braces else "**"), paths)
+        differ_at = (at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
+        return _plain_prefix(first[: next(differ_at, min(len(first), len(last)))])
+
+    def _names(self, paths: Sequence[str]) -> str:
+        if len(paths) == 1:
+            return paths[0][len(self.base) :]
+        prefix = self._shared_prefix(paths)
+        folder = prefix[: prefix.rfind("/") + 1]
+        start = len(self.base) + len(folder)
+        return f"{folder}{{{','.join(path[start:] for path in paths)}}}"
+
+    def _wildcard(self, paths: Sequence[str], *, any_braces: bool) -> str:
+        if len(paths) == 1:
+            return self.glob_of(paths[0])
+        prefix = self._shared_prefix(paths)
+        levels = paths[0][len(self.base) + len(prefix) :].count("/")
+        return prefix + (_any_name(levels) if any_braces else "**")
 
     def glob_of(self, path: str) -> str:
         """A glob that matches one object, and seldom another."""

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.models import Month, Node, SettingValues, TableName
-from airflow_provider_chs3.core.sql import Sql, literal, table
+from airflow_provider_chs3.core.sql import Sql, literal, literals, table
 from airflow_provider_chs3.core.steps import AskNodes, Pause, Row, Steps
 from airflow_provider_chs3.core.target import Surroundings
 from airflow_provider_chs3.core.tuning import DDL_SETTINGS
@@ -67,7 +67,7 @@ def create_staging(around: Surroundings, attempt: Attempt) -> Steps[None]:
     clauses = (
         ("PARTITION BY", shape.partition_key),
         ("PRIMARY KEY", f"({shape.primary_key})"),
-        ("ORDER BY", f"({shape.sorting_key})"),
+        ("ORDER BY", shape.order_by),
         ("SAMPLE BY", shape.sampling_key),
         ("SETTINGS", shape.settings),
     )
@@ -78,27 +78,50 @@ def create_staging(around: Surroundings, attempt: Attempt) -> Steps[None]:
     )
 
 
-def end_earlier_attempts(around: Surroundings, attempt: Attempt, *, own_exists: bool) -> Steps[None]:
-    """End what other attempts of this month run or left: their queries first, then their staging.
+def end_earlier_attempts(around: Surroundings, attempt: Attempt) -> Steps[None]:
+    """Before staging is created: end what other attempts of this month run or left, their queries first.
 
-    Run once before this attempt's staging is created and once after. Of two attempts at the same time at least one
-    sees the other then, and both agree who goes on: the one whose staging is newer on the coordinator, by that node's
-    clock.
+    Raises:
+        TransientError: If queries do not end.
+    """
+    yield from _end(
+        around,
+        queries=f"startsWith(initial_query_id, {literal(attempt.prefix)})",
+        tables=f"startsWith(name, {literal(attempt.prefix)})",
+    )
+
+
+def take_over(around: Surroundings, attempt: Attempt) -> Steps[None]:
+    """Once staging is created: end the attempts that created theirs at the same time, or give way to them.
+
+    All go by what they read on the coordinator: the newest staging there wins, by that node's clock. Whoever looks
+    after creating sees all that was created before, so that of two attempts at least one sees the other, and both
+    agree. Only what that answer shows as older is ended: an attempt that came later is not this one's to end.
 
     Raises:
         SupersededError: If a newer attempt has taken over.
         TransientError: If queries do not end.
     """
-    others = _Remains(around, f"startsWith(name, {literal(attempt.prefix)}) AND name != {literal(attempt.name)}")
-    if own_exists:
-        yield from _check_newest(around, attempt)
-    yield from others.end(f"{literal(attempt.prefix)}", f"{literal(attempt.name)}")
+    query = (
+        f"SELECT name FROM system.tables WHERE {_in_staging(around)} AND startsWith(name, {literal(attempt.prefix)}) "
+        "ORDER BY metadata_modification_time DESC, name DESC"
+    )
+    ask = AskNodes(name="Look for other attempts", sql={around.coordinator: Sql(query)})
+    names = [name for (name,) in (yield ask)[around.coordinator]]
+    if not names or names[0] != attempt.name:
+        raise SupersededError(_superseded(attempt))
+    if older := names[1:]:
+        yield from _end(
+            around,
+            queries=f"arrayExists(name -> startsWith(initial_query_id, name), [{literals(older)}])",
+            tables=f"name IN ({literals(older)})",
+        )
 
 
 def end_attempt(around: Surroundings, attempt: Attempt) -> Steps[None]:
     """End this attempt: its queries on every node, then its staging."""
-    mine = _Remains(around, f"name = {literal(attempt.name)}")
-    yield from mine.end(literal(attempt.name), literal(""))
+    name = literal(attempt.name)
+    yield from _end(around, queries=f"startsWith(initial_query_id, {name})", tables=f"name = {name}")
 
 
 def check_not_superseded(around: Surroundings, attempt: Attempt, error: Exception) -> Steps[None]:
@@ -130,66 +153,44 @@ def _superseded(attempt: Attempt) -> str:
     )
 
 
-def _check_newest(around: Surroundings, attempt: Attempt) -> Steps[None]:
-    query = (
-        f"SELECT name FROM system.tables WHERE {_in_staging(around)} AND startsWith(name, {literal(attempt.prefix)}) "
-        "ORDER BY metadata_modification_time DESC, name DESC LIMIT 1"
-    )
-    ask = AskNodes(name="Look for a newer attempt", sql={around.coordinator: Sql(query)})
-    rows = (yield ask)[around.coordinator]
-    if rows != [(attempt.name,)]:
-        raise SupersededError(_superseded(attempt))
-
-
 def _in_staging(around: Surroundings) -> str:
     return f"database = {literal(around.staging_database)}"
 
 
-@dataclass(frozen=True)
-class _Remains:
-    """What attempts left.
+def _end(around: Surroundings, *, queries: str, tables: str) -> Steps[None]:
+    """Kill queries, wait, and drop staging.
+
+    KILL QUERY answers "finished" while other nodes still run, so the nodes are asked until nothing is found.
 
     Args:
         around: Where to look.
-        tables: Condition on `name` that finds their staging.
+        queries: Condition on `initial_query_id` that finds the queries.
+        tables: Condition on `name` that finds the staging.
     """
+    look = Sql(
+        f"SELECT 'query', query_id FROM system.processes WHERE {queries} "
+        f"UNION ALL SELECT 'table', name FROM system.tables WHERE {_in_staging(around)} AND {tables}"
+    )
+    for _ in range(_END_TIMEOUT_SECONDS):
+        found: dict[Node, list[Row]] = yield around.on_each(name="Look for what attempts left", sql=look)
+        running = [node for node, rows in found.items() if any(kind == "query" for kind, _ in rows)]
+        if running:
+            kill = Sql(f"KILL QUERY WHERE {queries} ASYNC")
+            yield AskNodes(name="Kill queries", sql=dict.fromkeys(running, kill))
+            yield Pause(name="Wait until they end", seconds=1)
+        elif any(found.values()):
+            yield from _drop(around, found)
+        else:
+            return
+    raise TransientError(
+        f"Queries of an earlier attempt still run on {', '.join(map(str, running))} {_END_TIMEOUT_SECONDS} s after "
+        "KILL "
+        f"QUERY: look at them in system.processes ({queries})."
+    )
 
-    around: Surroundings
-    tables: str
 
-    def end(self, prefix: str, but: str) -> Steps[None]:
-        """Kill the queries whose initial id starts with `prefix` and not with `but`, wait, and drop the staging.
-
-        KILL QUERY answers "finished" while other nodes still run, so the nodes are asked until nothing is found.
-        """
-        queries = (
-            f"startsWith(initial_query_id, {prefix}) AND NOT ({but} != '' AND startsWith(initial_query_id, {but}))"
-        )
-        look = Sql(
-            f"SELECT 'query', query_id FROM system.processes WHERE {queries} "
-            f"UNION ALL SELECT 'table', name FROM system.tables WHERE {_in_staging(self.around)} AND {self.tables}"
-        )
-        for _ in range(_END_TIMEOUT_SECONDS):
-            found: dict[Node, list[Row]] = yield self.around.on_each(name="Look for what attempts left", sql=look)
-            running = [node for node, rows in found.items() if any(kind == "query" for kind, _ in rows)]
-            if running:
-                kill = Sql(f"KILL QUERY WHERE {queries} ASYNC")
-                yield AskNodes(name="Kill queries", sql=dict.fromkeys(running, kill))
-                yield Pause(name="Wait until they end", seconds=1)
-            elif any(found.values()):
-                yield from self._drop(found)
-            else:
-                return
-        raise TransientError(
-            f"Queries {prefix}… still run on {', '.join(map(str, running))} {_END_TIMEOUT_SECONDS} s after KILL QUERY: "
-            "look at them in system.processes."
-        )
-
-    def _drop(self, found: dict[Node, list[Row]]) -> Steps[None]:
-        names = {name for rows in found.values() for _, name in rows}
-        for name in sorted(names):
-            nodes = [node for node, rows in found.items() if ("table", name) in rows]
-            sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(self.around.staging_database, name))} SYNC")
-            yield AskNodes(
-                name=f"Drop staging {name}", sql=dict.fromkeys(nodes, sql), settings=ddl_settings(self.around)
-            )
+def _drop(around: Surroundings, found: dict[Node, list[Row]]) -> Steps[None]:
+    for name in sorted({name for rows in found.values() for _, name in rows}):
+        nodes = [node for node, rows in found.items() if ("table", name) in rows]
+        sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(around.staging_database, name))} SYNC")
+        yield AskNodes(name=f"Drop staging {name}", sql=dict.fromkeys(nodes, sql), settings=ddl_settings(around))

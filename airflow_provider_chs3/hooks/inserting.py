@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import threading
 import time
 from collections.abc import Mapping
@@ -12,6 +13,9 @@ from airflow_provider_chs3.core.progress import NodeProgress, progress_line, pro
 from airflow_provider_chs3.core.steps import Insert, InsertStats
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
+#: The list of objects may be megabytes; `system.query_log` has all of it.
+_LOGGED_SQL_CHARACTERS = 2_000
 
 #: The first look comes soon, so that short inserts show their memory too.
 _FIRST_LOOK_SECONDS = 0.5
@@ -58,7 +62,7 @@ def run_insert(
         ClickHouseConnectionError: The connection broke; servers cancel the insert then.
     """
     log.info("%s: query id %s", step.name, step.query_id)
-    log.info("%s", step.sql.masked)
+    log.info("%s", textwrap.shorten(step.sql.masked, _LOGGED_SQL_CHARACTERS, placeholder=" …"))
     outcome = _Outcome()
     settings = {**step.settings, **log_comment}
     started = time.monotonic()

@@ -92,7 +92,7 @@ KNOWING = replace(FACTS, has_ledger=True)
 class TestLookUp:
     def test_one_statement_asks_for_all_months_of_all_nodes(self):
         around = surroundings(KNOWING, KNOWING, KNOWING)
-        rows = [([(2, "2026-10", "202610", FIELDS)], [(2, "202610", STATE_FIELDS), (1, "202610", STATE_FIELDS)])]
+        rows = [([(2, "2026-10", ("202610", FIELDS))], [(2, "202610", STATE_FIELDS), (1, "202610", STATE_FIELDS)])]
         driven = drive(look_up_months(around, [SEPTEMBER, OCTOBER]), rows)
         (step,) = driven.steps
         assert isinstance(step, Ask)
@@ -105,7 +105,7 @@ class TestLookUp:
 
     def test_nodes_without_a_ledger_are_not_asked(self):
         around = surroundings(KNOWING, FACTS, KNOWING)
-        answer = {ONE: [([(1, "2026-10", "202610", FIELDS)], [(1, "202610", STATE_FIELDS)])], THREE: [([], [])]}
+        answer = {ONE: [([(1, "2026-10", ("202610", FIELDS))], [(1, "202610", STATE_FIELDS)])], THREE: [([], [])]}
         driven = drive(look_up_months(around, [OCTOBER]), answer)
         (step,) = driven.steps
         assert isinstance(step, AskNodes)

@@ -15,6 +15,7 @@ from airflow_provider_chs3.core.staging import (
     ddl_settings,
     end_attempt,
     end_earlier_attempts,
+    take_over,
 )
 from airflow_provider_chs3.core.steps import AskNodes, Pause, Step
 from airflow_provider_chs3.exceptions import SupersededError, TransientError
@@ -110,8 +111,7 @@ class TestEnd:
         assert "system.processes" in next(iter(statements(look)))
         assert (set(kill.sql), isinstance(pause, Pause), set(drop.sql)) == ({ONE}, True, {ONE, TWO})
         assert statements(kill) == {
-            f"KILL QUERY WHERE startsWith(initial_query_id, {literal(ATTEMPT.name)}) "
-            "AND NOT ('' != '' AND startsWith(initial_query_id, '')) ASYNC"
+            f"KILL QUERY WHERE startsWith(initial_query_id, {literal(ATTEMPT.name)}) ASYNC"
         }
         assert statements(drop) == {f"DROP TABLE IF EXISTS `st`.`{ATTEMPT.name}` SYNC"}
 
@@ -131,31 +131,34 @@ class TestEnd:
         (look,) = drive(end_attempt(AROUND, ATTEMPT), on_all()).steps
         assert f"AND name = {literal(ATTEMPT.name)}" in next(iter(statements(look)))
 
-    def test_earlier_attempts_are_found_by_their_prefix_without_this_one(self):
-        (look,) = drive(end_earlier_attempts(AROUND, ATTEMPT, own_exists=False), on_all()).steps
+    def test_earlier_attempts_are_found_by_their_prefix(self):
+        (look,) = drive(end_earlier_attempts(AROUND, ATTEMPT), on_all()).steps
         (text,) = statements(look)
-        prefix, name = literal(ATTEMPT.prefix), literal(ATTEMPT.name)
-        assert f"startsWith(name, {prefix}) AND name != {name}" in text
-        assert (
-            f"startsWith(initial_query_id, {prefix}) AND NOT ({name} != '' AND startsWith(initial_query_id, {name}))"
-            in text
-        )
+        prefix = literal(ATTEMPT.prefix)
+        assert f"startsWith(name, {prefix})" in text
+        assert f"startsWith(initial_query_id, {prefix})" in text
 
     def test_each_table_is_dropped_where_it_is(self):
         left = {ONE: [("table", "chs3_a")], TWO: [("table", "chs3_b"), ("table", "chs3_a")], THREE: []}
-        steps = drive(end_earlier_attempts(AROUND, ATTEMPT, own_exists=False), left, on_all(), on_all(), on_all()).steps
+        steps = drive(end_earlier_attempts(AROUND, ATTEMPT), left, on_all(), on_all(), on_all()).steps
         assert [set(step.sql) for step in steps[1:3]] == [{ONE, TWO}, {TWO}]
 
 
 class TestSuperseded:
     def test_the_newest_staging_goes_on(self):
-        steps = drive(end_earlier_attempts(AROUND, ATTEMPT, own_exists=True), {ONE: [(ATTEMPT.name,)]}, on_all()).steps
-        assert set(steps[0].sql) == {ONE}
+        (look,) = drive(take_over(AROUND, ATTEMPT), {ONE: [(ATTEMPT.name,)]}).steps
+        assert set(look.sql) == {ONE}
 
-    @pytest.mark.parametrize("newest", [[(OTHER.name,)], []])
-    def test_any_other_stops_before_it_ends_anything(self, newest):
+    def test_it_ends_just_those_that_the_coordinator_shows_as_older(self):
+        _, look = drive(take_over(AROUND, ATTEMPT), {ONE: [(ATTEMPT.name,), (OTHER.name,)]}, on_all()).steps
+        (text,) = statements(look)
+        assert f"name IN ({literal(OTHER.name)})" in text
+        assert f"startsWith(initial_query_id, name), [{literal(OTHER.name)}])" in text
+
+    @pytest.mark.parametrize("names", [[(OTHER.name,), (ATTEMPT.name,)], []])
+    def test_any_other_stops_before_it_ends_anything(self, names):
         with pytest.raises(SupersededError, match=r"Another load of db\.trips for 2026-10 .* took over"):
-            drive(end_earlier_attempts(AROUND, ATTEMPT, own_exists=True), {ONE: newest})
+            drive(take_over(AROUND, ATTEMPT), {ONE: names})
 
     def test_staging_everywhere_is_not_superseded(self):
         drive(check_not_superseded(AROUND, ATTEMPT, TransientError("x")), {node: [(1,)] for node in AROUND.nodes})

@@ -91,7 +91,17 @@ def test_a_table_that_differs_on_one_node(trips_lake: Lake, change: str, differe
 
 
 @pytest.mark.parametrize(
-    "key", ["", "toYear(pickup_at)", "toDate(pickup_at)", "(toYYYYMM(pickup_at), zone)", "zone", "toMonday(pickup_at)"]
+    "key",
+    [
+        "",
+        "toYear(pickup_at)",
+        "toDate(pickup_at)",
+        "(toYYYYMM(pickup_at), zone)",
+        "zone",
+        "toMonday(pickup_at)",
+        "toMonth(pickup_at)",
+        "toYYYYMM(pickup_at) % 3",
+    ],
 )
 def test_a_partition_key_that_is_not_monthly(lake: Lake, key: str) -> None:
     columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
@@ -102,7 +112,13 @@ def test_a_partition_key_that_is_not_monthly(lake: Lake, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["toYYYYMM(pickup_at)", "toStartOfMonth(pickup_at)", "formatDateTime(pickup_at, '%Y-%m')"]
+    "key",
+    [
+        "toYYYYMM(pickup_at)",
+        "toStartOfMonth(pickup_at)",
+        "(toYear(pickup_at), toMonth(pickup_at))",
+        "formatDateTime(pickup_at, '%Y-%m')",
+    ],
 )
 def test_partition_keys_that_are_monthly(lake: Lake, key: str) -> None:
     columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
@@ -132,6 +148,36 @@ def test_a_target_without_partitions(lake: Lake) -> None:
     lake.on_every_node(f"CREATE TABLE {lake.database}.trips (pickup_at DateTime) ENGINE = Memory")
     lake.upload(TRIPS)
     refused(lake, "has engine Memory: only MergeTree tables")
+
+
+def test_an_engine_whose_partitions_cannot_be_staged(lake: Lake) -> None:
+    columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.trips ({columns}, sign Int8, version UInt8) "
+        "ENGINE = VersionedCollapsingMergeTree(sign, version) PARTITION BY toYYYYMM(pickup_at) ORDER BY trip_id"
+    )
+    lake.upload(TRIPS)
+    refused(lake, "is a VersionedCollapsingMergeTree, .*use CollapsingMergeTree")
+
+
+def test_a_database_with_a_dot_in_its_name(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, "'a.b' has a dot in its name", database="a.b")
+
+
+def test_files_without_any_of_the_tables_columns(trips_lake: Lake) -> None:
+    trips_lake.on_every_node(
+        f"CREATE TABLE {trips_lake.database}.defaults (at DateTime DEFAULT now()) "
+        "ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY at"
+    )
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, "none of the table's columns. They have trip_id, ", table="defaults")
+
+
+def test_a_column_missing_in_one_file_of_an_expression(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.put(PREFIX + "z.parquet", parquet(TRIPS.table(MONTH).drop_columns(["promo_code"])))
+    refused(trips_lake, "promo_code", select={"pickup_at": "pickup_at", "zone": "coalesce(promo_code, 'none')"})
 
 
 def test_a_column_missing_in_a_parquet_file(trips_lake: Lake) -> None:

@@ -9,7 +9,9 @@ import logging
 from typing import Any
 
 import pyarrow
+import pyarrow as pa
 import pyarrow.parquet
+import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
@@ -77,6 +79,25 @@ def test_objects_that_look_alike_but_are_not_the_months_are_not_read(trips_lake:
     for key in ("trips/2026-10/notes.txt", "trips/2026-10-old/a.parquet", "trips/2026-1/a.parquet"):
         trips_lake.put(key, b"not a trip")
     assert trips_lake.load(key="trips/{YYYY-MM}/*.parquet")["objects"] == 24
+
+
+def test_only_the_months_objects_are_opened(trips_lake: Lake) -> None:
+    # ClickHouse reads whatever its glob matches, and would fail over this.
+    trips_lake.upload(TRIPS)
+    trips_lake.put(f"trips/{MONTH}/_committed_1", b"not a trip")
+    assert trips_lake.load(key="trips/{YYYY-MM}/*")["objects"] == 24
+
+
+def test_files_of_several_lengths_of_a_fixed_column_keep_their_values(trips_lake: Lake) -> None:
+    for name, zone in (("a", b"12345678"), ("b", b"1234")):
+        table = TRIPS.table(MONTH).slice(0, 10)
+        fixed = pa.array([zone] * 10, pa.binary(len(zone)))
+        buffer = io.BytesIO()
+        pq.write_table(table.set_column(9, "promo_code", fixed), buffer)
+        trips_lake.put(f"trips/{MONTH}/{name}.parquet", buffer.getvalue())
+    trips_lake.load()
+    codes = f"SELECT DISTINCT promo_code FROM cluster(chs3, {trips_lake.database}, trips) ORDER BY 1"
+    assert trips_lake.on_node(0, codes) == [("1234",), ("12345678",)]
 
 
 def test_several_files_of_a_month_beside_those_of_others(trips_lake: Lake) -> None:

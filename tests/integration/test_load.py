@@ -99,6 +99,24 @@ def test_a_table_that_was_made_anew_is_loaded_again(trips_lake: Lake) -> None:
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 
+def test_a_table_that_was_made_anew_on_one_node_is_loaded_again(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.load()
+    trips_lake.on_node(1, f"DROP TABLE {trips_lake.database}.{trips_lake.table} SYNC")
+    trips_lake.on_node(1, create_table_sql(f"{trips_lake.database}.{trips_lake.table}"))
+    trips_lake.load()
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_a_sorting_key_that_descends_can_be_staged(lake: Lake) -> None:
+    name = f"{lake.database}.{lake.table}"
+    create = create_table_sql(name, order_by="(zone, pickup_at DESC)")
+    lake.on_every_node(f"{create} SETTINGS allow_experimental_reverse_key = 1")
+    lake.upload(TRIPS)
+    lake.load()
+    assert lake.facts() == TRIPS.facts(MONTH)
+
+
 @pytest.mark.parametrize("file_format", ["csv.gz", "jsonl", "jsonl.gz"])
 def test_text_is_loaded_with_its_content(trips_lake: Lake, file_format: str) -> None:
     trips_lake.upload(TRIPS, file_format=file_format)

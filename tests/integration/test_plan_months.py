@@ -1,0 +1,133 @@
+"""The plan against real ledgers: what is to be loaded, and why."""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import Lake
+
+TRIPS = Trips(rows_per_month=600, files_per_month=3)
+OTHER_TRIPS = Trips(seed=2, rows_per_month=600, files_per_month=3)
+MONTHS = ["2026-08", "2026-09", "2026-10"]
+
+
+def plan(lake: Lake, *, start: datetime | None = None, end: datetime | None = None, **options: Any) -> list[str]:
+    arguments = {
+        "task_id": "plan",
+        "bucket": lake.bucket,
+        "key": "trips/{YYYY-MM}/",
+        "timezone": "UTC",
+        "database": lake.database,
+        "table": lake.table,
+        "cluster": lake.cluster.name,
+    }
+    run = SimpleNamespace(partition_key=options.pop("partition_key", None), data_interval_start=start)
+    run.data_interval_end = end
+    return PlanMonthsOperator(**(arguments | options)).execute({"dag_run": run})
+
+
+@pytest.fixture
+def loaded(trips_lake: Lake) -> Lake:
+    """A lake with three months, all of them loaded."""
+    for month in MONTHS:
+        trips_lake.upload(TRIPS, month)
+        trips_lake.load(month=month)
+    return trips_lake
+
+
+class TestReasons:
+    def test_a_month_that_was_never_loaded_is_planned_before_any_ledger_is_there(self, trips_lake: Lake) -> None:
+        trips_lake.upload(TRIPS, "2026-10")
+        assert plan(trips_lake, months=["2026-10"]) == ["2026-10"]
+
+    def test_months_as_published_are_not_planned(self, loaded: Lake) -> None:
+        assert plan(loaded, all_months=True) == []
+
+    def test_a_month_with_other_objects_is_planned(self, loaded: Lake) -> None:
+        loaded.upload(OTHER_TRIPS, "2026-09")
+        assert plan(loaded, all_months=True) == ["2026-09"]
+
+    def test_a_month_whose_objects_are_gone_is_planned(self, loaded: Lake) -> None:
+        for each in loaded.s3.list_objects_v2(Bucket=loaded.bucket, Prefix="trips/2026-09/")["Contents"]:
+            loaded.s3.delete_object(Bucket=loaded.bucket, Key=each["Key"])
+        assert plan(loaded, lookback_months=2, last_month="2026-10") == ["2026-09"]
+
+    def test_a_month_that_somebody_changed_on_one_node_is_planned(self, loaded: Lake) -> None:
+        name = f"{loaded.database}.{loaded.table}"
+        loaded.on_node(2, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '2026-08-05 00:00:00')")
+        assert plan(loaded, all_months=True) == ["2026-08"]
+
+    def test_another_definition_is_a_reason_where_it_is_given(self, loaded: Lake) -> None:
+        assert plan(loaded, all_months=True, definition={}) == []
+        assert plan(loaded, all_months=True, definition={"columns": ["trip_id", "pickup_at"]}) == MONTHS
+
+    def test_a_node_that_lost_its_ledger_has_all_months_planned(self, loaded: Lake) -> None:
+        loaded.on_node(1, f"DROP TABLE {loaded.database}.chs3_ledger SYNC")
+        assert plan(loaded, all_months=True) == MONTHS
+
+    def test_each_month_is_logged_with_its_reason(self, loaded: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+        loaded.upload(OTHER_TRIPS, "2026-09")
+        log, handler = logging.Logger("plan"), logging.handlers.BufferingHandler(100)
+        log.addHandler(handler)
+        monkeypatch.setattr(PlanMonthsOperator, "log", log)
+        plan(loaded, all_months=True)
+        said = "\n".join(record.getMessage() for record in handler.buffer)
+        assert "2026-09 to load: its objects changed since it was published (3 objects" in said
+        assert "2026-10 nothing to load: as published (3 objects" in said
+        assert "1 of 3 months to load: 2026-09" in said
+
+    def test_the_servers_list_by_a_named_collection_too(self, loaded: Lake) -> None:
+        loaded.upload(OTHER_TRIPS, "2026-09")
+        options = {"bucket": None, "named_collection": "chs3_s3", "key": f"{loaded.bucket}/trips/{{YYYY-MM}}/"}
+        assert plan(loaded, months=MONTHS, **options) == ["2026-09"]
+
+
+class TestMonths:
+    def test_by_default_they_are_those_of_the_data_interval(self, trips_lake: Lake) -> None:
+        start, end = datetime(2026, 9, 15, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
+        assert plan(trips_lake, start=start, end=end) == ["2026-09", "2026-10"]
+
+    def test_or_that_of_the_partition_key(self, trips_lake: Lake) -> None:
+        assert plan(trips_lake, partition_key="2026-09") == ["2026-09"]
+
+    def test_an_empty_interval_names_the_timetable_to_use(self, trips_lake: Lake) -> None:
+        at = datetime(2026, 11, 1, tzinfo=UTC)
+        with pytest.raises(AirflowFailException, match="CronDataIntervalTimetable"):
+            plan(trips_lake, start=at, end=at)
+
+    def test_a_look_back_leaves_out_months_that_have_no_objects_yet(self, trips_lake: Lake) -> None:
+        trips_lake.upload(TRIPS, "2026-09")
+        start, end = datetime(2026, 10, 4, tzinfo=UTC), datetime(2026, 10, 5, tzinfo=UTC)
+        assert plan(trips_lake, start=start, end=end, lookback_months=2) == ["2026-09"]
+
+    def test_given_months_go_before_a_look_back(self, trips_lake: Lake) -> None:
+        assert plan(trips_lake, months="2026-10, 2026-08", lookback_months=2) == ["2026-08", "2026-10"]
+
+    @pytest.mark.parametrize("count", [-1, "some"])
+    def test_a_look_back_is_a_number_of_months(self, trips_lake: Lake, count: Any) -> None:
+        with pytest.raises(AirflowFailException, match="give a number of months"):
+            plan(trips_lake, lookback_months=count, last_month="2026-10")
+
+    def test_a_bucket_without_months_is_told(self, trips_lake: Lake) -> None:
+        with pytest.raises(AirflowFailException, match="No object of any month"):
+            plan(trips_lake, all_months=True)
+
+    def test_all_months_and_a_look_back_exclude_each_other(self) -> None:
+        with pytest.raises(ConfigurationError, match="exclude each other"):
+            PlanMonthsOperator(task_id="plan", table="t", key="{YYYY-MM}", all_months=True, lookback_months=1)
+
+
+def test_a_table_that_is_not_there_is_told(lake: Lake) -> None:
+    lake.upload(TRIPS, "2026-10")
+    with pytest.raises(AirflowFailException, match="does not exist"):
+        plan(lake, months=["2026-10"])
