@@ -234,12 +234,13 @@ def _ask_for_months(around: Surroundings, months: Collection[Month]) -> Steps[li
 
 def _look_up_months(around: Surroundings, months: Iterable[Month], *, cluster: str | None, shard: str) -> Sql:
     target = around.target
-    # Not LIMIT 1 BY, which the initiator was seen to apply as if all rows came from one shard.
+    # Each node's records tell of its own table, and no two tables share a UUID.
+    uuids = sorted({facts.target.uuid for facts in around.nodes.values() if facts.target})
     records = (
         f"SELECT ({shard}, month, argMax((partition_id, ({RECORD_COLUMNS})), (sequence, recorded_at))) AS record "
         f"FROM {_from(around.ledger, cluster)} "
         f"WHERE target_database = {literal(target.database)} AND target_table = {literal(target.table)} "
-        f"AND target_uuid = {literal(around.shape.uuid)} AND month IN ({literals(map(str, months))}) "
+        f"AND target_uuid IN ({literals(uuids)}) AND month IN ({literals(map(str, months))}) "
         f"AND event IN ('intent', 'published') GROUP BY {shard}, month"
     )
     # What counts, and why, says `core.ledger.look_up`.
