@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips, create_table_sql
 from tests.integration.lake import MONTH, Lake
+from tests.integration.refusal import refused
 
 TRIPS = Trips(rows_per_month=900, files_per_month=3)
 PREFIX = f"trips/{MONTH}/"
-
-
-def parquet(table: pa.Table) -> bytes:
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer)
-    return buffer.getvalue()
-
-
-def refused(lake: Lake, match: str, **options: Any) -> None:
-    """The load stops with one error, and nothing was written to the target."""
-    with pytest.raises(AirflowFailException, match=match):
-        lake.load(**options)
-    assert lake.left_behind() == []
-    exists = lake.on_node(0, f"EXISTS {lake.database}.{lake.table}")[0][0]
-    assert not exists or lake.on_node(0, f"SELECT count() FROM {lake.database}.{lake.table}") == [(0,)]
 
 
 @pytest.mark.parametrize("month", ["2026-13", "2026", "October", "2026-10-01", "202610"])
@@ -165,79 +147,6 @@ def test_a_database_with_a_dot_in_its_name(trips_lake: Lake) -> None:
     refused(trips_lake, "'a.b' has a dot in its name", database="a.b")
 
 
-def test_files_without_any_of_the_tables_columns(trips_lake: Lake) -> None:
-    trips_lake.on_every_node(
-        f"CREATE TABLE {trips_lake.database}.defaults (at DateTime DEFAULT now()) "
-        "ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY at"
-    )
-    trips_lake.upload(TRIPS)
-    refused(trips_lake, "none of the table's columns. They have trip_id, ", table="defaults")
-
-
-def test_a_column_missing_in_one_file_of_an_expression(trips_lake: Lake) -> None:
-    trips_lake.upload(TRIPS)
-    trips_lake.put(PREFIX + "z.parquet", parquet(TRIPS.table(MONTH).drop_columns(["promo_code"])))
-    refused(trips_lake, "promo_code", select={"pickup_at": "pickup_at", "zone": "coalesce(promo_code, 'none')"})
-
-
-def test_a_column_missing_in_a_parquet_file(trips_lake: Lake) -> None:
-    trips_lake.upload(TRIPS)
-    trips_lake.put(PREFIX + "z.parquet", parquet(TRIPS.table(MONTH).drop_columns(["zone"])))
-    refused(trips_lake, f"Column 'zone' is missing in {trips_lake.bucket}/{PREFIX}z.parquet")
-
-
-def test_a_column_missing_in_a_csv_file(trips_lake: Lake) -> None:
-    trips_lake.upload(TRIPS, file_format="csv.gz")
-    trips_lake.put(PREFIX + "z.csv", b"trip_id,pickup_at\n1,2026-10-01 00:00:00\n")
-    refused(trips_lake, f"Column 'vendor' is missing in {trips_lake.bucket}/{PREFIX}z.csv")
-
-
-def test_columns_that_contradict_each_other(trips_lake: Lake) -> None:
-    trips_lake.upload(TRIPS)
-    table = TRIPS.table(MONTH)
-    text = table.set_column(0, "trip_id", pa.array(["x"] * len(table)))
-    trips_lake.put(PREFIX + "z.parquet", parquet(text))
-    refused(trips_lake, "Column 'trip_id' is .* in .* and .* in .*no type holds both")
-
-
-def test_a_number_that_does_not_fit(trips_lake: Lake) -> None:
-    table = TRIPS.table(MONTH)
-    wide = table.set_column(4, "passenger_count", pa.array([1] * (len(table) - 1) + [70_000]))
-    trips_lake.put(PREFIX + "wide.parquet", parquet(wide))
-    refused(trips_lake, rf"Column 'passenger_count' is UInt8, but {trips_lake.bucket}/{PREFIX}wide.parquet has '70000'")
-
-
-def test_a_number_in_text_that_does_not_fit(trips_lake: Lake) -> None:
-    line = dict.fromkeys(COLUMNS, "0") | {"pickup_at": "2026-10-01 00:00:00", "dropoff_at": "2026-10-01 00:00:00"}
-    trips_lake.put(PREFIX + "a.jsonl", json.dumps(line | {"passenger_count": 256}).encode())
-    refused(trips_lake, "Column 'passenger_count' is UInt8, but .*a.jsonl has '256'")
-
-
-def test_a_null_that_the_column_cannot_hold(trips_lake: Lake) -> None:
-    table = TRIPS.table(MONTH)
-    empty = table.set_column(8, "zone", pa.array([None] * 5 + ["x"] * (len(table) - 5)))
-    trips_lake.put(PREFIX + "a.parquet", parquet(empty))
-    refused(
-        trips_lake, r"Column 'zone' is String, but .*NULL, or missing.*\(5 such rows in all\).*null_as_default=True"
-    )
-
-
-def test_a_null_becomes_the_default_if_the_user_says_so(trips_lake: Lake) -> None:
-    trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips MODIFY COLUMN zone String DEFAULT 'unknown'")
-    table = TRIPS.table(MONTH)
-    empty = table.set_column(8, "zone", pa.array([None] * 5 + ["x"] * (len(table) - 5)))
-    trips_lake.put(PREFIX + "a.parquet", parquet(empty))
-    trips_lake.load(null_as_default=True)
-    zones = trips_lake.on_every_node(f"SELECT count() FROM {trips_lake.database}.trips WHERE zone = 'unknown'")
-    assert sum(rows[0][0] for rows in zones) == 5
-
-
-def test_a_file_that_is_no_parquet(trips_lake: Lake) -> None:
-    trips_lake.upload(TRIPS)
-    trips_lake.put(PREFIX + "a.parquet", b"certainly not")
-    refused(trips_lake, f"{trips_lake.bucket}/{PREFIX}a.parquet cannot be read as Parquet")
-
-
 @pytest.mark.parametrize("name", ["x; DROP TABLE y", "a`b", "a'b", "a\\b", "a b", "ü{}%"])
 def test_hostile_names_are_just_names_that_do_not_exist(trips_lake: Lake, name: str) -> None:
     trips_lake.upload(TRIPS)
@@ -272,12 +181,6 @@ def test_a_server_below_the_lowest_version(trips_lake: Lake, monkeypatch: pytest
     monkeypatch.setattr("airflow_provider_chs3.core.target.LOWEST_VERSION", (99, 1))
     trips_lake.upload(TRIPS)
     refused(trips_lake, r"runs ClickHouse 2\d\.\d+.*below 99.1, the lowest supported: upgrade it")
-
-
-def test_mixed_formats(trips_lake: Lake) -> None:
-    trips_lake.upload(TRIPS)
-    trips_lake.upload(TRIPS, file_format="jsonl")
-    refused(trips_lake, "several formats")
 
 
 @pytest.mark.parametrize(
