@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from airflow_provider_chs3.core.data_shape import DataShape
 from airflow_provider_chs3.core.models import Setting, SettingValue, SettingValues
-from airflow_provider_chs3.core.slices import Slice, is_small
+from airflow_provider_chs3.core.slices import BLOCKS_OF_A_THREAD, Slice, is_small
 from airflow_provider_chs3.core.source_schema import MAX_QUERY_SIZE_BYTES
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -126,8 +126,8 @@ def _threads(one: Slice, data: DataShape) -> Setting:
 def _block(one: Slice, data: DataShape) -> tuple[Setting, ...]:
     """`min_insert_block_size_bytes = memory / (3 × max_insert_threads)`: three blocks of each thread are in memory.
 
-    But no more than a thread's part of the data: a larger block would keep one thread sorting while others wait, which
-    was measured to take twice the time of the server's defaults.
+    But no more than half of a thread's part of the data: larger blocks keep one thread sorting while others wait, which
+    was measured to take up to twice the time of the server's defaults.
     """
     threads = int(_threads(one, data).value)
     if not one.memory_bytes:
@@ -137,17 +137,22 @@ def _block(one: Slice, data: DataShape) -> tuple[Setting, ...]:
     block_bytes = memory_bytes // (3 * threads)
     reason = f"{memory_bytes} bytes of memory / (3 × {threads} threads)"
     in_memory = Setting("min_insert_block_size_bytes", block_bytes, reason)
-    if threads > 1 and data.share_bytes is not None and data.share_bytes // threads < block_bytes:
+    if (
+        threads > 1
+        and data.share_bytes is not None
+        and data.share_bytes // (BLOCKS_OF_A_THREAD * threads) < block_bytes
+    ):
         return _block_of_little(data.share_bytes, data.share_rows, threads, in_memory)
     return in_memory, Setting("min_insert_block_size_rows", 0, "bytes alone decide, so that memory is bounded")
 
 
 def _block_of_little(share_bytes: int, share_rows: int | None, threads: int, in_memory: Setting) -> tuple[Setting, ...]:
-    """A block for each thread; by rows where they are known, as bytes in memory can only be guessed."""
-    part_bytes, part_rows = share_bytes // threads, -(-(share_rows or 0) // threads)
-    reason = f"a node's share of the month / {threads} threads, so that all have work"
+    """Two blocks for each thread; by rows where they are known, as bytes in memory can only be guessed."""
+    blocks = BLOCKS_OF_A_THREAD * threads
+    part_bytes, part_rows = share_bytes // blocks, -(-(share_rows or 0) // blocks)
+    reason = f"a node's share of the month / {blocks}: two blocks for each of {threads} threads, so that all have work"
     if part_bytes < DEFAULT_BLOCK_BYTES <= int(in_memory.value) and part_rows <= _DEFAULT_BLOCK_ROWS:
-        # The server's own limits make no more parts of so little data than it has threads.
+        # The server's own limits make no more parts of so little data than that.
         return ()
     if part_rows:
         return in_memory, Setting("min_insert_block_size_rows", part_rows, reason)

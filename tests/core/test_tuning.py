@@ -102,7 +102,7 @@ class TestTheReadersMemory:
 
 class TestLittleData:
     @pytest.mark.parametrize(
-        ("share_bytes", "block_bytes"), [(4 * GIB, GIB // 2), (2 * GIB, 256 * MIB), (5 * GIB, 640 * MIB)]
+        ("share_bytes", "block_bytes"), [(8 * GIB, GIB // 2), (4 * GIB, 256 * MIB), (10 * GIB, 640 * MIB)]
     )
     def test_is_cut_so_that_all_cores_have_work(self, share_bytes, block_bytes):
         assert threads_and_block(data=DataShape(share_bytes=share_bytes)) == (8, block_bytes)
@@ -112,10 +112,10 @@ class TestLittleData:
         assert not {"min_insert_block_size_bytes", "min_insert_block_size_rows"} & settings.keys()
 
     def test_is_cut_by_rows_where_footers_tell_them(self):
-        settings = tuned(data=DataShape(share_bytes=4 * GIB, share_rows=24_000_001))
+        settings = tuned(data=DataShape(share_bytes=8 * GIB, share_rows=48_000_001))
         assert settings["min_insert_block_size_rows"] == 3_000_001
 
-    @pytest.mark.parametrize(("rows", "block_rows"), [(8_000_000, None), (9_000_000, 1_125_000)])
+    @pytest.mark.parametrize(("rows", "block_rows"), [(16_000_000, None), (18_000_000, 1_125_000)])
     def test_is_cut_into_no_more_parts_than_by_the_servers_limit_of_rows(self, rows, block_rows):
         settings = tuned(data=DataShape(share_bytes=GIB, share_rows=rows))
         assert settings.get("min_insert_block_size_rows") == block_rows
