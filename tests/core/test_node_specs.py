@@ -100,7 +100,7 @@ class TestLimits:
 
 class TestWhatRunsThere:
     def test_is_asked_of_all_nodes_at_once(self):
-        driven = drive(ask_nodes_now(surroundings()), dict.fromkeys((ONE, TWO, THREE), [(5, 2, 1, 7.0)]))
+        driven = drive(ask_nodes_now(surroundings()), {node: [(5, 2, 1, 7.0)] for node in (ONE, TWO, THREE)})
         assert len(driven.steps) == 1
         expected = NodeNow(memory_in_use_bytes=5, inserts=2, is_on_remote_disk=True, physical_memory_bytes=7)
         assert driven.result == dict.fromkeys((ONE, TWO, THREE), expected)
