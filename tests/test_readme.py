@@ -15,18 +15,21 @@ from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOpera
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
-def _block(language: str) -> str:
-    found = re.search(rf"```{language}\n(.*?)```", README, re.DOTALL)
-    assert found is not None
-    return found[1]
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
-def test_the_dag_is_one_that_airflow_takes(airflow_db: None, tmp_path: Path) -> None:
+def test_the_dags_are_such_that_airflow_takes_them(airflow_db: None, tmp_path: Path) -> None:
     from airflow.dag_processing.dagbag import DagBag
 
-    (tmp_path / "trips.py").write_text(_block("python"))
+    for number, block in enumerate(each for each in _blocks("python") if "with DAG(" in each):
+        (tmp_path / f"trips_{number}.py").write_text(block)
     bag = DagBag(tmp_path)
-    assert (list(bag.dags), bag.import_errors) == (["trips"], {})
+    assert (sorted(bag.dags), bag.import_errors) == (["trips", "trips_nightly"], {})
+
+
+def test_the_nightly_dag_has_at_most_15_lines() -> None:
+    assert len([line for line in _blocks("python")[0].splitlines() if line]) <= 15
 
 
 def test_the_connection_is_one_that_the_hook_takes() -> None:
@@ -34,7 +37,7 @@ def test_the_connection_is_one_that_the_hook_takes() -> None:
 
     from airflow_provider_chs3.hooks.connection import ConnectionOptions
 
-    given = json.loads(_block("json"))
+    given = json.loads(_blocks("json")[0])
     options = ConnectionOptions.from_airflow(
         Connection(conn_id="chs3_default", **given | {"extra": json.dumps(given["extra"])})
     )

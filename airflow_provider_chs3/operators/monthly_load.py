@@ -58,15 +58,12 @@ def monthly_load(
     Raises:
         ConfigurationError: If rows would be appended: a plan compares with what was published, and nothing is then.
     """
-    if load_arguments.get("write_mode", "replace") == "append":
-        raise ConfigurationError(
-            "monthly_load loads what is not as published, and write_mode='append' publishes nothing, so that each run "
-            "would append the same rows again: leave write_mode out, or map S3ToClickHouseOperator over months."
-        )
+    _refuse_append(load_arguments)
     if parallel_months is not None:
         load_arguments["parallel_months"] = parallel_months
     shared = {name: value for name, value in load_arguments.items() if name in _SHARED}
-    with TaskGroup(group_id=group_id, default_args=dict(default_args or {})) as group:
+    where = {name: value for name, value in shared.items() if name in _OF_THE_SENSOR}
+    with TaskGroup(group_id=group_id, default_args=dict(default_args or {})) as group:  # type: ignore[arg-type]
         plan = PlanMonthsOperator(
             task_id="plan",
             months=months,
@@ -90,11 +87,8 @@ def monthly_load(
                 task_id="merges",
                 month=month,
                 map_index_template="{{ task.month }}",
-                **{
-                    "mode": "reschedule",
-                    **{name: value for name, value in shared.items() if name in _OF_THE_SENSOR},
-                    **(merge_health or {}),
-                },
+                **where,
+                **{"mode": "reschedule", **(merge_health or {})},
             )
             load >> merges
 
@@ -102,3 +96,11 @@ def monthly_load(
         end = EmptyOperator(task_id="end", trigger_rule=TriggerRule.NONE_FAILED)
         load_one.expand(month=plan.output) >> end
     return group
+
+
+def _refuse_append(load_arguments: Mapping[str, Any]) -> None:
+    if load_arguments.get("write_mode", "replace") == "append":
+        raise ConfigurationError(
+            "monthly_load loads what is not as published, and write_mode='append' publishes nothing, so that each run "
+            "would append the same rows again: leave write_mode out, or map S3ToClickHouseOperator over months."
+        )

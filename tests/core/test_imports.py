@@ -60,6 +60,8 @@ def airflows_own() -> set[str]:
 @pytest.mark.parametrize(
     "module",
     [
+        "airflow_provider_chs3.operators.monthly_load",
+        "airflow_provider_chs3.operators.plan_months",
         "airflow_provider_chs3.operators.s3_to_clickhouse",
         "airflow_provider_chs3.hooks.clickhouse",
         "airflow_provider_chs3.hooks.runner",

@@ -1,0 +1,68 @@
+"""The task group that `monthly_load` makes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.operators.monthly_load import monthly_load
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+
+
+def tasks(**arguments: Any) -> dict[str, BaseOperator]:
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1)) as dag:
+        monthly_load(**{"group_id": "g", "bucket": "b-1", "key": "{YYYY-MM}/", "table": "t"} | arguments)
+    return {task.task_id.removeprefix("g."): task for task in dag.tasks}
+
+
+def test_plan_then_load_and_merges_for_each_month_then_the_end() -> None:
+    downstream = {name: sorted(task.downstream_task_ids) for name, task in tasks().items()}
+    assert downstream == {
+        "plan": ["g.month.load", "g.month.merges"],
+        "month.load": ["g.month.merges"],
+        "month.merges": ["g.end"],
+        "end": [],
+    }
+
+
+def test_the_plan_and_the_sensor_look_where_the_load_goes() -> None:
+    made = tasks(database="d", cluster="c", clickhouse_conn_id="other", named_collection="n")
+    for name in ("plan", "month.load", "month.merges"):
+        assert (made[name].table, made[name].database, made[name].cluster) == ("t", "d", "c")
+        assert made[name].clickhouse_conn_id == "other"
+    assert made["plan"].named_collection == "n"
+
+
+def test_the_plan_compares_what_the_load_makes_of_the_objects() -> None:
+    made = tasks(select={"id": "trip_id"}, settings={"max_threads": 2})
+    assert made["plan"].definition == {"select": {"id": "trip_id"}}
+
+
+def test_parallel_months_limits_the_tasks_and_sets_the_share_of_each() -> None:
+    load = tasks(parallel_months=3)["month.load"]
+    assert (load.max_active_tis_per_dagrun, load.parallel_months) == (3, 3)
+
+
+def test_by_default_two_months_load_at_a_time_and_find_their_share_themselves() -> None:
+    load = tasks()["month.load"]
+    assert (load.max_active_tis_per_dagrun, load.parallel_months) == (2, None)
+
+
+def test_what_is_for_all_tasks_reaches_all() -> None:
+    assert {task.retries for task in tasks(default_args={"retries": 7}).values()} == {7}
+
+
+def test_the_sensor_takes_arguments_of_its_own() -> None:
+    merges = tasks(merge_health={"on_stuck": "continue", "mode": "poke"})["month.merges"]
+    assert (merges.on_stuck, merges.mode) == ("continue", "poke")
+
+
+def test_appending_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="would append the same rows again"):
+        tasks(write_mode="append")
