@@ -62,6 +62,9 @@ def create_staging(around: Surroundings, attempt: Attempt) -> Steps[None]:
 
     Nothing is merged away in it, whatever the target's engine, so that its count is proof. Columns, codecs, defaults,
     indices, projections and constraints come with `AS`, settings (storage policy, granularity) from the target.
+
+    Raises:
+        SupersededError: If it was killed: who starts later ends whatever runs for the month.
     """
     shape = around.shape
     clauses = (
@@ -73,9 +76,15 @@ def create_staging(around: Surroundings, attempt: Attempt) -> Steps[None]:
     )
     text = " ".join(f"{keyword} {value}" for keyword, value in clauses if value)
     sql = Sql(f"CREATE TABLE {table(attempt.staging(around))} AS {table(around.target)} ENGINE = MergeTree {text}")
-    yield AskNodes(
+    step = AskNodes(
         name=f"Create staging {attempt.name}", sql=dict.fromkeys(around.nodes, sql), query_id=f"{attempt.name}_create"
     )
+    try:
+        yield step
+    except ClickHouseServerError as error:
+        if error.code == _QUERY_WAS_CANCELLED:
+            raise SupersededError(_superseded(attempt)) from error
+        raise
 
 
 def end_earlier_attempts(around: Surroundings, attempt: Attempt) -> Steps[None]:

@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.staging import (
     take_over,
 )
 from airflow_provider_chs3.core.steps import AskNodes, Pause, Step
-from airflow_provider_chs3.exceptions import SupersededError, TransientError
+from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
 from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, TARGET, THREE, TWO, surroundings
 
@@ -110,9 +110,7 @@ class TestEnd:
         ).steps
         assert "system.processes" in next(iter(statements(look)))
         assert (set(kill.sql), isinstance(pause, Pause), set(drop.sql)) == ({ONE}, True, {ONE, TWO})
-        assert statements(kill) == {
-            f"KILL QUERY WHERE startsWith(initial_query_id, {literal(ATTEMPT.name)}) ASYNC"
-        }
+        assert statements(kill) == {f"KILL QUERY WHERE startsWith(initial_query_id, {literal(ATTEMPT.name)}) ASYNC"}
         assert statements(drop) == {f"DROP TABLE IF EXISTS `st`.`{ATTEMPT.name}` SYNC"}
 
     def test_it_looks_again_until_nothing_is_left(self):
@@ -145,6 +143,18 @@ class TestEnd:
 
 
 class TestSuperseded:
+    def test_an_attempt_that_is_killed_while_it_creates_staging_gives_way(self):
+        steps = create_staging(AROUND, ATTEMPT)
+        next(steps)
+        with pytest.raises(SupersededError, match="took over"):
+            steps.throw(ClickHouseServerError(394, "QUERY_WAS_CANCELLED", "killed", "ch-1:9000"))
+
+    def test_any_other_error_while_it_creates_staging_is_told_as_it_is(self):
+        steps = create_staging(AROUND, ATTEMPT)
+        next(steps)
+        with pytest.raises(ClickHouseServerError, match="243"):
+            steps.throw(ClickHouseServerError(243, "NOT_ENOUGH_SPACE", "disk full", "ch-1:9000"))
+
     def test_the_newest_staging_goes_on(self):
         (look,) = drive(take_over(AROUND, ATTEMPT), {ONE: [(ATTEMPT.name,)]}).steps
         assert set(look.sql) == {ONE}
