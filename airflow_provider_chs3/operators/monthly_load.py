@@ -15,9 +15,6 @@ from airflow_provider_chs3.operators.plan_months import DEFINING, PlanMonthsOper
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 
-#: Two months at a time were seen to be the fastest: while one is read, the other is sorted and written.
-_DEFAULT_TASKS = 2
-
 _SHARED = frozenset(inspect.signature(MonthlyOperator.__init__).parameters) - {"self", "kwargs"}
 _OF_THE_SENSOR = _SHARED & set(inspect.signature(ClickHouseMergeHealthSensor.__init__).parameters)
 
@@ -29,7 +26,7 @@ def monthly_load(
     lookback_months: int | str | None = None,
     last_month: str | None = None,
     all_months: bool = False,
-    parallel_months: int | None = None,
+    parallel_months: int = 2,
     merge_health: Mapping[str, Any] | None = None,
     default_args: Mapping[str, Any] | None = None,
     **load_arguments: Any,
@@ -47,7 +44,7 @@ def monthly_load(
         last_month: The month to look back from, instead of the run's.
         all_months: All months in the bucket.
         parallel_months: Months that load side by side, in one run: it limits the tasks, and sets each load's share of
-            the nodes. Default: two tasks, each with the share that the load itself finds.
+            the nodes. Default: 2, which was seen to be the fastest: while one is read, the other is sorted and written.
         merge_health: Further arguments of `ClickHouseMergeHealthSensor`, such as `on_stuck` or `timeout`.
         default_args: What all tasks of the group get, such as `retries`.
         **load_arguments: Those of `S3ToClickHouseOperator`, but not `task_id` and `month`.
@@ -59,8 +56,7 @@ def monthly_load(
         ConfigurationError: If rows would be appended: a plan compares with what was published, and nothing is then.
     """
     _refuse_append(load_arguments)
-    if parallel_months is not None:
-        load_arguments["parallel_months"] = parallel_months
+    load_arguments["parallel_months"] = parallel_months
     shared = {name: value for name, value in load_arguments.items() if name in _SHARED}
     where = {name: value for name, value in shared.items() if name in _OF_THE_SENSOR}
     with TaskGroup(group_id=group_id, default_args=dict(default_args or {})) as group:  # type: ignore[arg-type]
@@ -79,7 +75,7 @@ def monthly_load(
             load = S3ToClickHouseOperator(
                 task_id="load",
                 month=month,
-                max_active_tis_per_dagrun=parallel_months or _DEFAULT_TASKS,
+                max_active_tis_per_dagrun=parallel_months,
                 map_index_template="{{ task.month }}",
                 **load_arguments,
             )

@@ -49,9 +49,9 @@ def test_parallel_months_limits_the_tasks_and_sets_the_share_of_each() -> None:
     assert (load.max_active_tis_per_dagrun, load.parallel_months) == (3, 3)
 
 
-def test_by_default_two_months_load_at_a_time_and_find_their_share_themselves() -> None:
+def test_by_default_two_months_load_at_a_time_with_half_a_share_each() -> None:
     load = tasks()["month.load"]
-    assert (load.max_active_tis_per_dagrun, load.parallel_months) == (2, None)
+    assert (load.max_active_tis_per_dagrun, load.parallel_months) == (2, 2)
 
 
 def test_what_is_for_all_tasks_reaches_all() -> None:
