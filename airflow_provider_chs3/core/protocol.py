@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.models import LoadResult, Node, PartitionState, 
 from airflow_provider_chs3.core.preflight import check_target, partition_id_of
 from airflow_provider_chs3.core.publishing import publish, record_load
 from airflow_provider_chs3.core.request import LoadRequest
+from airflow_provider_chs3.core.risks import look_for_risks
 from airflow_provider_chs3.core.staging import (
     Attempt,
     check_not_superseded,
@@ -55,6 +56,7 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
         states = {node: month.state for node, month in before.items()}
         return _result(load, states, status="unchanged", reason=reason)
     yield Say(name=f"{request.month}: {reason}. {_sizes(load)}")
+    yield from look_for_risks(load)
     plan = yield from plan_insert(load)
     return (yield from _replace(load, plan, before, reason))
 
