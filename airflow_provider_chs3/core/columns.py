@@ -61,13 +61,11 @@ class LoadedColumn:
         column: The target's column.
         source: The expression before it is cast.
         source_type: Its type.
-        is_plain: Whether the expression is a column of the file.
     """
 
     column: Column
     source: str
     source_type: str
-    is_plain: bool
 
     def cast(self, *, null_as_default: bool) -> str:
         """The expression, cast so that a value which does not fit is an error."""
@@ -167,7 +165,7 @@ def plain_columns(columns: Sequence[Column], schema: SourceSchema) -> list[Loade
                 f"Column {column.name!r} is missing in {where}: mend the file, or name the columns to load with "
                 "columns=[…] or select={…}."
             )
-        loaded.append(LoadedColumn(column, identifier(column.name), schema.types[column.name], is_plain=True))
+        loaded.append(LoadedColumn(column, identifier(column.name), schema.types[column.name]))
     return loaded
 
 

@@ -190,6 +190,5 @@ def _not_monthly(around: Surroundings, why: str) -> str:
     )
     return (
         f"Table {around.target} is not partitioned by month (its key is {shape.partition_key or 'none'!r}; {why}), "
-        "so that "
-        f"a month could not be replaced: create it with {use}."
+        f"so that a month could not be replaced: create it with {use}."
     )

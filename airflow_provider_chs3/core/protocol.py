@@ -118,8 +118,7 @@ def _check_shrink(load: Load, before: Mapping[Node, MonthOnNode]) -> None:
     if is_now < was * (1 - policies.max_shrink_fraction) and not wanted_empty:
         raise SourceError(
             f"The objects of {load.request.month} shrank from {was} to {is_now} bytes since they were published, by "
-            "more "
-            f"than max_shrink_fraction={policies.max_shrink_fraction}: if that is right, raise it for this run."
+            f"more than max_shrink_fraction={policies.max_shrink_fraction}: if that is right, raise it for this run."
         )
 
 

@@ -65,7 +65,7 @@ def check_row_wise(
         if node in plan[0][0]:
             raise ConfigurationError(_refusal("select", what))
     return [
-        LoadedColumn(column, f"(\n{select[column.name]}\n)", row[1], is_plain=False)
+        LoadedColumn(column, f"(\n{select[column.name]}\n)", row[1])
         for column, row in zip(columns, described, strict=True)
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from airflow_provider_chs3.core.columns import LoadedColumn, Selection, SourceSchema, plain_columns, text_schema
 from airflow_provider_chs3.core.formats import Format
@@ -167,7 +167,7 @@ def _find_unreadable(files: Files, batch: Batch, error: ClickHouseServerError) -
         return
     for path in batch.paths:
         try:
-            yield from _footers(files, replace(batch, paths=(path,)))
+            yield from _footers(files, Batch(files.source.glob_of(path), (path,)))
         except ClickHouseServerError as its_error:
             raise SourceError(f"{path} cannot be read as Parquet: {its_error.message}") from error
 

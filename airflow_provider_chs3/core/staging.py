@@ -157,8 +157,7 @@ def check_not_superseded(around: Surroundings, attempt: Attempt, error: Exceptio
 def _superseded(attempt: Attempt) -> str:
     return (
         f"Another load of {attempt.target} for {attempt.month} started later and took over; this one stopped and "
-        "published "
-        "nothing more. Let the other one finish; give the task max_active_tis_per_dag=1 to avoid overlaps."
+        "published nothing more. Let the other one finish; give the task max_active_tis_per_dag=1 to avoid overlaps."
     )
 
 
@@ -193,8 +192,7 @@ def _end(around: Surroundings, *, queries: str, tables: str) -> Steps[None]:
             return
     raise TransientError(
         f"Queries of an earlier attempt still run on {', '.join(map(str, running))} {_END_TIMEOUT_SECONDS} s after "
-        "KILL "
-        f"QUERY: look at them in system.processes ({queries})."
+        f"KILL QUERY: look at them in system.processes ({queries})."
     )
 
 

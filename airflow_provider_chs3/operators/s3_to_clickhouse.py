@@ -162,8 +162,7 @@ class S3ToClickHouseOperator(MonthlyOperator):
         if self.write_mode == "append" and self.retries and not self.allow_duplicates:
             raise ConfigurationError(
                 f"write_mode='append' inserts rows again at every retry, and this task has retries={self.retries}: "
-                "give "
-                "retries=0, or allow_duplicates=True, or load with write_mode='replace', which is exact."
+                "give retries=0, or allow_duplicates=True, or load with write_mode='replace', which is exact."
             )
 
     def _load_request(self, month: Month, listing: S3Listing) -> LoadRequest:

@@ -18,7 +18,7 @@ COMPUTED = [
 
 
 def loaded(column_type: str, source_type: str, source: str = "x") -> LoadedColumn:
-    return LoadedColumn(Column("c", column_type), source, source_type, is_plain=True)
+    return LoadedColumn(Column("c", column_type), source, source_type)
 
 
 class TestSelection:
@@ -143,8 +143,8 @@ class TestPlainColumns:
 
     def test_each_comes_from_the_one_of_its_name(self):
         assert plain_columns([AT, ID], self.schema(a="id at")) == [
-            LoadedColumn(AT, "`at`", "Int64", is_plain=True),
-            LoadedColumn(ID, "`id`", "Int64", is_plain=True),
+            LoadedColumn(AT, "`at`", "Int64"),
+            LoadedColumn(ID, "`id`", "Int64"),
         ]
 
     def test_hostile_names_are_quoted(self):
