@@ -48,9 +48,12 @@ class AirflowServices:
         self.command("db", "migrate")
         # Instead of a DAG processor: the DAGs do not change while the test runs.
         self.command("dags", "reserialize")
+        return self
+
+    def start(self) -> None:
+        """Start the services. Commands that write come before: SQLite takes one writer at a time."""
         self._start("api-server", "--apps", "execution", "--host", "127.0.0.1", "--port", self._api_port)
         self._start("scheduler", "--skip-serve-logs")
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -50,6 +50,7 @@ def test_a_backfill_over_the_turn_of_a_year_loads_every_month(
         *("backfill", "create", "--dag-id", "chs3_backfill", "--max-active-runs", "2"),
         *("--from-date", f"{MONTHS[0]}-01", "--to-date", f"{MONTHS[-1]}-01", "--dag-run-conf", json.dumps(conf)),
     )
+    services.start()
     services.wait_until(
         lambda: {"success", "failed"} >= set(run_states(tmp_path)) != set(), timeout_seconds=TIMEOUT_SECONDS
     )
