@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -117,5 +118,6 @@ def test_progress_tells_rows_share_speed_and_nodes(trips_lake: Lake, capfd: pyte
     trips_lake.load(select=slow, settings=SLOW_SETTINGS, progress_interval_seconds=0.5)
     log = capfd.readouterr().out
     assert " % of 6,000 rows, " in log
-    assert " rows/s (shard 1: " in log
+    # Which nodes are still at it when it looks, shard 1 among them or not, is theirs to decide.
+    assert re.search(r" rows/s \(shard [123]: ", log)
     assert "published (never loaded): 6,000 rows of 6 objects" in log
