@@ -127,7 +127,7 @@ class ConnectionOptions:
             port: `port` of `system.clusters`.
 
         Returns:
-            What `node_addresses` says of `host_name:port` or of `host_name`; else both as given.
+            What `node_addresses` says of the name with this port, or of the name alone; else both as given.
         """
         addresses = self.node_addresses
         return addresses.get(f"{host_name}:{port}") or addresses.get(host_name) or (host_name, port)

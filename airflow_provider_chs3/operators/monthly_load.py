@@ -50,7 +50,7 @@ def monthly_load(
         **load_arguments: Those of `S3ToClickHouseOperator`, but not `task_id` and `month`.
 
     Returns:
-        The group: set what comes before and after it by `>>`.
+        The group; `>>` sets what comes before and after it.
 
     Raises:
         ConfigurationError: If rows would be appended: a plan compares with what was published, and nothing is then.

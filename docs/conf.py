@@ -1,0 +1,60 @@
+"""How Sphinx builds the documentation: `./dev docs`. Every warning is an error there, and nothing is fetched."""
+
+from __future__ import annotations
+
+from importlib.metadata import metadata
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+_package = metadata("airflow-provider-chs3")
+
+project = _package["Name"]
+version = release = _package["Version"]
+author = "the airflow-provider-chs3 authors"
+project_copyright = author
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+source_suffix = {".md": "markdown"}
+
+# References that lead nowhere are warnings too ...
+nitpicky = True
+# ... but for what other packages define: their pages would have to be fetched.
+nitpick_ignore_regex = [
+    (r"py:.*", r"(?!airflow_provider_chs3\.).*"),
+]
+
+# Links between pages name their headings as GitHub does.
+myst_heading_anchors = 3
+
+# Docstrings write code in single backticks.
+default_role = "code"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+python_use_unqualified_type_names = True
+# One argument a line, where a signature is long.
+maximum_signature_line_length = 100
+
+html_theme = "furo"
+html_title = f"{project} {release}"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_show_copyright = False
+# Otherwise code blocks that name no language would be taken for Python.
+highlight_language = "none"
+
+
+def setup(app: Sphinx) -> None:
+    """Show defaults of dataclasses as Python: Sphinx breaks no line of a signature that it cannot parse."""
+    app.connect("autodoc-process-signature", _without_factories)
+
+
+def _without_factories(app: Sphinx, kind: str, name: str, what: Any, options: Any, arguments: str, result: str) -> Any:
+    return (arguments.replace("<factory>", "..."), result) if arguments else None
