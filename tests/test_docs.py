@@ -1,0 +1,104 @@
+"""The documentation builds without a warning, its examples are true, and it knows every public name."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+import textwrap
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+#: What an example without imports takes for granted, as the reader does.
+PRELUDE = """
+from datetime import datetime, timedelta
+from airflow.sdk import DAG, task
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.operators.monthly_load import monthly_load
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+with DAG(dag_id="example", schedule=None):
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    out = tmp_path_factory.mktemp("docs")
+    strictly = ["--quiet", "--fail-on-warning", "--keep-going", "--nitpicky", "--doctree-dir", str(out / "doctrees")]
+    command = [sys.executable, "-m", "sphinx", *strictly, str(ROOT / "docs"), str(out / "html")]
+    return subprocess.run(command, capture_output=True, text=True, check=False), out / "html"
+
+
+def test_they_build_without_a_warning(built: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    done, _ = built
+    assert done.returncode == 0, done.stderr
+
+
+def _public_names() -> Iterator[str]:
+    for folder in ("operators", "sensors", "triggers"):
+        for found in pkgutil.iter_modules([str(ROOT / "airflow_provider_chs3" / folder)]):
+            yield from _defined_in(f"airflow_provider_chs3.{folder}.{found.name}")
+    for name in ("exceptions", "hooks.clickhouse", "testbed.pytest_plugin", "testbed.trips"):
+        yield from _defined_in(f"airflow_provider_chs3.{name}")
+
+
+def _defined_in(module_name: str) -> Iterator[str]:
+    for name, value in vars(importlib.import_module(module_name)).items():
+        # A fixture is an object that wraps its function.
+        is_ours = getattr(inspect.unwrap(value), "__module__", "") == module_name
+        if is_ours and not name.startswith(("_", "pytest_")):
+            yield f"{module_name}.{name}"
+
+
+def test_the_api_reference_has_every_public_name(built: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    _, html = built
+    inventory = zlib.decompress((html / "objects.inv").read_bytes().split(b"\n", 4)[4]).decode()
+    described = {line.split()[0] for line in inventory.splitlines()}
+    assert [name for name in _public_names() if name not in described] == []
+
+
+def _blocks(language: str) -> list[object]:
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for match in re.finditer(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+            line = text.count("\n", 0, match.start()) + 1
+            found.append(pytest.param(match[1], id=f"{page.relative_to(ROOT)}:{line}"))
+    return found
+
+
+@pytest.mark.parametrize("block", _blocks("python"))
+def test_airflow_takes_the_example(block: str, airflow_db: None, tmp_path: Path) -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    is_whole = re.search("^(from|import) ", block, re.MULTILINE)
+    (tmp_path / "example_dag.py").write_text(block if is_whole else PRELUDE + textwrap.indent(block, "    "))
+    bag = DagBag(tmp_path)
+    assert bag.import_errors == {}
+    assert bag.dags or "def test_" in block
+
+
+@pytest.mark.parametrize("block", _blocks("json"))
+def test_the_connection_of_the_example_is_right(block: str) -> None:
+    from airflow.providers.common.compat.sdk import Connection
+
+    from airflow_provider_chs3.hooks.connection import ConnectionOptions
+
+    given = json.loads(block)
+    if "conn_type" not in given:
+        given = {"conn_type": "chs3", "host": "clickhouse-1.example.com", "extra": given}
+    connection = Connection(conn_id="example", **given | {"extra": json.dumps(given["extra"])})
+    if connection.conn_type == "chs3":
+        assert ConnectionOptions.from_airflow(connection).hosts
+    else:
+        assert connection.conn_type == "aws"
