@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.models import Node, NodeSpec, TableName
+from airflow_provider_chs3.core.place import ONLY_NODE
 from airflow_provider_chs3.core.sql import Sql, literal
 from airflow_provider_chs3.core.steps import AskNodes, Say, Steps
-from airflow_provider_chs3.core.target import ONLY_NODE, NodeFacts, Surroundings
+from airflow_provider_chs3.core.target import NodeFacts, Surroundings
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
 
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?", re.IGNORECASE)

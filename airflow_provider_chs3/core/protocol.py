@@ -13,7 +13,9 @@ from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standin
 from airflow_provider_chs3.core.listing import list_ready_month
 from airflow_provider_chs3.core.load import InsertPlan, Load, plan_insert
 from airflow_provider_chs3.core.models import LoadResult, Node, PartitionState, TableName
+from airflow_provider_chs3.core.place import Place, find_place
 from airflow_provider_chs3.core.preflight import check_target, partition_id_of
+from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_load
 from airflow_provider_chs3.core.publishing import publish, record_load
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.risks import look_for_risks
@@ -26,7 +28,7 @@ from airflow_provider_chs3.core.staging import (
     take_over,
 )
 from airflow_provider_chs3.core.steps import Say, Steps
-from airflow_provider_chs3.core.target import Surroundings, look_around
+from airflow_provider_chs3.core.target import look_at
 from airflow_provider_chs3.core.tuning import REQUIRED_SETTINGS, names_to_look_up
 from airflow_provider_chs3.exceptions import Chs3Error, SourceError, SupersededError, TargetChangedError
 
@@ -43,7 +45,9 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
     source, manifest = yield from list_ready_month(request)
     if not manifest.objects and request.policies.on_no_objects == "skip":
         return LoadResult(status="skipped", month=request.month, target=request.target, reason="no objects")
-    around = yield from _look_around(request)
+    place = yield from _find_place(request)
+    yield from check_privileges(place.nodes, privileges_of_load(request, place))
+    around = yield from look_at(place, settings=names_to_look_up(request.settings))
     check_target(around, required_settings=REQUIRED_SETTINGS)
     if request.policies.write_mode == "append":
         return (yield from _append(Load.of(request, around, source, manifest, partition_id="")))
@@ -63,18 +67,18 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
 
 def stop_load(request: LoadRequest) -> Steps[None]:
     """End an attempt from outside: no query of it runs on any node, and its staging is gone, when this is done."""
-    around = yield from _look_around(request)
+    place = yield from _find_place(request)
+    around = yield from look_at(place, settings=names_to_look_up(request.settings))
     yield from end_attempt(around, Attempt(around.target, request.month, request.nonce))
 
 
-def _look_around(request: LoadRequest) -> Steps[Surroundings]:
+def _find_place(request: LoadRequest) -> Steps[Place]:
     return (
-        yield from look_around(
+        yield from find_place(
             target=request.target,
             cluster=request.cluster,
             default_cluster=request.default_cluster,
             ledger=TableName(request.staging_database or "", LEDGER_TABLE),
-            settings=names_to_look_up(request.settings),
         )
     )
 

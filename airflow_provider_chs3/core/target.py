@@ -7,17 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from airflow_provider_chs3.core.models import Node, NodeSpec, SettingValues, TableName
+from airflow_provider_chs3.core.place import Place, find_place
 from airflow_provider_chs3.core.sql import Sql, literal, literals
-from airflow_provider_chs3.core.steps import Ask, AskNodes, Row, Steps
-from airflow_provider_chs3.exceptions import PreflightError
+from airflow_provider_chs3.core.steps import AskNodes, Row, Steps
 
-#: The oldest server that is supported. Below it `partitionId`, `system.projections` and s3Cluster behave otherwise.
-LOWEST_VERSION = (25, 8)
-
-#: Stands for the one server that the connection leads to, where no cluster is used.
-ONLY_NODE = Node(1, 1, "", 0)
-
-_DISTRIBUTED = re.compile(r"Distributed\('((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)'")
 _ORDER_BY = re.compile(r" ORDER BY (.*?)(?: SAMPLE BY | TTL | SETTINGS |$)", re.DOTALL)
 _ENGINE_SETTINGS = re.compile(r".* SETTINGS (.*)", re.DOTALL)
 
@@ -183,60 +176,21 @@ def look_around(
     Raises:
         PreflightError: If the cluster is not known, differs from the Distributed table's, or a server is too old.
     """
-    local, cluster_of_table = yield from _local_table(target, cluster)
-    cluster = cluster or cluster_of_table or default_cluster
-    ledger = TableName(ledger.database or local.database, ledger.table)
-    nodes = (yield from _nodes_of(cluster)) if cluster else (ONLY_NODE,)
-    yield from _check_versions(nodes)
-    sql = Sql(_facts_query(local, ledger, settings))
-    answers = yield AskNodes(name=f"Look at {local} on every node", sql=dict.fromkeys(nodes, sql))
-    facts = {node: _node_facts(rows[0], ledger) for node, rows in answers.items()}
-    return Surroundings(cluster=cluster, target=local, ledger=ledger, nodes=facts)
+    place = yield from find_place(target=target, cluster=cluster, default_cluster=default_cluster, ledger=ledger)
+    return (yield from look_at(place, settings=settings))
 
 
-def _local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName, str | None]]:
-    where = f"database = {literal(target.database)} AND name = {literal(target.table)}"
-    sql = Sql(f"SELECT engine, engine_full FROM system.tables WHERE {where}")
-    rows = yield Ask(name=f"Look up {target}", sql=sql)
-    if not rows or rows[0][0] != "Distributed":
-        return target, None
-    matched = _DISTRIBUTED.match(rows[0][1])
-    if matched is None:
-        raise PreflightError(
-            [f"{target} is Distributed in a way that is not understood ({rows[0][1]}): name its local table."]
-        )
-    of_cluster, database, name = (re.sub(r"\\(.)", r"\1", part) for part in matched.groups())
-    if cluster and cluster != of_cluster:
-        raise PreflightError(
-            [
-                f"{target} is Distributed over cluster {of_cluster!r}, but cluster={cluster!r} was asked for: leave "
-                "cluster out."
-            ]
-        )
-    return TableName(database, name), of_cluster
+def look_at(place: Place, *, settings: Iterable[str]) -> Steps[Surroundings]:
+    """Ask each node of a place for its facts.
 
-
-def _nodes_of(cluster: str) -> Steps[tuple[Node, ...]]:
-    sql = Sql("SELECT cluster, shard_num, replica_num, host_name, port FROM system.clusters")
-    rows = yield Ask(name=f"Find the nodes of cluster {cluster}", sql=sql)
-    nodes = tuple(sorted(Node(*row[1:]) for row in rows if row[0] == cluster))
-    if not nodes:
-        known = ", ".join(sorted({row[0] for row in rows})) or "none"
-        raise PreflightError([f"Cluster {cluster!r} is not known to the server. Known clusters: {known}."])
-    return nodes
-
-
-def _check_versions(nodes: tuple[Node, ...]) -> Steps[None]:
-    answers = yield AskNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, Sql("SELECT version()")))
-    versions = {node: rows[0][0] for node, rows in answers.items()}
-    lowest = ".".join(map(str, LOWEST_VERSION))
-    old = [
-        f"Node {node} runs ClickHouse {version}, below {lowest}, the lowest supported: upgrade it."
-        for node, version in versions.items()
-        if tuple(int(part) for part in version.split(".")[:2]) < LOWEST_VERSION
-    ]
-    if old:
-        raise PreflightError(old)
+    Args:
+        place: The table, and the nodes that hold it.
+        settings: Names to look up on every node.
+    """
+    sql = Sql(_facts_query(place.target, place.ledger, settings))
+    answers = yield AskNodes(name=f"Look at {place.target} on every node", sql=dict.fromkeys(place.nodes, sql))
+    facts = {node: _node_facts(rows[0], place.ledger) for node, rows in answers.items()}
+    return Surroundings(cluster=place.cluster, target=place.target, ledger=place.ledger, nodes=facts)
 
 
 def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) -> str:

@@ -22,7 +22,7 @@ from airflow_provider_chs3.core.steps import (
     Step,
     Steps,
 )
-from airflow_provider_chs3.core.target import ONLY_NODE
+from airflow_provider_chs3.core.place import ONLY_NODE
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.inserting import Log, run_insert

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from airflow_provider_chs3.testbed import engine, node_config
+from airflow_provider_chs3.testbed.credentials import Credentials
 from airflow_provider_chs3.testbed.nodes import Cluster, Node
 from airflow_provider_chs3.testbed.ports import is_listening
 from airflow_provider_chs3.testbed.processes import kill, wait_until
@@ -50,6 +51,8 @@ class ClickHouseCluster(Cluster):
         server_settings: Mapping[str, Any] | None = None,
         user_settings: Mapping[str, Any] | None = None,
         macros: Mapping[str, Any] | None = None,
+        users: Mapping[Credentials, Sequence[str]] | None = None,
+        secret: str = "",
     ) -> Self:
         """Start a cluster and wait until every node answers.
 
@@ -61,6 +64,9 @@ class ClickHouseCluster(Cluster):
                 `{"merge_tree": {"parts_to_throw_insert": 20}}`; they win over the test bed's own.
             user_settings: Settings of every user's profile, such as `{"max_memory_usage": 10**9}` (bytes).
             macros: Further macros, beside `shard` and `replica`.
+            users: Further users → what they are granted, such as `["SELECT ON system.parts"]`; none by default.
+            secret: The cluster's secret, with which a query runs as its user on the other nodes too; by default it
+                runs as the loader there.
 
         Returns:
             The running cluster.
@@ -75,6 +81,8 @@ class ClickHouseCluster(Cluster):
             server_settings=server_settings or {},
             user_settings=user_settings or {},
             macros=macros or {},
+            users=users or {},
+            secret=secret,
         )
         node_config.write(described, options=options)
         return cls(described, folder=home, keep_folder=folder is not None)

@@ -22,6 +22,8 @@ class Options:
     server_settings: Mapping[str, Any] = field(default_factory=dict)
     user_settings: Mapping[str, Any] = field(default_factory=dict)
     macros: Mapping[str, Any] = field(default_factory=dict)
+    users: Mapping[Credentials, Sequence[str]] = field(default_factory=dict)
+    secret: str = field(default="", repr=False)
 
 
 def describe(nodes: int, folder: Path) -> list[Node]:
@@ -67,8 +69,8 @@ def _server(node: Node, nodes: Sequence[Node], *, options: Options, folder: Path
         "log-level": "information",
         "logger": {"log": folder / "clickhouse.log", "size": "100M", "count": 1},
         "remote_servers": {
-            CLUSTER: {"shard": [_shard(shard) for shard in nodes]},
-            SINGLE_NODE_CLUSTER: {"shard": _shard(nodes[0])},
+            CLUSTER: _cluster(nodes, options),
+            SINGLE_NODE_CLUSTER: _cluster(nodes[:1], options),
         },
         "macros": {"shard": f"{nodes.index(node) + 1:02}", "replica": node.name, **options.macros},
         "named_collections": options.named_collections,
@@ -92,6 +94,9 @@ def _users(options: Options) -> dict[str, Any]:
         LOADER.login: {**_user(LOADER), "named_collection_control": 1},
         READER.login: {**_user(READER), "grants": {"query": "GRANT SELECT ON *.*"}},
     }
+    for credentials, privileges in options.users.items():
+        grants = {"query": [f"GRANT {privilege}" for privilege in privileges]}
+        users[credentials.login] = {**_user(credentials), "grants": grants}
     return {"profiles": {"default": options.user_settings}, "users": users, "quotas": {"default": {}}}
 
 
@@ -102,6 +107,11 @@ def _user(credentials: Credentials) -> dict[str, Any]:
 
 def _common() -> dict[str, Any]:
     return {"profile": "default", "quota": "default", "networks": {"ip": "::/0"}}
+
+
+def _cluster(nodes: Sequence[Node], options: Options) -> dict[str, Any]:
+    secret = {"secret": options.secret} if options.secret else {}
+    return {**secret, "shard": [_shard(node) for node in nodes]}
 
 
 def _shard(node: Node) -> dict[str, Any]:

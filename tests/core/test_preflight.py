@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_chs3.core.models import Month, Node
+from airflow_provider_chs3.core.place import ONLY_NODE
 from airflow_provider_chs3.core.preflight import check_target, partition_id_of
 from airflow_provider_chs3.core.steps import AskNodes
-from airflow_provider_chs3.core.target import ONLY_NODE, Column, Surroundings
+from airflow_provider_chs3.core.target import Column, Surroundings
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, TARGET, THREE, TWO, WITHOUT_TABLE, surroundings, with_target

@@ -1,0 +1,103 @@
+"""Where a table is: the local table under the one that the user named, and the nodes that hold it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.models import Node, TableName
+from airflow_provider_chs3.core.sql import Sql, literal
+from airflow_provider_chs3.core.steps import Ask, AskNodes, Steps
+from airflow_provider_chs3.exceptions import PreflightError
+
+#: The oldest server that is supported. Below it `partitionId`, `system.projections` and s3Cluster behave otherwise.
+LOWEST_VERSION = (25, 8)
+
+#: Stands for the one server that the connection leads to, where no cluster is used.
+ONLY_NODE = Node(1, 1, "", 0)
+
+_DISTRIBUTED = re.compile(r"Distributed\('((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)'")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """A table, and the nodes that hold it.
+
+    Args:
+        cluster: The cluster that reads and writes; None for a single server.
+        target: The local table on every node.
+        ledger: The ledger on every node.
+        nodes: The nodes, in their order.
+    """
+
+    cluster: str | None
+    target: TableName
+    ledger: TableName
+    nodes: tuple[Node, ...]
+
+
+def find_place(
+    *, target: TableName, cluster: str | None, default_cluster: str | None, ledger: TableName
+) -> Steps[Place]:
+    """Find the local table and the nodes, whose versions are checked.
+
+    Args:
+        target: The table that the user named: local, or Distributed.
+        cluster: The cluster that the user named; None takes the Distributed table's, else the default.
+        default_cluster: The cluster where neither says one; None is the single server that the connection leads to.
+        ledger: Where the ledger is; its database defaults to the target's where it is empty.
+
+    Raises:
+        PreflightError: If the cluster is not known, differs from the Distributed table's, or a server is too old.
+    """
+    local, cluster_of_table = yield from _local_table(target, cluster)
+    cluster = cluster or cluster_of_table or default_cluster
+    nodes = (yield from _nodes_of(cluster)) if cluster else (ONLY_NODE,)
+    yield from _check_versions(nodes)
+    ledger = TableName(ledger.database or local.database, ledger.table)
+    return Place(cluster=cluster, target=local, ledger=ledger, nodes=nodes)
+
+
+def _local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName, str | None]]:
+    where = f"database = {literal(target.database)} AND name = {literal(target.table)}"
+    sql = Sql(f"SELECT engine, engine_full FROM system.tables WHERE {where}")
+    rows = yield Ask(name=f"Look up {target}", sql=sql)
+    if not rows or rows[0][0] != "Distributed":
+        return target, None
+    matched = _DISTRIBUTED.match(rows[0][1])
+    if matched is None:
+        raise PreflightError(
+            [f"{target} is Distributed in a way that is not understood ({rows[0][1]}): name its local table."]
+        )
+    of_cluster, database, name = (re.sub(r"\\(.)", r"\1", part) for part in matched.groups())
+    if cluster and cluster != of_cluster:
+        raise PreflightError(
+            [
+                f"{target} is Distributed over cluster {of_cluster!r}, but cluster={cluster!r} was asked for: leave "
+                "cluster out."
+            ]
+        )
+    return TableName(database, name), of_cluster
+
+
+def _nodes_of(cluster: str) -> Steps[tuple[Node, ...]]:
+    sql = Sql("SELECT cluster, shard_num, replica_num, host_name, port FROM system.clusters")
+    rows = yield Ask(name=f"Find the nodes of cluster {cluster}", sql=sql)
+    nodes = tuple(sorted(Node(*row[1:]) for row in rows if row[0] == cluster))
+    if not nodes:
+        known = ", ".join(sorted({row[0] for row in rows})) or "none"
+        raise PreflightError([f"Cluster {cluster!r} is not known to the server. Known clusters: {known}."])
+    return nodes
+
+
+def _check_versions(nodes: tuple[Node, ...]) -> Steps[None]:
+    answers = yield AskNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, Sql("SELECT version()")))
+    versions = {node: rows[0][0] for node, rows in answers.items()}
+    lowest = ".".join(map(str, LOWEST_VERSION))
+    old = [
+        f"Node {node} runs ClickHouse {version}, below {lowest}, the lowest supported: upgrade it."
+        for node, version in versions.items()
+        if tuple(int(part) for part in version.split(".")[:2]) < LOWEST_VERSION
+    ]
+    if old:
+        raise PreflightError(old)

@@ -1,0 +1,156 @@
+"""What a load's user must be granted: exactly that, and without any of it nothing is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.credentials import Credentials
+from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake
+
+TRIPS = Trips(rows_per_month=900, files_per_month=3)
+PASSWORD = "n'arr\\ow"
+
+SYSTEM = [
+    f"SELECT ON system.{name}"
+    for name in (
+        "asynchronous_metrics",
+        "clusters",
+        "data_skipping_indices",
+        "disks",
+        "macros",
+        "merge_tree_settings",
+        "parts",
+        "processes",
+        "projections",
+        "server_settings",
+        "storage_policies",
+    )
+]
+APPEND = [*SYSTEM, "INSERT ON `lake`.`trips`", "CREATE TEMPORARY TABLE ON *.*", "READ ON S3", "WRITE ON REMOTE"]
+REPLACE = [
+    *(privilege for privilege in APPEND if "TEMPORARY" not in privilege),
+    "ALTER DELETE ON `lake`.`trips`",
+    *(f"{privilege} ON `stage`.chs3_*" for privilege in ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")),
+    "TABLE ENGINE ON MergeTree",
+]
+#: The engine of the test bed, which is a clickhouse-local, asks for it with S3.
+TRAIT = "READ ON FILE"
+#: Without these, tables of `system` cannot even be looked for: the server's error names them.
+ASKED_BEFORE = "SELECT ON system.clusters"
+
+
+def user(number: int) -> Credentials:
+    return Credentials(f"without_{number}", PASSWORD)
+
+
+NARROW = Credentials("narrow", PASSWORD)
+APPENDER = Credentials("append-er", PASSWORD)
+COLLECTOR = Credentials("collector", PASSWORD)
+MISSING = {user(number): privilege for number, privilege in enumerate(REPLACE)}
+
+
+@pytest.fixture(scope="module")
+def cluster(chs3_s3: Any) -> Iterator[ClickHouseCluster]:
+    users = {
+        NARROW: [*REPLACE, TRAIT],
+        APPENDER: [*APPEND, TRAIT],
+        COLLECTOR: [*REPLACE, TRAIT, f"NAMED COLLECTION ON {S3_NAMED_COLLECTION}"],
+    } | {each: [TRAIT, *(other for other in REPLACE if other != missing)] for each, missing in MISSING.items()}
+    named_collections = {S3_NAMED_COLLECTION: chs3_s3.named_collection()}
+    with ClickHouseCluster.start(
+        2, users=users, secret="cluster's own", named_collections=named_collections
+    ) as cluster:
+        for node in cluster.nodes:
+            with node.client() as client:
+                client.execute("CREATE DATABASE lake")
+                client.execute("CREATE DATABASE stage")
+        yield cluster
+
+
+@pytest.fixture
+def own_lake(
+    cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Lake]:
+    """A lake in databases of fixed names, as the users' privileges name them."""
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))
+    lake = Lake(cluster, chs3_s3.client(), chs3_bucket, "lake")
+    lake.create_table()
+    lake.upload(TRIPS)
+    yield lake
+    assert tables_of(lake, "stage") <= {"chs3_ledger"}
+    for name in ("lake.trips", "stage.chs3_ledger"):
+        lake.on_every_node(f"DROP TABLE IF EXISTS {name} SYNC")
+
+
+def tables_of(lake: Lake, database: str) -> set[str]:
+    sql = f"SELECT name FROM system.tables WHERE database = '{database}'"
+    return {name for rows in lake.on_every_node(sql) for (name,) in rows}
+
+
+def load_as(lake: Lake, credentials: Credentials, monkeypatch: pytest.MonkeyPatch, **options: Any) -> dict[str, Any]:
+    connection = lake.cluster.airflow_connection() | {"login": credentials.login, "password": credentials.password}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+    return lake.load(**{"staging_database": "stage"} | options)
+
+
+def test_exactly_these_privileges_are_enough(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_as(own_lake, NARROW, monkeypatch)["status"] == "published"
+    assert own_lake.facts() == TRIPS.facts(MONTH)
+    changed = Trips(seed=2, rows_per_month=800, files_per_month=3)
+    own_lake.upload(changed)
+    assert load_as(own_lake, NARROW, monkeypatch)["status"] == "published"
+    assert own_lake.facts() == changed.facts(MONTH)
+
+
+def test_an_append_needs_no_staging(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_as(own_lake, APPENDER, monkeypatch, write_mode="append", staging_database=None)["status"] == "appended"
+    assert own_lake.facts() == TRIPS.facts(MONTH)
+
+
+@pytest.mark.parametrize("credentials", [each for each in MISSING if MISSING[each] != ASKED_BEFORE], ids=MISSING.get)
+def test_without_one_of_them_every_node_is_named_with_its_grant_and_nothing_is_written(
+    own_lake: Lake, monkeypatch: pytest.MonkeyPatch, credentials: Credentials
+) -> None:
+    with pytest.raises(AirflowFailException) as stopped:
+        load_as(own_lake, credentials, monkeypatch)
+    assert str(stopped.value).splitlines() == [
+        f"User {credentials.login!r} lacks privileges on node {node.host}:{node.tcp_port}: run GRANT "
+        f"{MISSING[credentials]} TO `{credentials.login}` there."
+        for node in own_lake.cluster.nodes
+    ]
+    assert tables_of(own_lake, "stage") == set()
+    assert own_lake.rows_per_node() == [0, 0]
+
+
+def test_a_cluster_that_cannot_be_looked_up_stops_with_the_privilege(
+    own_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (credentials,) = [each for each, missing in MISSING.items() if missing == ASKED_BEFORE]
+    with pytest.raises(AirflowFailException, match=ASKED_BEFORE):
+        load_as(own_lake, credentials, monkeypatch)
+    assert tables_of(own_lake, "stage") == set()
+
+
+def test_all_that_is_missing_is_named_at_once(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AirflowFailException) as stopped:
+        load_as(own_lake, APPENDER, monkeypatch)
+    missing = set(REPLACE) - set(APPEND)
+    for finding in str(stopped.value).splitlines():
+        assert finding.endswith("TO `append-er` there.")
+        assert all(privilege in finding for privilege in missing)
+        assert not any(privilege in finding for privilege in APPEND)
+
+
+def test_a_named_collection_takes_a_privilege_of_its_own(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"named_collection": S3_NAMED_COLLECTION, "key": f"{own_lake.bucket}/trips/{{YYYY-MM}}/", "bucket": None}
+    assert load_as(own_lake, COLLECTOR, monkeypatch, **options)["status"] == "published"
+    with pytest.raises(AirflowFailException, match=f"NAMED COLLECTION ON {S3_NAMED_COLLECTION}"):
+        load_as(own_lake, NARROW, monkeypatch, **options)
