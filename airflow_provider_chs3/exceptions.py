@@ -13,6 +13,7 @@
     │   └── MergeHealthError        merges are stuck, or left too many parts
     ├── TransientError              worth a retry
     │   ├── NotReadyError               the objects are not there yet
+    │   ├── ObjectsChangedError         objects changed while they were loaded
     │   └── ClickHouseConnectionError   no answer, or a connection that broke
     └── ClickHouseServerError       an answer with an error code: the code decides
 
@@ -78,6 +79,10 @@ class TransientError(Chs3Error):
 
 class NotReadyError(TransientError):
     """The month's objects are not there yet, or not all of them."""
+
+
+class ObjectsChangedError(TransientError):
+    """Objects were added, overwritten or deleted while they were loaded. Nothing was published."""
 
 
 class ClickHouseConnectionError(TransientError):

@@ -1,46 +1,116 @@
-"""What a server's error means for a retry."""
+"""What a server's error means: whether a retry can help, and the way out."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, TerminalError
 
-#: A retry would meet them again: wrong names, types, rights, keys, structures; 394 is a person's kill.
-_TERMINAL_CODES = frozenset(
-    {
-        6,
-        8,
-        27,
-        36,
-        41,
-        44,
-        47,
-        48,
-        49,
-        53,
-        60,
-        62,
-        69,
-        70,
-        81,
-        107,
-        115,
-        117,
-        122,
-        131,
-        164,
-        192,
-        193,
-        215,
-        321,
-        344,
-        349,
-    }
-    | {321, 344, 349, 376, 386, 394, 407, 452, 467, 469, 497, 516, 636, 669, 675, 691}
+#: Codes that a load goes by, beside telling what they mean.
+MEMORY_LIMIT_EXCEEDED = 241
+TOO_MANY_PARTS = 252
+QUERY_WAS_CANCELLED = 394
+S3_ERROR = 499
+OBJECT_CHANGED = 1009
+
+_S3_REFUSED = re.compile(r"\b403\b|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|Forbidden")
+_S3_GONE = re.compile(r"\b404\b|NoSuchKey|NoSuchBucket|key does not exist", re.IGNORECASE)
+
+#: A retry would meet these again. Codes by what they have in common, with the way out.
+_TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
+    (
+        frozenset({6, 27, 41, 69, 70, 117, 131, 321, 349, 376, 407, 467, 675, 691}),
+        "A value in the files does not fit its column: mend the file, widen the column, or convert in `select`.",
+    ),
+    (frozenset({8}), "A file lacks a column: name the columns in `columns`, or give the missing one in `select`."),
+    (frozenset({16, 47}), "A column or name is not known: compare `columns` and `select` with table and files."),
+    (frozenset({36, 44, 48, 49, 53, 62, 193, 215, 344, 386}), "ClickHouse does not take this statement as it is."),
+    (frozenset({60, 81}), "A table or database is not there on that node: create it on every node of the cluster."),
+    (frozenset({107, 636}), "Files are missing or cannot be read: look at the bucket, the key and the format."),
+    (frozenset({115}), "That node does not know the setting: leave it out, or upgrade the node."),
+    (frozenset({122}), "Tables differ in structure: give the table the same columns on every node."),
+    (frozenset({164}), "The user may only read: use a user that may write, or readonly = 2 for reading."),
+    (frozenset({192, 497, 516}), "The user is not known, or lacks a right: see docs/privileges.md."),
+    (
+        frozenset({359}),
+        "The partition is larger than the server lets a statement drop: raise max_partition_size_to_drop.",
+    ),
+    (frozenset({QUERY_WAS_CANCELLED}), "Somebody ended the query. Clear the task to run it again."),
+    (frozenset({452}), "The user's profile does not allow the setting: leave it out, or change the profile."),
+    (frozenset({469}), "A row breaks a constraint of the table: mend the file, or leave the row out in `select`."),
+    (frozenset({669}), "There is no such named collection on that node: create it on every node, or give keys."),
 )
+
+#: What may pass by itself.
+_TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
+    (
+        frozenset({MEMORY_LIMIT_EXCEEDED}),
+        "Give loads more memory (memory_share, node_specs, the server's limits), or load fewer months at once.",
+    ),
+    (frozenset({TOO_MANY_PARTS}), "Wait for merges; see why they lag: docs/merge-health.md."),
+    (frozenset({159, 160}), "It took too long: raise the limit that the message names, or load less at once."),
+    (
+        frozenset({3, 32, 209, 210, 236, 279, 319}),
+        "A node went away, or its merges were stopped: look whether it is up; the retry ends what it left first.",
+    ),
+    (frozenset({202, 203}), "The server is busy: fewer queries at once, or a later hour."),
+    (frozenset({216}), "A query of this id still runs there: the retry ends it first."),
+    (frozenset({225, 242, 285, 999}), "Replication waits for Keeper: look at system.replicas."),
+    (frozenset({243}), "A disk is full: free space on that node, or move the table."),
+    (
+        frozenset({OBJECT_CHANGED}),
+        "An object changed while it was read: let its writer finish first (min_object_age_seconds).",
+    ),
+)
+
+_HINTS = {code: hint for codes, hint in (*_TERMINAL, *_TRANSIENT) for code in codes}
+_TERMINAL_CODES = frozenset(code for codes, _ in _TERMINAL for code in codes)
 
 
 def is_terminal(error: Chs3Error) -> bool:
-    """Whether a retry would end the same way."""
+    """Whether a retry would end the same way.
+
+    Args:
+        error: What was raised; codes that are not known here may pass.
+    """
     if isinstance(error, ClickHouseServerError):
-        return error.code in _TERMINAL_CODES
+        return error.code in _TERMINAL_CODES or is_refused_by_s3(error) or is_too_many_partitions(error)
     return isinstance(error, TerminalError)
+
+
+def hint_of(error: Chs3Error) -> str:
+    """The way out, in a sentence; empty where the error itself says it.
+
+    Args:
+        error: What was raised.
+    """
+    if not isinstance(error, ClickHouseServerError):
+        return ""
+    if is_refused_by_s3(error):
+        return "The storage refused the servers' keys: check the AWS connection, or what the named collection holds."
+    if is_too_many_partitions(error):
+        return "One block held rows of too many months: the files of a month should hold that month."
+    if error.code == S3_ERROR:
+        return "The storage did not answer as it should: the retry reads all objects of the month again."
+    return _HINTS.get(error.code, "")
+
+
+def is_refused_by_s3(error: ClickHouseServerError) -> bool:
+    """Whether the storage refused the keys."""
+    return error.code == S3_ERROR and bool(_S3_REFUSED.search(error.message))
+
+
+def is_object_gone(error: ClickHouseServerError) -> bool:
+    """Whether an object was overwritten or deleted while it was read."""
+    return error.code == OBJECT_CHANGED or (error.code == S3_ERROR and bool(_S3_GONE.search(error.message)))
+
+
+def is_too_many_partitions(error: ClickHouseServerError) -> bool:
+    """Whether 252 speaks of the partitions of one block, which waiting does not change."""
+    return error.code == TOO_MANY_PARTS and "partitions for single INSERT block" in error.message
+
+
+def known_codes() -> Iterator[int]:
+    """The codes that have a meaning here."""
+    yield from sorted({*_HINTS, S3_ERROR})

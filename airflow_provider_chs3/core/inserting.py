@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.models import Node, TableName
 from airflow_provider_chs3.core.source_schema import count_rows, find_misfits, insert_parts
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps import Insert, InsertStats, Steps
-from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError, TransientError, VerificationError
+from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
 
 #: Errors that a value can cause: it cannot be parsed, cast, or be NULL.
 _VALUE_ERRORS = frozenset({6, 27, 38, 41, 69, 70, 72, 117, 131, 321, 349, 376, 407, 467, 632, 691})
@@ -100,7 +100,7 @@ def verify(load: Load, plan: InsertPlan) -> Steps[dict[Node, Staged]]:
     """Prove that staging holds exactly the rows of the manifest's objects.
 
     Raises:
-        TransientError: If objects changed since they were listed.
+        ObjectsChangedError: If objects changed since they were listed.
         VerificationError: If rows are missing or too many.
         SourceError: If rows belong to other months and that is an error.
     """
@@ -108,7 +108,9 @@ def verify(load: Load, plan: InsertPlan) -> Steps[dict[Node, Staged]]:
     _, now = yield from load.files.source.list_month(month)
     changes = load.files.manifest.differences(now)
     if changes:
-        raise TransientError(f"Objects of {month} changed while they were loaded: {changes}. Nothing was published.")
+        raise ObjectsChangedError(
+            f"Objects of {month} changed while they were loaded: {changes}. Nothing was published."
+        )
     source_rows = (yield from count_rows(load.files, plan.schema)) if now.objects else 0
     staged = yield from _staged(load)
     rows = {node: each.rows + sum(each.other_rows.values()) for node, each in staged.items()}

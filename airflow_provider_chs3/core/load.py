@@ -10,6 +10,7 @@ from airflow_provider_chs3.core.data_shape import shape_of
 from airflow_provider_chs3.core.ledger import LedgerKey, MonthOnNode, look_up, month_on_node
 from airflow_provider_chs3.core.models import Manifest, Node, Setting, SettingValues, TableName
 from airflow_provider_chs3.core.node_specs import SizedNode, ask_nodes_now, shown, size_nodes
+from airflow_provider_chs3.core.recovery import Course, lowered
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.slices import Slice, slice_of, smallest
 from airflow_provider_chs3.core.source_schema import Files, read_columns
@@ -29,16 +30,25 @@ class Load:
         around: Where it takes place.
         files: What it reads.
         key: What the ledger knows the month by.
+        course: What went wrong before, in earlier tries of this load.
     """
 
     request: LoadRequest
     around: Surroundings
     files: Files
     key: LedgerKey
+    course: Course
 
     @classmethod
     def of(
-        cls, request: LoadRequest, around: Surroundings, source: S3Source, manifest: Manifest, partition_id: str
+        cls,
+        request: LoadRequest,
+        around: Surroundings,
+        course: Course,
+        *,
+        source: S3Source,
+        manifest: Manifest,
+        partition_id: str = "",
     ) -> Load:
         """A load of what was listed, into what was found."""
         files = Files(
@@ -49,7 +59,7 @@ class Load:
             cluster=around.cluster,
         )
         key = LedgerKey(around.target, around.shape.uuid, request.month, partition_id)
-        return cls(request=request, around=around, files=files, key=key)
+        return cls(request=request, around=around, files=files, key=key, course=course)
 
     @property
     def attempt(self) -> Attempt:
@@ -107,6 +117,7 @@ def plan_insert(load: Load) -> Steps[InsertPlan]:
 
     Raises:
         SourceError: If files lack a column or contradict each other.
+        TransientError: If memory did not suffice with the least that a load takes.
         ConfigurationError: If columns, expressions, settings or node specs do not fit.
     """
     request, around = load.request, load.around
@@ -121,13 +132,14 @@ def plan_insert(load: Load) -> Steps[InsertPlan]:
     is_remote = any(each.is_on_remote_disk for each in now.values())
     data = shape_of(load.files, schema, nodes=len(nodes), is_on_remote_disk=is_remote)
     one = slice_of(smallest(each.spec for each in nodes.values()), request.share, data, now.values())
-    settings = load_settings(
+    computed = load_settings(
         one=one,
         data=data,
         known=around.known_settings,
         own=request.settings,
         null_as_default=request.selection.null_as_default,
     )
+    settings = lowered(computed, load.course)
     yield from _tell(nodes, one, settings)
     return InsertPlan(schema=schema, loaded=tuple(loaded), settings=settings)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import count
 
 from airflow_provider_chs3.core.inserting import Inserted, Staged, insert, verify
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standing, create_ledger, standing
@@ -17,6 +18,7 @@ from airflow_provider_chs3.core.place import Place, find_place
 from airflow_provider_chs3.core.preflight import check_target, partition_id_of
 from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_load
 from airflow_provider_chs3.core.publishing import publish, record_load
+from airflow_provider_chs3.core.recovery import Course, after
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.risks import look_for_risks
 from airflow_provider_chs3.core.staging import (
@@ -27,7 +29,7 @@ from airflow_provider_chs3.core.staging import (
     end_earlier_attempts,
     take_over,
 )
-from airflow_provider_chs3.core.steps import Say, Steps
+from airflow_provider_chs3.core.steps import Pause, Say, Steps
 from airflow_provider_chs3.core.target import look_at
 from airflow_provider_chs3.core.tuning import REQUIRED_SETTINGS, names_to_look_up
 from airflow_provider_chs3.exceptions import Chs3Error, SourceError, SupersededError, TargetChangedError
@@ -39,9 +41,28 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
     Args:
         request: What is asked for.
 
+    What passes by itself, or with other settings, makes the load start over: objects that change, too little memory,
+    servers that are full (see `core.recovery`).
+
     Raises:
         Chs3Error: Whatever stands in the way; unless it says otherwise, the target is as it was.
     """
+    course = Course()
+    for number in count():
+        try:
+            return (yield from _load(replace(request, nonce=f"{request.nonce}{number or ''}"), course))
+        except Chs3Error as error:
+            again = after(error, course) if request.policies.write_mode == "replace" else None
+            if again is None:
+                raise
+            course = again.course
+            yield Say(name=f"{error} Starting over: {again.reason}.")
+            if again.wait_seconds:
+                yield Pause(name=f"Wait {again.wait_seconds} s", seconds=again.wait_seconds)
+    raise AssertionError("count() does not end")
+
+
+def _load(request: LoadRequest, course: Course) -> Steps[LoadResult]:
     source, manifest = yield from list_ready_month(request)
     if not manifest.objects and request.policies.on_no_objects == "skip":
         return LoadResult(status="skipped", month=request.month, target=request.target, reason="no objects")
@@ -50,9 +71,9 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
     around = yield from look_at(place, settings=names_to_look_up(request.settings))
     check_target(around, required_settings=REQUIRED_SETTINGS)
     if request.policies.write_mode == "append":
-        return (yield from _append(Load.of(request, around, source, manifest, partition_id="")))
+        return (yield from _append(Load.of(request, around, course, source=source, manifest=manifest)))
     partition_id = yield from partition_id_of(around, request.month)
-    load = Load.of(request, around, source, manifest, partition_id)
+    load = Load.of(request, around, course, source=source, manifest=manifest, partition_id=partition_id)
     before = yield from load.look_up()
     found, reason = _compare(load, before)
     if found is Standing.UNCHANGED:

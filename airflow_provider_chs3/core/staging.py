@@ -128,9 +128,9 @@ def take_over(around: Surroundings, attempt: Attempt) -> Steps[None]:
 
 
 def end_attempt(around: Surroundings, attempt: Attempt) -> Steps[None]:
-    """End this attempt: its queries on every node, then its staging."""
+    """End this attempt, and those that it started over with: queries on every node, then staging."""
     name = literal(attempt.name)
-    yield from _end(around, queries=f"startsWith(initial_query_id, {name})", tables=f"name = {name}")
+    yield from _end(around, queries=f"startsWith(initial_query_id, {name})", tables=f"startsWith(name, {name})")
 
 
 def check_not_superseded(around: Surroundings, attempt: Attempt, error: Exception) -> Steps[None]:

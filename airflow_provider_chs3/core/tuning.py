@@ -10,9 +10,9 @@ from airflow_provider_chs3.core.slices import BLOCKS_OF_A_THREAD, Slice, is_smal
 from airflow_provider_chs3.core.source_schema import MAX_QUERY_SIZE_BYTES
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-#: The server's own block, below which parts only get more.
+#: The server's own block, in bytes and in rows, below which parts only get more.
 DEFAULT_BLOCK_BYTES = 256 * 1024**2
-_DEFAULT_BLOCK_ROWS = 1_048_449
+DEFAULT_BLOCK_ROWS = 1_048_449
 #: With less memory there are fewer threads rather than smaller blocks.
 _SMALLEST_BLOCK_BYTES = 64 * 1024**2
 #: The server's default of input_format_parquet_memory_high_watermark.
@@ -151,7 +151,7 @@ def _block_of_little(share_bytes: int, share_rows: int | None, threads: int, in_
     blocks = BLOCKS_OF_A_THREAD * threads
     part_bytes, part_rows = share_bytes // blocks, -(-(share_rows or 0) // blocks)
     reason = f"a node's share of the month / {blocks}: two blocks for each of {threads} threads, so that all have work"
-    if part_bytes < DEFAULT_BLOCK_BYTES <= int(in_memory.value) and part_rows <= _DEFAULT_BLOCK_ROWS:
+    if part_bytes < DEFAULT_BLOCK_BYTES <= int(in_memory.value) and part_rows <= DEFAULT_BLOCK_ROWS:
         # The server's own limits make no more parts of so little data than that.
         return ()
     if part_rows:
