@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import Node
-from airflow_provider_chs3.core.node_specs import NodeNow, OtherParts
+from airflow_provider_chs3.core.node_specs import NodeNow, OtherParts, shown
 from airflow_provider_chs3.core.steps import Say, Steps
 from airflow_provider_chs3.exceptions import PreflightError, TransientError
 
@@ -41,8 +41,9 @@ def _without_room(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
         if each.disks and free_bytes < needed_bytes:
             names = ", ".join(disk.name for disk in each.disks)
             yield (
-                f"Node {node} has {free_bytes:,} bytes free on {names}, but its part of {load.request.month} is about "
-                f"{needed_bytes:,} bytes: make room there. The month before stays until the new one is published."
+                f"There are {free_bytes:,} bytes free on {names} of {shown(node)}, but its part of "
+                f"{load.request.month} is about {needed_bytes:,} bytes: make room there. The month before stays until "
+                "the new one is published."
             )
 
 
@@ -64,7 +65,7 @@ def _too_full(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
             fact = f"{others.parts:,} parts (max_parts_in_total={limit:,})"
         if fact:
             yield (
-                f"Node {node} refuses INSERTs into {load.around.target}, which has {fact}: wait for its merges, or "
+                f"{load.around.target} on {shown(node)} refuses INSERTs, as it has {fact}: wait for its merges, or "
                 "find out why they do not keep up (system.merges, system.mutations). Nothing was loaded."
             )
 
@@ -74,7 +75,7 @@ def _slowed_down(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
         limit = others.limits.parts_to_delay_insert
         if _counts(others) and others.fullest_parts >= limit:
             yield (
-                f"Node {node} slows down INSERTs into {load.around.target}, which has {others.fullest_parts:,} parts "
+                f"{load.around.target} on {shown(node)} slows down INSERTs, as it has {others.fullest_parts:,} parts "
                 f"in one partition (parts_to_delay_insert={limit:,}): merges do not keep up."
             )
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from airflow_provider_chs3.core.models import TableName
-from airflow_provider_chs3.core.place import Place
+from airflow_provider_chs3.core.place import ONLY_NODE, Place
 from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_load
 from airflow_provider_chs3.core.request import Policies
 from airflow_provider_chs3.core.sources import Credentials
@@ -64,4 +64,12 @@ def test_only_nodes_that_lack_something_are_asked_for_each_privilege_and_named()
     answers = [{ONE: [(1,)], TWO: [(0,)]}, {TWO: [(1,)]}, {TWO: [(0,)]}, {TWO: [("me",)]}]
     with pytest.raises(PreflightError) as raised:
         drive(check_privileges((ONE, TWO), ["A ON x", "B ON y"]), *answers)
-    assert raised.value.findings == ("User 'me' lacks privileges on node ch-2:9000: run GRANT B ON y TO `me` there.",)
+    assert raised.value.findings == ("User 'me' lacks privileges on ch-2:9000: run GRANT B ON y TO `me` there.",)
+
+
+def test_a_single_server_is_named_so():
+    answers = [{ONLY_NODE: [(0,)]}, {ONLY_NODE: [(0,)]}, {ONLY_NODE: [("me",)]}]
+    with pytest.raises(
+        PreflightError, match="User 'me' lacks privileges on the server: run GRANT A ON x TO `me` there"
+    ):
+        drive(check_privileges((ONLY_NODE,), ["A ON x"]), *answers)

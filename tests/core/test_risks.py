@@ -49,7 +49,9 @@ class TestRoom:
     @pytest.mark.parametrize("free", [0, 999])
     def test_a_node_without_room_for_its_part_is_refused_with_disk_and_bytes(self, free):
         tight = replace(ROOMY, disks=(Disk("fast", "Local", free),))
-        with pytest.raises(PreflightError, match=rf"ch-2:9000 has {free} bytes free on fast, .* about 1,000 bytes"):
+        with pytest.raises(
+            PreflightError, match=rf"There are {free} bytes free on fast of ch-2:9000, .* about 1,000 bytes"
+        ):
             said(two=tight)
 
     def test_the_disks_of_a_node_are_added_up(self):
@@ -60,8 +62,8 @@ class TestRoom:
         with pytest.raises(PreflightError) as raised:
             said(tight, two=with_parts(fullest_parts=30))
         room, parts = raised.value.findings
-        assert "ch-1:9000 has 0 bytes free" in room
-        assert "ch-2:9000 refuses INSERTs" in parts
+        assert "0 bytes free on fast of ch-1:9000" in room
+        assert "db.trips on ch-2:9000 refuses INSERTs" in parts
 
 
 class TestParts:
@@ -80,7 +82,7 @@ class TestParts:
 
     def test_a_partition_that_slows_inserts_down_is_told(self):
         (remark,) = said(with_parts(fullest_parts=10))
-        assert "ch-1:9000 slows down INSERTs into db.trips, which has 10 parts" in remark
+        assert "db.trips on ch-1:9000 slows down INSERTs, as it has 10 parts" in remark
 
     def test_large_parts_may_be_many(self):
         assert said(with_parts(fullest_parts=40, fullest_bytes=40 * 1_001)) == []

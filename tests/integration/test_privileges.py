@@ -159,7 +159,7 @@ def test_without_one_of_them_every_node_is_named_with_its_grant_and_nothing_is_w
     with pytest.raises(AirflowFailException) as stopped:
         load_as(own_lake, credentials, monkeypatch)
     assert str(stopped.value).splitlines() == [
-        f"User {credentials.login!r} lacks privileges on node {node.host}:{node.tcp_port}: run GRANT "
+        f"User {credentials.login!r} lacks privileges on {node.host}:{node.tcp_port}: run GRANT "
         f"{MISSING[credentials]} TO `{credentials.login}` there."
         for node in own_lake.cluster.nodes
     ]

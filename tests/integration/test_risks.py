@@ -135,7 +135,9 @@ class TestDisks:
 
     def test_a_full_one_stops_the_load(self, on_disks: Lake) -> None:
         on_disks.on_every_node(f"{create_table_sql('trips')} SETTINGS storage_policy = 'full'")
-        refused(on_disks, "has 0 bytes free on full, but its part of 2026-10 is about .* bytes: make room there")
+        refused(
+            on_disks, "There are 0 bytes free on full of .*, but its part of 2026-10 is about .* bytes: make room there"
+        )
 
     def test_one_in_s3_is_told_and_loaded(self, on_disks: Lake, capfd: pytest.CaptureFixture[str]) -> None:
         on_disks.on_every_node(f"{create_table_sql('trips')} SETTINGS storage_policy = 'remote'")
