@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from importlib.metadata import metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+
+# On import it tells where it read its configuration.
+logging.getLogger("airflow").setLevel(logging.WARNING)
 
 _package = metadata("airflow-provider-chs3")
 

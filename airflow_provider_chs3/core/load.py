@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema
 from airflow_provider_chs3.core.data_shape import shape_of
 from airflow_provider_chs3.core.ledger import LedgerKey, MonthOnNode, look_up, month_on_node
 from airflow_provider_chs3.core.models import Manifest, Node, Setting, SettingValues, TableName
-from airflow_provider_chs3.core.node_specs import SizedNode, ask_nodes_now, shown, size_nodes
+from airflow_provider_chs3.core.node_specs import NodeNow, SizedNode, shown, size_nodes
 from airflow_provider_chs3.core.recovery import Course, lowered
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.slices import Slice, slice_of, smallest
@@ -112,8 +112,12 @@ class InsertPlan:
         return {each.name: each.value for each in self.settings}
 
 
-def plan_insert(load: Load) -> Steps[InsertPlan]:
+def plan_insert(load: Load, now: Mapping[Node, NodeNow]) -> Steps[InsertPlan]:
     """Find columns, types and settings, and tell the nodes' specs and the settings with their reasons.
+
+    Args:
+        load: The load.
+        now: How the nodes are right now.
 
     Raises:
         SourceError: If files lack a column or contradict each other.
@@ -121,7 +125,6 @@ def plan_insert(load: Load) -> Steps[InsertPlan]:
         ConfigurationError: If columns, expressions, settings or node specs do not fit.
     """
     request, around = load.request, load.around
-    now = yield from ask_nodes_now(around)
     nodes = size_nodes(around, now, argument=request.node_specs, connection=request.connection_node_specs)
     schema, loaded = SourceSchema(types={}, rows=0), list[LoadedColumn]()
     if load.files.manifest.objects:

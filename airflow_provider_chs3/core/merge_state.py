@@ -30,12 +30,15 @@ class Limits:
         parts_to_throw_insert: Parts of a partition at which inserts into the table are refused.
         max_parts_in_total: Parts of the table at which inserts are refused.
         max_bytes_to_merge_at_max_space_in_pool: Merges make no larger parts.
+        max_avg_part_size_for_too_many_parts: Where a partition's parts are larger on average, in bytes, their number
+            slows down and refuses nothing.
     """
 
     parts_to_delay_insert: int
     parts_to_throw_insert: int
     max_parts_in_total: int
     max_bytes_to_merge_at_max_space_in_pool: int
+    max_avg_part_size_for_too_many_parts: int
 
     @classmethod
     def of(cls, server: Mapping[str, str], table_settings: str) -> Limits:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from airflow_provider_chs3.core.merge_state import Limits
 from airflow_provider_chs3.core.models import Node, NodeSpec, TableName
 from airflow_provider_chs3.core.place import ONLY_NODE
-from airflow_provider_chs3.core.sql import Sql, literal
-from airflow_provider_chs3.core.steps import AskNodes, Say, Steps
+from airflow_provider_chs3.core.sql import Sql, literal, literals
+from airflow_provider_chs3.core.steps import AskNodes, Row, Steps
 from airflow_provider_chs3.core.target import NodeFacts, Surroundings
-from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
+from airflow_provider_chs3.exceptions import ConfigurationError
 
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?", re.IGNORECASE)
 _MEMORY_UNITS = {"": 1} | {
@@ -35,6 +36,38 @@ def parse_memory(value: object) -> int:
     return int(float(match[1]) * _MEMORY_UNITS[(match[2] or "").lower()])
 
 
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A disk of the target's storage policy.
+
+    Args:
+        name: Its name.
+        kind: `Local`, or what else it is.
+        free_bytes: What is free there and not reserved.
+    """
+
+    name: str
+    kind: str
+    free_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OtherParts:
+    """The target's active parts, without the partition that the load replaces.
+
+    Args:
+        parts: All of them.
+        fullest_parts: Those of the partition that has most.
+        fullest_bytes: Their size.
+        limits: What the table's settings allow.
+    """
+
+    parts: int
+    fullest_parts: int
+    fullest_bytes: int
+    limits: Limits
+
+
 @dataclass(frozen=True, kw_only=True)
 class NodeNow:
     """A node at the start of a load.
@@ -42,38 +75,64 @@ class NodeNow:
     Args:
         memory_in_use_bytes: Memory of the queries that run there.
         inserts: How many inserts run there.
-        is_on_remote_disk: Whether the target's disks are anything but local ones, such as S3.
         physical_memory_bytes: RAM of the machine, or of its container; 0 where the server does not tell.
+        disks: The target's disks.
+        views: Materialized views and the like that read from the target.
+        others: The target's other parts; None where the node does not hold it.
     """
 
     memory_in_use_bytes: int = 0
     inserts: int = 0
-    is_on_remote_disk: bool = False
     physical_memory_bytes: int = 0
+    disks: tuple[Disk, ...] = ()
+    views: tuple[str, ...] = ()
+    others: OtherParts | None = None
+
+    @property
+    def is_on_remote_disk(self) -> bool:
+        """Whether the target's disks are anything but local ones, such as S3."""
+        return any(disk.kind != "Local" for disk in self.disks)
 
 
-def ask_nodes_now(around: Surroundings) -> Steps[dict[Node, NodeNow]]:
-    """Ask every node what runs there, once. It only makes a slice smaller, so a node that does not tell is no error."""
-    statements = {node: Sql(_now_query(around.target, facts)) for node, facts in around.nodes.items()}
-    try:
-        answers = yield AskNodes(name="Ask every node what runs there", sql=statements)
-    except ClickHouseServerError as error:
-        yield Say(name=f"What runs on the nodes is not known, so that nothing is left for it: {error}")
-        return dict.fromkeys(around.nodes, NodeNow())
-    return {node: _node_now(*rows[0]) for node, rows in answers.items()}
+def ask_nodes_now(around: Surroundings, *, partition_id: str) -> Steps[dict[Node, NodeNow]]:
+    """Ask every node what runs there, and for the target's disks, views and parts: once, when a load is due.
+
+    Args:
+        around: The nodes, and the target on them.
+        partition_id: The partition that the load replaces; empty where it replaces none.
+    """
+    statements = {node: Sql(_now_query(around.target, partition_id, facts)) for node, facts in around.nodes.items()}
+    answers = yield AskNodes(name="Ask every node how it is right now", sql=statements)
+    return {node: _node_now(rows[0], around.nodes[node]) for node, rows in answers.items()}
 
 
-def _node_now(memory_bytes: int, inserts: int, remote_disks: int, physical_bytes: float) -> NodeNow:
+def _node_now(row: Row, facts: NodeFacts) -> NodeNow:
+    memory_bytes, inserts, physical_bytes, disks, views, parts, fullest, limits = row
+    others = None
+    if facts.target is not None:
+        fullest_parts, fullest_bytes = fullest[0] if fullest else (0, 0)
+        others = OtherParts(
+            parts=parts,
+            fullest_parts=fullest_parts,
+            fullest_bytes=fullest_bytes,
+            limits=Limits.of(dict(limits), facts.target.settings),
+        )
     return NodeNow(
         memory_in_use_bytes=max(0, int(memory_bytes)),
         inserts=int(inserts),
-        is_on_remote_disk=bool(remote_disks),
         physical_memory_bytes=int(physical_bytes),
+        disks=tuple(Disk(*disk) for disk in disks),
+        views=tuple(views),
+        others=others,
     )
 
 
-def _now_query(target: TableName, facts: NodeFacts) -> str:
+def _now_query(target: TableName, partition_id: str, facts: NodeFacts) -> str:
     of_target = f"database = {literal(target.database)} AND name = {literal(target.table)}"
+    of_others = (
+        f"active AND database = {literal(target.database)} AND table = {literal(target.table)} "
+        f"AND partition_id != {literal(partition_id)}"
+    )
     physical = "0"
     if facts.has_metrics:
         # A container without a limit of its own shows that of nobody: the least of both is what there is.
@@ -85,10 +144,17 @@ def _now_query(target: TableName, facts: NodeFacts) -> str:
 SELECT
     (SELECT sum(memory_usage) FROM system.processes),
     (SELECT uniqExact(initial_query_id) FROM system.processes WHERE query_kind = 'Insert'),
-    (SELECT count() FROM system.disks WHERE type != 'Local' AND name IN (
+    {physical},
+    (SELECT groupArray((name, type, unreserved_space)) FROM system.disks WHERE name IN (
         SELECT arrayJoin(disks) FROM system.storage_policies
         WHERE policy_name = (SELECT any(storage_policy) FROM system.tables WHERE {of_target}))),
-    {physical}
+    (SELECT arraySort(arrayMap((view_database, view) -> concat(view_database, '.', view),
+        any(dependencies_database), any(dependencies_table))) FROM system.tables WHERE {of_target}),
+    (SELECT count() FROM system.parts WHERE {of_others}),
+    (SELECT groupArray((parts, bytes)) FROM (
+        SELECT count() AS parts, sum(bytes_on_disk) AS bytes FROM system.parts WHERE {of_others}
+        GROUP BY partition_id ORDER BY parts DESC LIMIT 1)),
+    (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE name IN ({literals(Limits.__slots__)}))
 """
 
 

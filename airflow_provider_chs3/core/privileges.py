@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from airflow_provider_chs3.core.models import Node, TableName
+from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.place import Place
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.sql import Sql, identifier, table
@@ -82,7 +83,7 @@ def check_privileges(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[None
     users = {node: rows[0][0] for node, rows in (yield ask).items()}
     raise PreflightError(
         [
-            f"User {users[node]!r} lacks privileges on node {node}: run GRANT {', '.join(privileges)} TO "
+            f"User {users[node]!r} lacks privileges on {shown(node)}: run GRANT {', '.join(privileges)} TO "
             f"{identifier(users[node])} there."
             for node, privileges in missing.items()
         ]

@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standin
 from airflow_provider_chs3.core.listing import list_ready_month
 from airflow_provider_chs3.core.load import InsertPlan, Load, plan_insert
 from airflow_provider_chs3.core.models import LoadResult, Node, PartitionState, TableName
+from airflow_provider_chs3.core.node_specs import ask_nodes_now
 from airflow_provider_chs3.core.place import Place, find_place
 from airflow_provider_chs3.core.preflight import check_target, partition_id_of
 from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_load
@@ -81,8 +82,7 @@ def _load(request: LoadRequest, course: Course) -> Steps[LoadResult]:
         states = {node: month.state for node, month in before.items()}
         return _result(load, states, status="unchanged", reason=reason)
     yield Say(name=f"{request.month}: {reason}. {_sizes(load)}")
-    yield from look_for_risks(load)
-    plan = yield from plan_insert(load)
+    plan = yield from _plan(load)
     return (yield from _replace(load, plan, before, reason))
 
 
@@ -152,6 +152,12 @@ def _sizes(load: Load) -> str:
     return f"{len(manifest.objects)} objects, {manifest.size_bytes:,} bytes, {len(load.around.nodes)} nodes."
 
 
+def _plan(load: Load) -> Steps[InsertPlan]:
+    now = yield from ask_nodes_now(load.around, partition_id=load.key.partition_id)
+    yield from look_for_risks(load, now)
+    return (yield from plan_insert(load, now))
+
+
 def _replace(load: Load, plan: InsertPlan, before: Mapping[Node, MonthOnNode], reason: str) -> Steps[LoadResult]:
     yield load.around.on_each(name="Make sure that the ledger is there", sql=create_ledger(load.around.ledger))
     load = load.with_ledger()
@@ -211,7 +217,7 @@ def _clean_up_published(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps
 
 
 def _append(load: Load) -> Steps[LoadResult]:
-    plan = yield from plan_insert(load)
+    plan = yield from _plan(load)
     yield Say(name=f"{load.request.month}: appending, so that a retry would load rows twice. {_sizes(load)}")
     try:
         inserted = yield from insert(load, plan, into=load.around.target)

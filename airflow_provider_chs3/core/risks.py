@@ -1,69 +1,106 @@
-"""What may spoil a load that could start: asked once it is due, before anything is written."""
+"""What may spoil a load that could start: looked at once it is due, before anything is written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import Node
-from airflow_provider_chs3.core.sql import Sql, literal
-from airflow_provider_chs3.core.steps import Row, Say, Steps
-from airflow_provider_chs3.exceptions import PreflightError
+from airflow_provider_chs3.core.node_specs import NodeNow, OtherParts, shown
+from airflow_provider_chs3.core.steps import Say, Steps
+from airflow_provider_chs3.exceptions import PreflightError, TransientError
 
 
-def look_for_risks(load: Load) -> Steps[None]:
-    """Ask every node for its disks and for what hangs on the target.
+def look_for_risks(load: Load, now: Mapping[Node, NodeNow]) -> Steps[None]:
+    """Look at disks, at the target's parts and at what hangs on it.
 
     What stands in the way is an error; what the user should know is said.
 
+    Args:
+        load: The load.
+        now: How the nodes are right now.
+
     Raises:
         PreflightError: If a node has no room for its part of the month.
+        TransientError: If the target has so many parts that INSERTs into it are refused: merges make them fewer.
     """
-    answers = yield load.around.on_each(name="Look at disks and at what hangs on the target", sql=_query(load))
-    found = {node: rows[0] for node, rows in answers.items()}
-    full = list(_without_room(load, found))
-    if full:
-        raise PreflightError(full)
-    for remark in _remarks(load, found):
+    without_room, too_full = list(_without_room(load, now)), list(_too_full(load, now))
+    if without_room:
+        raise PreflightError([*without_room, *too_full])
+    if too_full:
+        raise TransientError("\n".join(too_full))
+    for remark in (*_slowed_down(load, now), *_remarks(load, now)):
         yield Say(name=remark)
 
 
-def _query(load: Load) -> Sql:
-    target = load.around.target
-    of_target = f"database = {literal(target.database)} AND name = {literal(target.table)}"
-    return Sql(f"""
-SELECT
-    (SELECT groupArray((name, type, unreserved_space)) FROM system.disks WHERE name IN (
-        SELECT arrayJoin(disks) FROM system.storage_policies
-        WHERE policy_name = (SELECT storage_policy FROM system.tables WHERE {of_target}))),
-    (SELECT arraySort(arrayMap((view_database, view) -> concat(view_database, '.', view),
-        any(dependencies_database), any(dependencies_table))) FROM system.tables WHERE {of_target})
-""")
-
-
-def _without_room(load: Load, found: dict[Node, Row]) -> Iterator[str]:
+def _without_room(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
     """Nodes whose disks hold less than their part of the objects; staging takes about as much as Parquet does."""
     needed_bytes = load.files.manifest.size_bytes // len(load.around.nodes)
-    for node, (disks, _) in found.items():
-        free_bytes = sum(free for _, _, free in disks)
-        if disks and free_bytes < needed_bytes:
-            names = ", ".join(name for name, _, _ in disks)
+    for node, each in now.items():
+        free_bytes = sum(disk.free_bytes for disk in each.disks)
+        if each.disks and free_bytes < needed_bytes:
+            names = ", ".join(disk.name for disk in each.disks)
             yield (
-                f"Node {node} has {free_bytes:,} bytes free on {names}, but its part of {load.request.month} is about "
-                f"{needed_bytes:,} bytes: make room there. The month before stays until the new one is published."
+                f"There are {free_bytes:,} bytes free on {names} of {shown(node)}, but its part of "
+                f"{load.request.month} is about {needed_bytes:,} bytes: make room there. The month before stays until "
+                "the new one is published."
             )
 
 
-def _remarks(load: Load, found: dict[Node, Row]) -> Iterator[str]:
+def _too_full(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
+    """Nodes where INSERTs into the target are refused (252), or would be once the month is there.
+
+    The limits are for the whole table: one partition with too many parts refuses INSERTs into all. REPLACE PARTITION
+    is neither refused nor slowed down by them (seen on 26.9), so that a load would go on making it worse. The parts of
+    the partition that it replaces do not count, and a month without objects only takes parts away.
+    """
+    if not load.files.manifest.objects:
+        return
+    ours = 1 if load.request.policies.write_mode == "replace" else 0
+    for node, others in _others(now):
+        limits, fact = others.limits, ""
+        if _counts(others) and others.fullest_parts >= (limit := limits.parts_to_throw_insert):
+            fact = f"{others.fullest_parts:,} parts in one partition (parts_to_throw_insert={limit:,})"
+        elif others.parts + ours >= (limit := limits.max_parts_in_total):
+            fact = f"{others.parts:,} parts (max_parts_in_total={limit:,})"
+        if fact:
+            yield (
+                f"{load.around.target} on {shown(node)} refuses INSERTs, as it has {fact}: wait for its merges, or "
+                "find out why they do not keep up (system.merges, system.mutations). Nothing was loaded."
+            )
+
+
+def _slowed_down(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
+    for node, others in _others(now):
+        limit = others.limits.parts_to_delay_insert
+        if _counts(others) and others.fullest_parts >= limit:
+            yield (
+                f"{load.around.target} on {shown(node)} slows down INSERTs, as it has {others.fullest_parts:,} parts "
+                f"in one partition (parts_to_delay_insert={limit:,}): merges do not keep up."
+            )
+
+
+def _others(now: Mapping[Node, NodeNow]) -> Iterator[tuple[Node, OtherParts]]:
+    return ((node, each.others) for node, each in now.items() if each.others is not None)
+
+
+def _counts(others: OtherParts) -> bool:
+    """Whether the number of parts matters, which it does not where they are large."""
+    return others.fullest_bytes <= others.fullest_parts * others.limits.max_avg_part_size_for_too_many_parts
+
+
+def _remarks(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
     target, month = load.around.target, load.request.month
-    views = sorted({view for _, of_node in found.values() for view in of_node})
-    if views and load.request.policies.write_mode == "replace":
+    if load.request.policies.write_mode == "append":
+        return
+    views = sorted({view for each in now.values() for view in each.views})
+    if views:
         yield (
             f"{', '.join(views)} read from {target}, but see no rows of {month}: to a materialized view, a partition "
             "that is put into place is no INSERT. Fill them from the table afterwards."
         )
     if load.around.shape.has_ttl:
         yield f"Rows of {target} expire (TTL): those of {month} go at the first merge after they were published."
-    remote = sorted({name for disks, _ in found.values() for name, kind, _ in disks if kind != "Local"})
+    remote = sorted({disk.name for each in now.values() for disk in each.disks if disk.kind != "Local"})
     if remote:
         yield f"{target} lies on {', '.join(remote)}, which is not a local disk: staging is written there too."

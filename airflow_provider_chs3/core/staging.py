@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.tuning import DDL_SETTINGS
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
 
 _QUERY_WAS_CANCELLED = 394
+_ACCESS_DENIED = 497
 
 #: How long a newer attempt may take between killing queries and dropping staging.
 _TAKE_OVER_SECONDS = 5
@@ -183,8 +184,7 @@ def _end(around: Surroundings, *, queries: str, tables: str) -> Steps[None]:
         found: dict[Node, list[Row]] = yield around.on_each(name="Look for what attempts left", sql=look)
         running = [node for node, rows in found.items() if any(kind == "query" for kind, _ in rows)]
         if running:
-            kill = Sql(f"KILL QUERY WHERE {queries} ASYNC")
-            yield AskNodes(name="Kill queries", sql=dict.fromkeys(running, kill))
+            yield from _kill(running, queries)
             yield Pause(name="Wait until they end", seconds=1)
         elif any(found.values()):
             yield from _drop(around, found)
@@ -192,8 +192,19 @@ def _end(around: Surroundings, *, queries: str, tables: str) -> Steps[None]:
             return
     raise TransientError(
         f"Queries of an earlier attempt still run on {', '.join(map(str, running))} {_END_TIMEOUT_SECONDS} s after "
-        f"KILL QUERY: look at them in system.processes ({queries})."
+        f"KILL QUERY: look at them in system.processes ({queries}). "
+        "Those of another user need KILL QUERY ON *.*."
     )
+
+
+def _kill(nodes: list[Node], queries: str) -> Steps[None]:
+    kill = Sql(f"KILL QUERY WHERE {queries} ASYNC")
+    try:
+        yield AskNodes(name="Kill queries", sql=dict.fromkeys(nodes, kill))
+    except ClickHouseServerError as error:
+        # Where nodes log in to each other as another user, a query's parts there are that user's: they end with it.
+        if error.code != _ACCESS_DENIED:
+            raise
 
 
 def _drop(around: Surroundings, found: dict[Node, list[Row]]) -> Steps[None]:

@@ -9,6 +9,7 @@ from functools import singledispatchmethod
 from typing import Any, TypeVar
 
 from airflow_provider_chs3.core.models import Node
+from airflow_provider_chs3.core.place import ONLY_NODE
 from airflow_provider_chs3.core.sql import Sql
 from airflow_provider_chs3.core.steps import (
     Ask,
@@ -22,7 +23,6 @@ from airflow_provider_chs3.core.steps import (
     Step,
     Steps,
 )
-from airflow_provider_chs3.core.place import ONLY_NODE
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.inserting import Log, run_insert

@@ -30,6 +30,7 @@ LIMITS = Limits(
     parts_to_throw_insert=3000,
     max_parts_in_total=100_000,
     max_bytes_to_merge_at_max_space_in_pool=150 * GIB,
+    max_avg_part_size_for_too_many_parts=GIB,
 )
 FEW = MergeState(
     node=ONE,

@@ -11,18 +11,19 @@ from airflow_provider_chs3.core.columns import SourceSchema
 from airflow_provider_chs3.core.data_shape import DataShape, row_width_bytes, shape_of
 from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.key_template import KeyTemplate
+from airflow_provider_chs3.core.merge_state import Limits
 from airflow_provider_chs3.core.models import Manifest, NodeSpec, S3Object
-from airflow_provider_chs3.core.node_specs import NodeNow, SizedNode, ask_nodes_now, size_nodes
+from airflow_provider_chs3.core.node_specs import Disk, NodeNow, SizedNode, ask_nodes_now, size_nodes
 from airflow_provider_chs3.core.slices import Share, slice_of, smallest
 from airflow_provider_chs3.core.source_schema import Files
 from airflow_provider_chs3.core.sources import Credentials, S3Source
-from airflow_provider_chs3.core.steps import Say
 from airflow_provider_chs3.exceptions import ConfigurationError
-from tests.core.driving import drive, server_error
+from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, THREE, TWO, surroundings
 
 GIB = 1024**3
 LARGE = DataShape(share_bytes=1000 * GIB)
+SERVER_LIMITS = [(name, "77") for name in Limits.__slots__]
 
 
 def sized(facts=FACTS, *, argument=None, connection=None, now=None):
@@ -98,22 +99,36 @@ class TestLimits:
         assert sized(facts, argument={"default": NodeSpec(1, 64 * GIB)}).spec.memory_bytes == 64 * GIB
 
 
-class TestWhatRunsThere:
-    def test_is_asked_of_all_nodes_at_once(self):
-        driven = drive(ask_nodes_now(surroundings()), {node: [(5, 2, 1, 7.0)] for node in (ONE, TWO, THREE)})
-        assert len(driven.steps) == 1
-        expected = NodeNow(memory_in_use_bytes=5, inserts=2, is_on_remote_disk=True, physical_memory_bytes=7)
-        assert driven.result == dict.fromkeys((ONE, TWO, THREE), expected)
+class TestWhatIsThere:
+    ROW = (5, 2, 7.0, [("s3", "ObjectStorage", 9)], ["db.v"], 40, [(30, 600)], SERVER_LIMITS)
 
-    def test_is_said_to_be_unknown_where_a_node_does_not_tell(self):
-        driven = drive(ask_nodes_now(surroundings()), server_error(497), None)
-        assert isinstance(driven.steps[-1], Say)
-        assert set(driven.result.values()) == {NodeNow()}
+    def asked(self, **facts):
+        around = surroundings(replace(FACTS, **facts), nodes=(ONE,))
+        return drive(ask_nodes_now(around, partition_id="202610"), {ONE: [self.ROW]})
+
+    def test_is_asked_of_all_nodes_at_once(self):
+        driven = drive(
+            ask_nodes_now(surroundings(), partition_id="202610"), {node: [self.ROW] for node in (ONE, TWO, THREE)}
+        )
+        assert len(driven.steps) == 1
+        assert set(driven.result) == {ONE, TWO, THREE}
+
+    def test_is_what_runs_and_what_the_target_lies_on(self):
+        now = self.asked().result[ONE]
+        assert (now.memory_in_use_bytes, now.inserts, now.physical_memory_bytes) == (5, 2, 7)
+        assert (now.disks, now.views, now.is_on_remote_disk) == ((Disk("s3", "ObjectStorage", 9),), ("db.v",), True)
+
+    def test_the_parts_are_those_of_other_partitions_with_the_tables_own_limits(self):
+        target = replace(FACTS.target, engine_full="MergeTree ORDER BY at SETTINGS max_parts_in_total = 5")
+        driven = self.asked(target=target)
+        others = driven.result[ONE].others
+        assert (others.parts, others.fullest_parts, others.fullest_bytes) == (40, 30, 600)
+        assert (others.limits.max_parts_in_total, others.limits.parts_to_throw_insert) == (5, 77)
+        assert "partition_id != '202610'" in driven.steps[0].sql[ONE].text
 
     @pytest.mark.parametrize("has_metrics", [False, True])
     def test_the_machines_memory_is_asked_where_the_server_has_metrics(self, has_metrics):
-        around = surroundings(replace(FACTS, has_metrics=has_metrics), nodes=(ONE,))
-        driven = drive(ask_nodes_now(around), {ONE: [(0, 0, 0, 0)]})
+        driven = self.asked(has_metrics=has_metrics)
         assert ("asynchronous_metrics" in driven.steps[0].sql[ONE].text) is has_metrics
 
 

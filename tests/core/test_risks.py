@@ -1,71 +1,106 @@
-"""Room on disk, and what hangs on the target."""
+"""Room on disk, the target's parts, and what hangs on it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 
+from airflow_provider_chs3.core.merge_state import Limits
 from airflow_provider_chs3.core.models import Manifest, Month, S3Object
+from airflow_provider_chs3.core.node_specs import Disk, NodeNow, OtherParts
 from airflow_provider_chs3.core.request import Policies
 from airflow_provider_chs3.core.risks import look_for_risks
-from airflow_provider_chs3.exceptions import PreflightError
+from airflow_provider_chs3.exceptions import PreflightError, TransientError
 from tests.core.surroundings import ONE, THREE, TWO, surroundings
 
-ROOMY = ([("default", "Local", 10**9)], [])
+LIMITS = Limits(
+    parts_to_delay_insert=10,
+    parts_to_throw_insert=30,
+    max_parts_in_total=100,
+    max_bytes_to_merge_at_max_space_in_pool=1,
+    max_avg_part_size_for_too_many_parts=1_000,
+)
+CALM = OtherParts(parts=5, fullest_parts=5, fullest_bytes=50, limits=LIMITS)
+ROOMY = NodeNow(disks=(Disk("default", "Local", 10**9),), others=CALM)
 
 
-def load(size_bytes: int = 3_000, write_mode: str = "replace"):
-    manifest = Manifest((S3Object("b/k", size_bytes, "e", datetime(2026, 10, 1, tzinfo=UTC)),))
-    return SimpleNamespace(
+def with_parts(**changes):
+    return replace(ROOMY, others=replace(CALM, **changes))
+
+
+def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, write_mode="replace"):
+    objects = (S3Object("b/k", size_bytes, "e", datetime(2026, 10, 1, tzinfo=UTC)),) if size_bytes else ()
+    load = SimpleNamespace(
         around=surroundings(),
-        files=SimpleNamespace(manifest=manifest),
+        files=SimpleNamespace(manifest=Manifest(objects)),
         request=SimpleNamespace(month=Month(2026, 10), policies=Policies(write_mode=write_mode)),
     )
-
-
-def said(answer, **options):
-    steps = look_for_risks(load(**options))
-    next(steps)
-    remarks = []
-    try:
-        step = steps.send(answer)
-        while True:
-            remarks.append(step.name)
-            step = next(steps)
-    except StopIteration:
-        return remarks
+    return [step.name for step in look_for_risks(load, {ONE: one, TWO: two, THREE: three})]
 
 
 def test_with_room_and_nothing_special_nothing_is_said():
-    assert said({ONE: [ROOMY], TWO: [ROOMY], THREE: [ROOMY]}) == []
+    assert said() == []
 
 
-@pytest.mark.parametrize("free", [0, 999])
-def test_a_node_without_room_for_its_part_is_refused_with_disk_and_bytes(free):
-    tight = ([("fast", "Local", free)], [])
-    with pytest.raises(PreflightError, match=rf"ch-2:9000 has {free} bytes free on fast, .* about 1,000 bytes"):
-        said({ONE: [ROOMY], TWO: [tight], THREE: [ROOMY]})
+class TestRoom:
+    @pytest.mark.parametrize("free", [0, 999])
+    def test_a_node_without_room_for_its_part_is_refused_with_disk_and_bytes(self, free):
+        tight = replace(ROOMY, disks=(Disk("fast", "Local", free),))
+        with pytest.raises(
+            PreflightError, match=rf"There are {free} bytes free on fast of ch-2:9000, .* about 1,000 bytes"
+        ):
+            said(two=tight)
+
+    def test_the_disks_of_a_node_are_added_up(self):
+        assert said(replace(ROOMY, disks=(Disk("a", "Local", 600), Disk("b", "Local", 600)))) == []
+
+    def test_what_else_is_in_the_way_is_told_with_it(self):
+        tight = replace(ROOMY, disks=(Disk("fast", "Local", 0),))
+        with pytest.raises(PreflightError) as raised:
+            said(tight, two=with_parts(fullest_parts=30))
+        room, parts = raised.value.findings
+        assert "0 bytes free on fast of ch-1:9000" in room
+        assert "db.trips on ch-2:9000 refuses INSERTs" in parts
 
 
-def test_the_disks_of_a_node_are_added_up():
-    two = ([("a", "Local", 600), ("b", "Local", 600)], [])
-    assert said({ONE: [two], TWO: [two], THREE: [two]}) == []
+class TestParts:
+    def test_a_full_partition_stops_the_load_as_it_refuses_inserts_into_the_whole_table(self):
+        with pytest.raises(TransientError, match=r"ch-2:9000 .*30 parts in one partition \(parts_to_throw_insert=30\)"):
+            said(two=with_parts(fullest_parts=30))
+
+    @pytest.mark.parametrize(("parts", "write_mode"), [(99, "replace"), (100, "append")])
+    def test_a_full_table_stops_the_load_which_would_add_a_part(self, parts, write_mode):
+        with pytest.raises(TransientError, match=rf"ch-1:9000 .*{parts} parts \(max_parts_in_total=100\)"):
+            said(with_parts(parts=parts), write_mode=write_mode)
+
+    @pytest.mark.parametrize(("parts", "write_mode"), [(98, "replace"), (99, "append")])
+    def test_one_part_less_does_not(self, parts, write_mode):
+        assert said(with_parts(parts=parts), write_mode=write_mode) == []
+
+    def test_a_partition_that_slows_inserts_down_is_told(self):
+        (remark,) = said(with_parts(fullest_parts=10))
+        assert "db.trips on ch-1:9000 slows down INSERTs, as it has 10 parts" in remark
+
+    def test_large_parts_may_be_many(self):
+        assert said(with_parts(fullest_parts=40, fullest_bytes=40 * 1_001)) == []
+
+    def test_a_month_without_objects_only_takes_parts_away(self):
+        assert said(with_parts(fullest_parts=9, parts=100), size_bytes=0) == []
 
 
-def test_views_are_named_once():
-    viewed = (ROOMY[0], ["db.v"])
-    (remark,) = said({ONE: [viewed], TWO: [viewed], THREE: [ROOMY]})
-    assert remark.startswith("db.v read from db.trips, but see no rows of 2026-10")
+class TestWhatHangsOnTheTarget:
+    VIEWED = replace(ROOMY, views=("db.v",))
 
+    def test_views_are_named_once(self):
+        (remark,) = said(self.VIEWED, two=self.VIEWED)
+        assert remark.startswith("db.v read from db.trips, but see no rows of 2026-10")
 
-def test_an_append_is_seen_by_views():
-    viewed = (ROOMY[0], ["db.v"])
-    assert said({ONE: [viewed], TWO: [viewed], THREE: [viewed]}, write_mode="append") == []
+    def test_an_append_is_seen_by_views(self):
+        assert said(self.VIEWED, write_mode="append") == []
 
-
-def test_disks_that_are_not_local_are_told():
-    remote = ([("s3disk", "ObjectStorage", 10**15)], [])
-    (remark,) = said({ONE: [remote], TWO: [ROOMY], THREE: [ROOMY]})
-    assert "lies on s3disk" in remark
+    def test_disks_that_are_not_local_are_told(self):
+        (remark,) = said(replace(ROOMY, disks=(Disk("s3disk", "ObjectStorage", 10**15),)))
+        assert "lies on s3disk" in remark

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.staging import Attempt
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.credentials import Credentials
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
@@ -41,6 +46,30 @@ REPLACE = [
     *(f"{privilege} ON `stage`.chs3_*" for privilege in ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")),
     "TABLE ENGINE ON MergeTree",
 ]
+LOOK = [
+    f"SELECT ON system.{name}"
+    for name in ("clusters", "data_skipping_indices", "macros", "projections", "server_settings")
+]
+TABLE = ["SELECT ON system.parts", "SHOW TABLES, SHOW COLUMNS ON lake.trips"]
+PLAN = [*LOOK, *TABLE, "SELECT ON stage.chs3_ledger", "READ ON REMOTE", "CREATE TEMPORARY TABLE ON *.*"]
+HEALTH = [
+    *LOOK,
+    *TABLE,
+    *(
+        f"SELECT ON system.{name}"
+        for name in (
+            "disks",
+            "merge_tree_settings",
+            "merges",
+            "metrics",
+            "mutations",
+            "replicas",
+            "replicated_merge_tree_settings",
+            "replication_queue",
+            "storage_policies",
+        )
+    ),
+]
 #: The engine of the test bed, which is a clickhouse-local, asks for it with S3.
 TRAIT = "READ ON FILE"
 #: Without these, tables of `system` cannot even be looked for: the server's error names them.
@@ -54,6 +83,8 @@ def user(number: int) -> Credentials:
 NARROW = Credentials("narrow", PASSWORD)
 APPENDER = Credentials("append-er", PASSWORD)
 COLLECTOR = Credentials("collector", PASSWORD)
+PLANNER = Credentials("planner", PASSWORD)
+DOCTOR = Credentials("doctor", PASSWORD)
 MISSING = {user(number): privilege for number, privilege in enumerate(REPLACE)}
 
 
@@ -62,6 +93,8 @@ def cluster(chs3_s3: Any) -> Iterator[ClickHouseCluster]:
     users = {
         NARROW: [*REPLACE, TRAIT],
         APPENDER: [*APPEND, TRAIT],
+        PLANNER: PLAN,
+        DOCTOR: HEALTH,
         COLLECTOR: [*REPLACE, TRAIT, f"NAMED COLLECTION ON {S3_NAMED_COLLECTION}"],
     } | {each: [TRAIT, *(other for other in REPLACE if other != missing)] for each, missing in MISSING.items()}
     named_collections = {S3_NAMED_COLLECTION: chs3_s3.named_collection()}
@@ -95,9 +128,13 @@ def tables_of(lake: Lake, database: str) -> set[str]:
     return {name for rows in lake.on_every_node(sql) for (name,) in rows}
 
 
-def load_as(lake: Lake, credentials: Credentials, monkeypatch: pytest.MonkeyPatch, **options: Any) -> dict[str, Any]:
+def log_in(lake: Lake, credentials: Credentials, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = lake.cluster.airflow_connection() | {"login": credentials.login, "password": credentials.password}
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+
+
+def load_as(lake: Lake, credentials: Credentials, monkeypatch: pytest.MonkeyPatch, **options: Any) -> dict[str, Any]:
+    log_in(lake, credentials, monkeypatch)
     return lake.load(**{"staging_database": "stage"} | options)
 
 
@@ -122,7 +159,7 @@ def test_without_one_of_them_every_node_is_named_with_its_grant_and_nothing_is_w
     with pytest.raises(AirflowFailException) as stopped:
         load_as(own_lake, credentials, monkeypatch)
     assert str(stopped.value).splitlines() == [
-        f"User {credentials.login!r} lacks privileges on node {node.host}:{node.tcp_port}: run GRANT "
+        f"User {credentials.login!r} lacks privileges on {node.host}:{node.tcp_port}: run GRANT "
         f"{MISSING[credentials]} TO `{credentials.login}` there."
         for node in own_lake.cluster.nodes
     ]
@@ -154,3 +191,33 @@ def test_a_named_collection_takes_a_privilege_of_its_own(own_lake: Lake, monkeyp
     assert load_as(own_lake, COLLECTOR, monkeypatch, **options)["status"] == "published"
     with pytest.raises(AirflowFailException, match=f"NAMED COLLECTION ON {S3_NAMED_COLLECTION}"):
         load_as(own_lake, NARROW, monkeypatch, **options)
+
+
+def test_queries_of_another_user_that_may_not_be_killed_are_waited_for(
+    own_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = Attempt(TableName("lake", "trips"), Month.parse(MONTH), "dead")
+    sleep = "SELECT sleepEachRow(1) FROM numbers(3) SETTINGS max_block_size = 1"
+    with own_lake.cluster.nodes[1].client() as client, ThreadPoolExecutor() as pool:
+        asleep = pool.submit(client.execute, sleep, query_id=f"{dead.name}_insert1")
+        while not own_lake.on_node(1, f"SELECT 1 FROM system.processes WHERE startsWith(query_id, '{dead.name}')"):
+            pass
+        assert load_as(own_lake, NARROW, monkeypatch)["status"] == "published"
+        assert asleep.done()
+
+
+def test_planning_needs_no_privilege_to_write_or_to_read_rows(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_as(own_lake, NARROW, monkeypatch)
+    log_in(own_lake, PLANNER, monkeypatch)
+    where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name}
+    plan = {"bucket": own_lake.bucket, "key": "trips/{YYYY-MM}/", "months": [MONTH], "staging_database": "stage"}
+    assert PlanMonthsOperator(task_id="plan", **where, **plan).execute({"dag_run": None}) == []
+
+
+def test_merge_health_needs_no_privilege_to_write_or_to_read_rows(
+    own_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_as(own_lake, NARROW, monkeypatch)
+    log_in(own_lake, DOCTOR, monkeypatch)
+    where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name}
+    assert ClickHouseMergeHealthSensor(task_id="wait", months=[MONTH], **where).poke({})

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+import tempfile
+from collections.abc import Iterator
+from typing import Any
 
-from airflow_provider_chs3.testbed.trips import Trips
+import pytest
+from clickhouse_driver.errors import ServerException
+
+from airflow_provider_chs3.exceptions import TransientError
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from tests.integration.lake import MONTH, Lake
+from tests.integration.refusal import refused
 
 TRIPS = Trips(rows_per_month=900, files_per_month=3)
 
@@ -36,3 +45,102 @@ def test_an_ordinary_target_is_no_word_worth(trips_lake: Lake, capfd: pytest.Cap
     trips_lake.load()
     shown = capfd.readouterr().out
     assert not any(word in shown for word in ("materialized", "TTL", "local disk"))
+
+
+class TestParts:
+    """Each node holds a month of 3 parts, which are not merged."""
+
+    NOVEMBER = "2026-11"
+
+    @staticmethod
+    def crowd(lake: Lake, settings: str, month: str = NOVEMBER) -> None:
+        lake.on_every_node(f"{create_table_sql(f'{lake.database}.trips')} SETTINGS {settings}")
+        lake.on_every_node(f"SYSTEM STOP MERGES {lake.database}.trips")
+        for trip_id in range(3):
+            lake.on_every_node(
+                f"INSERT INTO {lake.database}.trips (trip_id, pickup_at) SELECT {trip_id}, '{month}-02 00:00:00'"
+            )
+        lake.upload(TRIPS)
+
+    def test_a_full_partition_stops_the_load_with_a_word_on_every_node(self, lake: Lake) -> None:
+        self.crowd(lake, "parts_to_throw_insert = 3")
+        with pytest.raises(TransientError) as stopped:
+            lake.load()
+        findings = str(stopped.value).splitlines()
+        assert len(findings) == len(lake.cluster.nodes)
+        assert all("3 parts in one partition (parts_to_throw_insert=3)" in finding for finding in findings)
+        assert lake.rows_per_node() == [3] * len(lake.cluster.nodes)
+
+    def test_it_goes_on_once_merges_have_caught_up(self, lake: Lake) -> None:
+        self.crowd(lake, "parts_to_throw_insert = 3")
+        with pytest.raises(TransientError):
+            lake.load()
+        lake.on_every_node(f"SYSTEM START MERGES {lake.database}.trips")
+        lake.on_every_node(f"OPTIMIZE TABLE {lake.database}.trips FINAL")
+        lake.load()
+        assert lake.facts() == TRIPS.facts(MONTH)
+
+    def test_a_table_that_has_all_the_parts_it_may_have_stops_the_load(self, lake: Lake) -> None:
+        self.crowd(lake, "max_parts_in_total = 4")
+        with pytest.raises(TransientError, match=r"3 parts \(max_parts_in_total=4\)"):
+            lake.load()
+
+    def test_an_append_is_stopped_by_the_months_own_parts_too(self, lake: Lake) -> None:
+        self.crowd(lake, "parts_to_throw_insert = 3", MONTH)
+        with pytest.raises(TransientError, match="3 parts in one partition"):
+            lake.load(write_mode="append")
+
+    def test_the_parts_that_the_load_replaces_do_not_count(self, lake: Lake) -> None:
+        self.crowd(lake, "parts_to_throw_insert = 3, max_parts_in_total = 3", MONTH)
+        lake.load(replace_unknown=True)
+        assert lake.facts() == TRIPS.facts(MONTH)
+
+    def test_slow_inserts_are_told(self, lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+        self.crowd(lake, "parts_to_delay_insert = 3, parts_to_throw_insert = 100, max_delay_to_insert = 1")
+        lake.load()
+        assert "slows down INSERTs" in capfd.readouterr().out
+        assert lake.facts() == TRIPS.facts(MONTH)
+
+    @pytest.mark.parametrize("settings", ["parts_to_throw_insert = 3", "max_parts_in_total = 3"])
+    def test_the_server_itself_refuses_an_insert_then_and_takes_a_partition(self, lake: Lake, settings: str) -> None:
+        """Why the load looks: REPLACE PARTITION would go on filling a table that refuses all else."""
+        self.crowd(lake, settings)
+        trips, other = f"{lake.database}.trips", f"{lake.database}.other"
+        with pytest.raises(ServerException, match="Too many parts"):
+            lake.on_node(0, f"INSERT INTO {trips} (trip_id, pickup_at) SELECT 1, '{MONTH}-02 00:00:00'")
+        lake.on_node(0, create_table_sql(other))
+        lake.on_node(0, f"INSERT INTO {other} (trip_id, pickup_at) SELECT 1, '{MONTH}-02 00:00:00'")
+        lake.on_node(0, f"ALTER TABLE {trips} REPLACE PARTITION ID '202610' FROM {other}")
+        assert lake.on_node(0, f"SELECT count() FROM {trips}") == [(4,)]
+
+
+class TestDisks:
+    """Tables on disks other than the usual one."""
+
+    @pytest.fixture
+    def on_disks(self, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
+        keys = {"access_key_id": chs3_s3.access_key, "secret_access_key": chs3_s3.secret_key}
+        remote = {"type": "s3", "endpoint": f"{chs3_s3.endpoint_url}/{chs3_bucket}/disk/", **keys}
+        with tempfile.TemporaryDirectory() as folder:
+            full = {"type": "local", "path": f"{folder}/", "keep_free_space_bytes": 10**17}
+            policies = {name: {"volumes": {"main": {"disk": name}}} for name in ("full", "remote")}
+            storage = {"disks": {"full": full, "remote": remote}, "policies": policies}
+            with ClickHouseCluster.start(1, server_settings={"storage_configuration": storage}) as cluster:
+                monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(cluster.airflow_connection()))
+                monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))
+                lake = Lake(cluster, chs3_s3.client(), chs3_bucket, "default")
+                lake.upload(TRIPS)
+                yield lake
+                lake.on_every_node("DROP TABLE trips SYNC")
+
+    def test_a_full_one_stops_the_load(self, on_disks: Lake) -> None:
+        on_disks.on_every_node(f"{create_table_sql('trips')} SETTINGS storage_policy = 'full'")
+        refused(
+            on_disks, "There are 0 bytes free on full of .*, but its part of 2026-10 is about .* bytes: make room there"
+        )
+
+    def test_one_in_s3_is_told_and_loaded(self, on_disks: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+        on_disks.on_every_node(f"{create_table_sql('trips')} SETTINGS storage_policy = 'remote'")
+        on_disks.load()
+        assert "default.trips lies on remote, which is not a local disk" in capfd.readouterr().out
+        assert on_disks.facts() == TRIPS.facts(MONTH)

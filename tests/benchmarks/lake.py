@@ -1,0 +1,150 @@
+"""Months of trips in S3, a table, and two ways from one to the other: this package, and a plain INSERT SELECT."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.s3 import S3Endpoint
+from airflow_provider_chs3.testbed.trips import COLUMNS, Trips, create_table_sql
+
+BUCKET = "bench"
+TABLE = "trips"
+_HEALTH_POLL_SECONDS = 0.1
+_HEALTH_TIMEOUT_SECONDS = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Months:
+    """Months of trips in the bucket.
+
+    Args:
+        prefix: What their keys start with.
+        names: `YYYY-MM` of each.
+        rows: Rows of each.
+        files: Files of each.
+    """
+
+    prefix: str
+    names: Sequence[str]
+    rows: int
+    files: int
+
+    @property
+    def total_rows(self) -> int:
+        return self.rows // self.files * self.files * len(self.names)
+
+    def upload(self, s3: S3Endpoint) -> None:
+        """Make the files, some at a time: a large month at once would take gigabytes."""
+        client = s3.client()
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            list(pool.map(lambda at: self._upload_file(client, *at), product(self.names, range(self.files))))
+
+    def _upload_file(self, client: Any, month: str, number: int) -> None:
+        trips = Trips(seed=number, rows_per_month=self.rows // self.files, files_per_month=1)
+        trips.upload(client, month, bucket=BUCKET, prefix=f"{self.prefix}/{month}/{number:03}-")
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A cluster and a bucket, and Airflow's connections to them.
+
+    Args:
+        cluster: The cluster.
+        s3: The server of the bucket.
+        clickhouse_conn_id: What Airflow calls the cluster.
+    """
+
+    cluster: ClickHouseCluster
+    s3: S3Endpoint
+    clickhouse_conn_id: str
+
+    def __post_init__(self) -> None:
+        os.environ[f"AIRFLOW_CONN_{self.clickhouse_conn_id.upper()}"] = json.dumps(self.cluster.airflow_connection())
+        os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(self.s3.airflow_connection())
+
+    def start_afresh(self) -> None:
+        """An empty table on every node, no ledger, and no count of parts."""
+        for node in self.cluster.nodes:
+            with node.client() as client:
+                client.execute(f"DROP TABLE IF EXISTS {TABLE} SYNC")
+                client.execute("DROP TABLE IF EXISTS chs3_ledger SYNC")
+                client.execute(create_table_sql(f"default.{TABLE}"))
+                client.execute("SYSTEM FLUSH LOGS")
+                client.execute("TRUNCATE TABLE IF EXISTS system.part_log")
+
+    def insert(self, months: Months, month: str, settings: Mapping[str, Any]) -> None:
+        """The plain statement: all nodes read and write, straight into the table."""
+        columns = ", ".join(COLUMNS)
+        url = f"{self.s3.endpoint_url}/{BUCKET}/{months.prefix}/{month}/*.parquet"
+        with self.cluster.nodes[0].client() as client:
+            client.execute(
+                f"INSERT INTO FUNCTION cluster('{self.cluster.name}', default, {TABLE}) ({columns}) SELECT {columns} "
+                f"FROM s3Cluster('{self.cluster.name}', '{url}', '{self.s3.access_key}', '{self.s3.secret_key}', "
+                "'Parquet')",
+                settings=dict(settings),
+            )
+
+    def load(self, months: Months, month: str, **arguments: Any) -> dict[str, Any]:
+        """The operator's load of one month, from the listing to the ledger; give what it returns."""
+        operator = S3ToClickHouseOperator(
+            task_id="load",
+            table=TABLE,
+            bucket=BUCKET,
+            key=f"{months.prefix}/{{YYYY-MM}}/*.parquet",
+            month=month,
+            cluster=self.cluster.name,
+            clickhouse_conn_id=self.clickhouse_conn_id,
+            **arguments,
+        )
+        return operator.execute({})
+
+    def load_side_by_side(self, months: Months, parallel_months: int) -> None:
+        """All months by the operator, so many at the same time."""
+        with ThreadPoolExecutor(max_workers=parallel_months) as pool:
+            list(pool.map(lambda month: self.load(months, month, parallel_months=parallel_months), months.names))
+
+    def wait_until_healthy(self, months: Sequence[str]) -> None:
+        """Wait as the sensor does, but look more often."""
+        sensor = ClickHouseMergeHealthSensor(
+            task_id="wait",
+            table=TABLE,
+            months=list(months),
+            cluster=self.cluster.name,
+            clickhouse_conn_id=self.clickhouse_conn_id,
+        )
+        deadline = time.monotonic() + _HEALTH_TIMEOUT_SECONDS
+        while not sensor.poke({}).is_done:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"The merges of {TABLE} have not settled within {_HEALTH_TIMEOUT_SECONDS} s.")
+            time.sleep(_HEALTH_POLL_SECONDS)
+
+    def written_parts(self, *, staging: bool) -> int:
+        """Parts that inserts have written since `start_afresh`; what merges and REPLACE PARTITION made is not counted.
+
+        Args:
+            staging: Whether they were written into staging tables, or into the table itself.
+        """
+        table = "startsWith(table, 'chs3_') AND table != 'chs3_ledger'" if staging else f"table = '{TABLE}'"
+        sql = f"SELECT count() FROM system.part_log WHERE event_type = 'NewPart' AND {table}"
+        written = 0
+        for node in self.cluster.nodes:
+            with node.client() as client:
+                client.execute("SYSTEM FLUSH LOGS")
+                ((parts,),) = client.execute(sql)
+                written += parts
+        return written
+
+    def rows(self) -> int:
+        with self.cluster.nodes[0].client() as client:
+            ((rows,),) = client.execute(f"SELECT count() FROM cluster('{self.cluster.name}', default, {TABLE})")
+            return int(rows)

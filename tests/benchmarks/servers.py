@@ -1,0 +1,95 @@
+"""Servers for benchmarks: an S3 server that is not the bottleneck, and nodes that are held to a part of a core."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.ports import HOST, free_ports, is_listening
+from airflow_provider_chs3.testbed.processes import kill, wait_until
+from airflow_provider_chs3.testbed.s3 import S3Endpoint, S3Server
+
+_VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+_BIN = Path(__file__).parents[2] / ".dev" / "bin"
+_CGROUPS = Path("/sys/fs/cgroup/cpu")
+_PERIOD_US = 100_000
+
+
+@contextmanager
+def s3_server(name: str | None) -> Iterator[tuple[S3Endpoint, str]]:
+    """An S3 server, and what it is.
+
+    VersityGW costs an INSERT less than a tenth over local files; moto, in Python, nearly half as much again, and takes
+    CPU time from the servers under test.
+
+    Args:
+        name: `versitygw` or `moto`; None takes the first of them that is there, or can be built.
+    """
+    program = None if name == "moto" else _versitygw()
+    if program is None and name == "versitygw":
+        raise RuntimeError("VersityGW is not installed, and cannot be built without Go.")
+    with _run_versitygw(program) if program else S3Server.start() as server:
+        yield server, "VersityGW" if program else "moto, whose CPU time counts in all figures"
+
+
+@contextmanager
+def _run_versitygw(program: str) -> Iterator[S3Endpoint]:
+    with tempfile.TemporaryDirectory(prefix="chs3-bench-s3-") as folder:
+        home, port = Path(folder), free_ports(1)[0]
+        (home / "data").mkdir()
+        with (home / "s3.log").open("wb") as log:
+            process = subprocess.Popen(
+                [program, "--port", f"{HOST}:{port}", "--quiet", "posix", str(home / "data")],
+                env={**os.environ, "ROOT_ACCESS_KEY": "root", "ROOT_SECRET_KEY": "root-secret"},
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            wait_until(
+                lambda: is_listening(port),
+                process=process,
+                name="VersityGW",
+                logs=[home / "s3.log"],
+                timeout_seconds=30,
+            )
+            yield S3Endpoint(f"http://{HOST}:{port}", "root", "root-secret")
+        finally:
+            kill(process)
+
+
+def _versitygw() -> str | None:
+    """Where VersityGW is; built once where Go is installed."""
+    found = shutil.which("versitygw", path=f"{_BIN}{os.pathsep}{os.environ.get('PATH', '')}")
+    if found or not shutil.which("go"):
+        return found
+    print(f"Building {_VERSITYGW}, once; it takes a minute or two")
+    subprocess.run(["go", "install", _VERSITYGW], env={**os.environ, "GOBIN": str(_BIN)}, check=True)
+    return str(_BIN / "versitygw")
+
+
+def can_limit_cores() -> bool:
+    """Whether processes can be held to a part of a core here: with cgroups of version 1, as root."""
+    return (_CGROUPS / "cgroup.procs").exists() and os.access(_CGROUPS, os.W_OK)
+
+
+@contextmanager
+def limited_to(cores: float, cluster: ClickHouseCluster) -> Iterator[None]:
+    """Hold each node of a cluster to so many cores, such as 0.5, so that it behaves as a machine of its own."""
+    groups = [_CGROUPS / f"chs3-bench-{node.pid}" for node in cluster.nodes]
+    for node, group in zip(cluster.nodes, groups, strict=True):
+        group.mkdir()
+        (group / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
+        (group / "cpu.cfs_quota_us").write_text(str(int(cores * _PERIOD_US)))
+        (group / "cgroup.procs").write_text(str(node.pid))
+    try:
+        yield
+    finally:
+        for node, group in zip(cluster.nodes, groups, strict=True):
+            (_CGROUPS / "cgroup.procs").write_text(str(node.pid))
+            group.rmdir()

@@ -1,0 +1,75 @@
+"""The privileges of a load: how they are asked for, and that the documentation has them all."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from airflow_provider_chs3.core.models import TableName
+from airflow_provider_chs3.core.place import ONLY_NODE, Place
+from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_load
+from airflow_provider_chs3.core.request import Policies
+from airflow_provider_chs3.core.sources import Credentials
+from airflow_provider_chs3.exceptions import PreflightError
+from tests.core.driving import drive
+from tests.core.surroundings import ONE, TWO
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "privileges.md"
+
+
+def needed(*, cluster="c", collection=None, write_mode="replace", staging="taxi"):
+    request = SimpleNamespace(
+        source=SimpleNamespace(credentials=Credentials(named_collection=collection)),
+        policies=Policies(write_mode=write_mode),
+    )
+    place = Place(
+        cluster=cluster, target=TableName("taxi", "trips"), ledger=TableName(staging, "chs3_ledger"), nodes=(ONE, TWO)
+    )
+    return privileges_of_load(request, place)
+
+
+def flat(grants):
+    """`SELECT, INSERT ON a, READ ON b` as {SELECT ON a, INSERT ON a, READ ON b}."""
+    found = set()
+    for privileges, where in re.findall(r"((?:[A-Z0-9]+(?: [A-Z]+)*?, )*[A-Z]+(?: [A-Z]+)*?) ON (\S+?)(?=,|$)", grants):
+        found |= {f"{each} ON {where}" for each in privileges.split(", ")}
+    return found
+
+
+def test_the_documentation_grants_what_is_asked_for():
+    block = DOCUMENT.read_text().split("```sql")[1].split("```")[0]
+    grants = [" ".join(each.split()) for each in block.split(";")]
+    documented = set().union(*(flat(each.removeprefix("GRANT ").removesuffix(" TO loader")) for each in grants))
+    assert documented == {each.replace("`", "") for each in needed()} | {"READ ON REMOTE"}
+
+
+def test_without_a_cluster_none_is_needed_for_it():
+    assert set(needed()) - set(needed(cluster=None)) == {"SELECT ON system.clusters", "WRITE ON REMOTE"}
+
+
+def test_names_are_quoted():
+    assert "SELECT ON `st``age`.chs3_*".replace("``", "\\`") in needed(staging="st`age")
+    assert "NAMED COLLECTION ON `my lake`" in needed(collection="my lake")
+
+
+def test_a_node_that_has_all_is_asked_once():
+    driven = drive(check_privileges((ONE, TWO), ["A ON x", "B ON y"]), {ONE: [(1,)], TWO: [(1,)]})
+    assert [sql.text for sql in driven.steps[0].sql.values()] == ["CHECK GRANT A ON x, B ON y"] * 2
+
+
+def test_only_nodes_that_lack_something_are_asked_for_each_privilege_and_named():
+    answers = [{ONE: [(1,)], TWO: [(0,)]}, {TWO: [(1,)]}, {TWO: [(0,)]}, {TWO: [("me",)]}]
+    with pytest.raises(PreflightError) as raised:
+        drive(check_privileges((ONE, TWO), ["A ON x", "B ON y"]), *answers)
+    assert raised.value.findings == ("User 'me' lacks privileges on ch-2:9000: run GRANT B ON y TO `me` there.",)
+
+
+def test_a_single_server_is_named_so():
+    answers = [{ONLY_NODE: [(0,)]}, {ONLY_NODE: [(0,)]}, {ONLY_NODE: [("me",)]}]
+    with pytest.raises(
+        PreflightError, match="User 'me' lacks privileges on the server: run GRANT A ON x TO `me` there"
+    ):
+        drive(check_privileges((ONLY_NODE,), ["A ON x"]), *answers)
