@@ -83,12 +83,17 @@ class LedgerKey:
     partition_id: str
 
     @property
-    def condition(self) -> str:
-        """Records of this month of this very table."""
+    def table_condition(self) -> str:
+        """Records of all months of this very table."""
         return (
             f"target_database = {literal(self.target.database)} AND target_table = {literal(self.target.table)} "
-            f"AND target_uuid = {literal(self.target_uuid)} AND month = {literal(str(self.month))}"
+            f"AND target_uuid = {literal(self.target_uuid)}"
         )
+
+    @property
+    def condition(self) -> str:
+        """Records of this month of this very table."""
+        return f"{self.table_condition} AND month = {literal(str(self.month))}"
 
 
 #: The columns of `Record`, in its order.
@@ -151,6 +156,21 @@ def record(
     return Sql(
         f"INSERT INTO {table(ledger)} ({names}) SELECT max(sequence) + 1, {rendered} "
         f"FROM {table(ledger)} WHERE {key.condition}"
+    )
+
+
+def look_up_memory_steps(ledger: TableName, key: LedgerKey, *, memory_bytes: int) -> Sql:
+    """Ask how often the table's newest load, of whatever month, had to lower its need of memory.
+
+    Args:
+        ledger: The ledger.
+        key: Names the table.
+        memory_bytes: What a load may use now: with more of it than then, nothing follows from that load.
+    """
+    return Sql(
+        "SELECT JSONExtractUInt(details, 'memory_steps'), "
+        f"JSONExtractUInt(details, 'memory_bytes') < {memory_bytes} FROM {table(ledger)} "
+        f"WHERE {key.table_condition} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema
 from airflow_provider_chs3.core.data_shape import shape_of
-from airflow_provider_chs3.core.ledger import LedgerKey, MonthOnNode, look_up, month_on_node
+from airflow_provider_chs3.core.ledger import LedgerKey, MonthOnNode, look_up, look_up_memory_steps, month_on_node
 from airflow_provider_chs3.core.models import Manifest, Node, Setting, SettingValues, TableName
 from airflow_provider_chs3.core.node_specs import NodeNow, SizedNode, shown, size_nodes
 from airflow_provider_chs3.core.recovery import Course, lowered
@@ -100,11 +100,15 @@ class InsertPlan:
         schema: The files' columns.
         loaded: The target's columns, each with where it comes from.
         settings: All settings, with their reasons.
+        memory_bytes: What the load may use on a node.
+        memory_steps: How often its need of memory was lowered.
     """
 
     schema: SourceSchema
     loaded: tuple[LoadedColumn, ...]
     settings: tuple[Setting, ...]
+    memory_bytes: int
+    memory_steps: int
 
     @property
     def setting_values(self) -> SettingValues:
@@ -142,9 +146,29 @@ def plan_insert(load: Load, now: Mapping[Node, NodeNow]) -> Steps[InsertPlan]:
         own=request.settings,
         null_as_default=request.selection.null_as_default,
     )
-    settings = lowered(computed, load.course)
+    course = yield from _with_what_worked(load, one.memory_bytes)
+    settings = lowered(computed, course)
     yield from _tell(nodes, one, settings)
-    return InsertPlan(schema=schema, loaded=tuple(loaded), settings=settings)
+    return InsertPlan(
+        schema=schema,
+        loaded=tuple(loaded),
+        settings=settings,
+        memory_bytes=one.memory_bytes,
+        memory_steps=course.memory_steps,
+    )
+
+
+def _with_what_worked(load: Load, memory_bytes: int) -> Steps[Course]:
+    """Begin with what the table's newest load needed, rather than run out of memory as that one did."""
+    coordinator = load.around.coordinator
+    if not load.around.nodes[coordinator].has_ledger:
+        return load.course
+    sql = look_up_memory_steps(load.around.ledger, load.key_on(coordinator), memory_bytes=memory_bytes)
+    rows = (yield AskNodes(name="Look up what the last load of the table needed", sql={coordinator: sql}))[coordinator]
+    steps = sum(steps for steps, has_more_memory in rows if not has_more_memory)
+    if steps:
+        yield Say(name=f"The last load of {load.around.target} ran out of memory: this one begins with less of it.")
+    return replace(load.course, memory_steps=load.course.memory_steps + steps)
 
 
 def _tell(nodes: Mapping[Node, SizedNode], one: Slice, settings: Iterable[Setting]) -> Steps[None]:

@@ -191,9 +191,14 @@ def _stage_and_publish(
 
 
 def _record(load: Load, plan: InsertPlan, result: LoadResult) -> Steps[None]:
-    reasons = {each.name: each.reason for each in plan.settings}
+    details = {
+        **result.as_json(),
+        "setting_reasons": {each.name: each.reason for each in plan.settings},
+        "memory_bytes": plan.memory_bytes,
+        "memory_steps": plan.memory_steps,
+    }
     try:
-        yield from record_load(load, {**result.as_json(), "setting_reasons": reasons})
+        yield from record_load(load, details)
     except Chs3Error as error:
         yield Say(name=f"The month is published, but what the load did could not be recorded: {error}")
 

@@ -7,20 +7,25 @@ from contextlib import contextmanager
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.errors import is_terminal
-from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.core.errors import hint_of, is_terminal
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 
 
 @contextmanager
 def airflow_errors() -> Iterator[None]:
-    """Tell Airflow which errors a retry cannot mend.
+    """Tell Airflow which errors a retry cannot mend, and the user the way out.
 
     Raises:
         AirflowFailException: Instead of an error that a retry would meet again.
+        ClickHouseServerError: With a hint at the way out.
     """
     try:
         yield
     except Chs3Error as error:
         if is_terminal(error):
-            raise AirflowFailException(str(error)) from error
+            raise AirflowFailException(f"{error} {hint_of(error)}".rstrip()) from error
+        if isinstance(error, ClickHouseServerError):
+            # Of the same class: retry policies go by it.
+            message = f"{error.message} {hint_of(error)}".rstrip()
+            raise ClickHouseServerError(error.code, error.name, message, error.host, error.query_id) from error
         raise

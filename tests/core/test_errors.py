@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from airflow_provider_chs3 import exceptions
-from airflow_provider_chs3.core.errors import is_terminal
+from airflow_provider_chs3.core.errors import hint_of, is_terminal, known_codes
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,
@@ -77,6 +77,34 @@ def test_a_retry_would_meet_it_again(code, meaning):
 )
 def test_a_retry_may_help(code, meaning):
     assert not is_terminal(server_error(code)), meaning
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (499, "HTTP response code: 403"),
+        (499, "Code: InvalidAccessKeyId"),
+        (252, "Too many partitions for single INSERT block (more than 100)"),
+    ],
+)
+def test_the_message_tells_that_a_retry_would_meet_it_again(code, message):
+    assert is_terminal(ClickHouseServerError(code, "NAME", message, "node:9000", "q1"))
+
+
+def test_every_code_that_is_known_has_a_way_out():
+    assert [code for code in known_codes() if not hint_of(server_error(code)).endswith(".")] == []
+
+
+def test_no_code_is_both_terminal_and_not():
+    from airflow_provider_chs3.core import errors
+
+    codes = [code for codes, _ in (*errors._TERMINAL, *errors._TRANSIENT) for code in codes]
+    assert len(codes) == len(set(codes))
+
+
+def test_what_is_not_known_has_no_hint():
+    assert hint_of(server_error(123456)) == ""
+    assert hint_of(TerminalError("x")) == ""
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,139 @@
+"""What a load does by itself after an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_chs3.core.models import Setting
+from airflow_provider_chs3.core.recovery import MAX_NEW_LISTS, MAX_WAITS, Course, after, lowered
+from airflow_provider_chs3.core.tuning import YOURS
+from airflow_provider_chs3.exceptions import (
+    ClickHouseConnectionError,
+    ClickHouseServerError,
+    ObjectsChangedError,
+    SourceError,
+    TransientError,
+)
+
+MIB = 1024**2
+COMPUTED = (
+    Setting("max_insert_threads", 4, "half of 8 cores"),
+    Setting("min_insert_block_size_bytes", 512 * MIB, "memory"),
+    Setting("min_insert_block_size_rows", 0, "bytes alone"),
+    Setting("max_threads", 8, "all cores"),
+    Setting("input_format_parquet_memory_high_watermark", 1024 * MIB, "an eighth"),
+)
+
+
+def server_error(code: int, message: str = "message") -> ClickHouseServerError:
+    return ClickHouseServerError(code, "NAME", message, "node:9000", "q1")
+
+
+def values(settings: tuple[Setting, ...]) -> dict[str, object]:
+    return {each.name: each.value for each in settings}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ObjectsChangedError("x"),
+        server_error(1009),
+        server_error(499, "The specified key does not exist"),
+        server_error(499, "HTTP response code: 404"),
+    ],
+)
+def test_objects_that_change_are_listed_again_a_few_times(error):
+    course = Course()
+    for number in range(1, MAX_NEW_LISTS + 1):
+        again = after(error, course)
+        assert again.wait_seconds == 0
+        assert f"{number} of {MAX_NEW_LISTS}" in again.reason
+        course = again.course
+    assert after(error, course) is None
+
+
+def test_too_little_memory_takes_less_of_it_at_once():
+    again = after(server_error(241, "Query memory limit exceeded"), Course())
+    assert (again.course.memory_steps, again.wait_seconds) == (1, 0)
+    assert "node:9000" in again.reason
+
+
+def test_too_little_memory_of_the_server_waits_for_what_others_hold_too():
+    course = Course()
+    waited = []
+    for _ in range(MAX_WAITS + 1):
+        again = after(server_error(241, "(total) memory limit exceeded"), course)
+        waited.append(again.wait_seconds)
+        course = again.course
+    assert waited == [20, 40, 60, 0]
+    assert course.memory_steps == MAX_WAITS + 1
+
+
+@pytest.mark.parametrize("code", [202, 203, 252])
+def test_a_server_that_is_full_is_waited_for_longer_each_time(code):
+    course, waited = Course(), []
+    while again := after(server_error(code, "Too many parts (3000)"), course):
+        waited.append(again.wait_seconds)
+        course = again.course
+    assert waited == [20, 40, 60]
+    assert course == Course(waits=MAX_WAITS)
+
+
+def test_a_storage_that_does_not_keep_up_is_read_with_fewer_threads():
+    again = after(server_error(499, "HTTP response code: 503: SlowDown"), Course())
+    assert again.course == Course(waits=1, reader_steps=1)
+    assert values(lowered(COMPUTED, again.course)) == values(COMPUTED) | {"max_threads": 4}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SourceError("x"),
+        TransientError("x"),
+        ClickHouseConnectionError("x", "node:9000"),
+        server_error(60),
+        server_error(394),
+        server_error(210),
+        server_error(499, "HTTP response code: 403"),
+        server_error(252, "Too many partitions for single INSERT block (more than 100)"),
+    ],
+)
+def test_nothing_else_is_tried_again_by_the_load_itself(error):
+    assert after(error, Course()) is None
+
+
+def test_memory_is_lowered_by_block_then_insert_threads_then_reading():
+    steps = [values(lowered(COMPUTED, Course(memory_steps=steps))) for steps in range(5)]
+    block, threads, readers = "min_insert_block_size_bytes", "max_insert_threads", "max_threads"
+    assert [(each[block] // MIB, each[threads], each[readers]) for each in steps] == [
+        (512, 4, 8),
+        (256, 4, 8),
+        (256, 2, 8),
+        (256, 2, 4),
+        (128, 2, 4),
+    ]
+    # No limit by rows, as before; and the Parquet reader goes with the readers.
+    assert steps[3]["min_insert_block_size_rows"] == 0
+    assert steps[3]["input_format_parquet_memory_high_watermark"] == 512 * MIB
+
+
+def test_the_server_s_own_block_is_halved_where_none_was_computed():
+    given = values(lowered((Setting("max_insert_threads", 2, ""),), Course(memory_steps=1)))
+    assert given["min_insert_block_size_bytes"] == 128 * MIB
+    assert given["min_insert_block_size_rows"] == 524_224
+
+
+def test_what_a_user_gave_stays():
+    own = (Setting("min_insert_block_size_bytes", 512 * MIB, YOURS), Setting("min_insert_block_size_rows", 0, YOURS))
+    course = Course(memory_steps=1)
+    assert values(lowered((*own, Setting("max_insert_threads", 4, "")), course))["max_insert_threads"] == 2
+
+
+def test_the_reason_tells_what_it_was_and_why():
+    (block, *_) = [each for each in lowered(COMPUTED, Course(memory_steps=1)) if "block_size_bytes" in each.name]
+    assert block.reason == "half of 536870912, as an earlier try ran out of memory"
+
+
+def test_when_nothing_is_left_to_lower_the_error_says_what_to_do():
+    with pytest.raises(TransientError, match=r"give loads more memory .* Nothing was published"):
+        lowered(COMPUTED, Course(memory_steps=100))
