@@ -68,7 +68,7 @@ class Comparison:
         for variant in self.variants:
             table.add_row(variant, *(cell for figure in self.figures for cell in self._cells(variant, figure)))
         console.print(table)
-        console.print(f"{self.aim}\n")
+        console.print(self.aim)
 
     def _cells(self, variant: str, figure: str) -> tuple[str, str]:
         value, ratios = median(self.values(variant, figure)), self.ratios(variant, figure)
