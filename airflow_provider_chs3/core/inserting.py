@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.load import InsertPlan, Load
 from airflow_provider_chs3.core.models import Node, TableName
 from airflow_provider_chs3.core.source_schema import count_rows, find_misfits, insert_parts
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
-from airflow_provider_chs3.core.steps import Insert, InsertStats, Steps
+from airflow_provider_chs3.core.steps import Insert, InsertStats, Say, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
 
 #: Errors that a value can cause: it cannot be parsed, cast, or be NULL.
@@ -106,12 +106,14 @@ def verify(load: Load, plan: InsertPlan) -> Steps[dict[Node, Staged]]:
     """
     month = load.request.month
     _, now = yield from load.files.source.list_month(month)
-    changes = load.files.manifest.differences(now)
+    changes = load.files.manifest.changes_in(now)
     if changes:
         raise ObjectsChangedError(
             f"Objects of {month} changed while they were loaded: {changes}. Nothing was published."
         )
-    source_rows = (yield from count_rows(load.files, plan.schema)) if now.objects else 0
+    if added := load.files.manifest.added_in(now):
+        yield Say(name=f"{added} objects of {month} came while it was loaded: the next run loads them.")
+    source_rows = (yield from count_rows(load.files, plan.schema)) if load.files.manifest.objects else 0
     staged = yield from _staged(load)
     rows = {node: each.rows + sum(each.other_rows.values()) for node, each in staged.items()}
     if sum(rows.values()) != source_rows:

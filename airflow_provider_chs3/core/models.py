@@ -123,12 +123,15 @@ class Manifest:
             digest.add(each)
         return str(digest)
 
-    def differences(self, other: Manifest) -> str:
-        """What a later listing shows otherwise, in words; empty where nothing differs."""
+    def added_in(self, later: Manifest) -> int:
+        """How many objects a later listing has that this one has not."""
+        return len({each.path for each in later.objects} - {each.path for each in self.objects})
+
+    def changes_in(self, later: Manifest) -> str:
+        """Which of these objects a later listing shows otherwise, in words; empty where all are as they were."""
         before = {each.path: each for each in self.objects}
-        after = {each.path: each for each in other.objects}
+        after = {each.path: each for each in later.objects}
         changes = {
-            "added": sorted(after.keys() - before.keys()),
             "deleted": sorted(before.keys() - after.keys()),
             "overwritten": sorted(path for path in before.keys() & after.keys() if before[path] != after[path]),
         }

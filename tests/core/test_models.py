@@ -101,14 +101,18 @@ class TestFingerprint:
         assert len(Manifest.of([replace(FIRST, path=f"lake/{key}")]).fingerprint) == 32
 
 
-class TestDifferences:
+class TestChanges:
     def test_are_empty_for_the_same_objects(self):
-        assert Manifest.of([FIRST, SECOND]).differences(Manifest.of([SECOND, FIRST])) == ""
+        assert Manifest.of([FIRST, SECOND]).changes_in(Manifest.of([SECOND, FIRST])) == ""
+
+    def test_an_added_object_changes_none_of_those_that_were_listed(self):
+        later = Manifest.of([FIRST, SECOND, replace(FIRST, path="lake/t/c")])
+        assert Manifest.of([FIRST, SECOND]).changes_in(later) == ""
+        assert Manifest.of([FIRST, SECOND]).added_in(later) == 1
 
     @pytest.mark.parametrize(
         ("after", "expected"),
         [
-            ([FIRST, SECOND, replace(FIRST, path="lake/t/c")], "1 added (lake/t/c…)"),
             ([FIRST], "1 deleted (lake/t/b.parquet…)"),
             ([], "2 deleted (lake/t/a.parquet…)"),
             ([replace(FIRST, etag="x"), SECOND], "1 overwritten (lake/t/a.parquet…)"),
@@ -117,11 +121,11 @@ class TestDifferences:
                 [FIRST, replace(SECOND, last_modified=WRITTEN + timedelta(seconds=1))],
                 "1 overwritten (lake/t/b.parquet…)",
             ),
-            ([replace(FIRST, path="lake/z"), SECOND], "1 added (lake/z…); 1 deleted (lake/t/a.parquet…)"),
+            ([replace(FIRST, path="lake/z"), SECOND], "1 deleted (lake/t/a.parquet…)"),
         ],
     )
     def test_tell_what_changed_and_an_example(self, after, expected):
-        assert Manifest.of([FIRST, SECOND]).differences(Manifest.of(after)) == expected
+        assert Manifest.of([FIRST, SECOND]).changes_in(Manifest.of(after)) == expected
 
 
 def test_a_manifest_adds_up_sizes():
