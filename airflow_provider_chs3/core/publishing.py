@@ -37,7 +37,7 @@ def publish(
     now = yield from load.look_up()
     _check_untouched(load, before, now)
     intents = {
-        node: _record(load, node, "intent", rows=each.rows, state=now[node].state) for node, each in staged.items()
+        node: record_on(load, node, "intent", rows=each.rows, state=now[node].state) for node, each in staged.items()
     }
     yield AskNodes(name=f"Record the intent to publish {load.request.month}", sql=intents)
     sql = Sql(
@@ -53,7 +53,7 @@ def publish(
     months = yield from load.look_up()
     states = {node: month.state for node, month in months.items()}
     _check_published(load, staged, states)
-    records = {node: _record(load, node, "published", rows=state.rows, state=state) for node, state in states.items()}
+    records = {node: record_on(load, node, "published", rows=state.rows, state=state) for node, state in states.items()}
     yield AskNodes(name=f"Record {load.request.month} as published", sql=records)
     return states
 
@@ -61,13 +61,23 @@ def publish(
 def record_load(load: Load, details: Mapping[str, object]) -> Steps[None]:
     """Record what the load did, once, on the coordinator."""
     coordinator = load.around.coordinator
-    sql = _record(load, coordinator, "load", rows=0, state=PartitionState(), details=details)
+    sql = record_on(load, coordinator, "load", rows=0, state=PartitionState(), details=details)
     yield AskNodes(name="Record the load", sql={coordinator: sql})
 
 
-def _record(
+def record_on(
     load: Load, node: Node, event: str, *, rows: int, state: PartitionState, details: Mapping[str, object] | None = None
 ) -> Sql:
+    """A node's record of what is, or will be, in its partition.
+
+    Args:
+        load: The load.
+        node: The node.
+        event: What the record tells.
+        rows: Rows of the month on the node.
+        state: The partition there.
+        details: What else there is to tell.
+    """
     manifest = load.files.manifest
     values: dict[str, str | int | Mapping[str, object]] = {
         "attempt": load.request.nonce,
@@ -79,6 +89,7 @@ def _record(
         "rows": rows,
         "min_block": state.min_block,
         "max_block": state.max_block,
+        "data_version": state.data_version,
         "details": details or {},
     }
     return record(load.around.ledger, load.key_on(node), event, values)
