@@ -198,7 +198,7 @@ def standing(
     *,
     fingerprint: str,
     definition: str | None,
-    has_ttl: bool,
+    may_lose_all: bool,
     keeps_every_row: bool,
 ) -> tuple[Standing, tuple[Node, ...]]:
     """Compare what is there with what is wanted.
@@ -210,7 +210,7 @@ def standing(
         months: What each node has.
         fingerprint: Of the objects as they are now.
         definition: Of what is to be made of them; None does not compare it.
-        has_ttl: Whether rows may expire, so that parts may go by themselves.
+        may_lose_all: Whether rows may expire or cancel each other out, so that parts may go by themselves.
         keeps_every_row: Whether no merge makes rows fewer.
 
     Returns:
@@ -220,7 +220,9 @@ def standing(
     if unknown:
         return Standing.ROWS_UNKNOWN, unknown
     changed = tuple(
-        node for node, month in months.items() if is_changed(month, has_ttl=has_ttl, keeps_every_row=keeps_every_row)
+        node
+        for node, month in months.items()
+        if is_changed(month, may_lose_all=may_lose_all, keeps_every_row=keeps_every_row)
     )
     if changed:
         return Standing.TARGET_CHANGED, changed
@@ -241,7 +243,7 @@ def standing(
     return Standing.UNCHANGED, ()
 
 
-def is_changed(month: MonthOnNode, *, has_ttl: bool, keeps_every_row: bool) -> bool:
+def is_changed(month: MonthOnNode, *, may_lose_all: bool, keeps_every_row: bool) -> bool:
     """Whether somebody else changed a partition since the newest record.
 
     Merges keep the range of block numbers, an INSERT raises its end, a mutation raises `data_version` above it. Part
@@ -250,18 +252,18 @@ def is_changed(month: MonthOnNode, *, has_ttl: bool, keeps_every_row: bool) -> b
     After an intent the partition is either as it was before, or what the attempt that died has put there.
     """
     record, state = month.record, month.state
-    if record is None or _has_blocks_of(record, state, has_ttl=has_ttl):
+    if record is None or _has_blocks_of(record, state, may_lose_all=may_lose_all):
         return False
     return record.event == "published" or not _is_replaced(record, state, keeps_every_row=keeps_every_row)
 
 
-def _has_blocks_of(record: Record, state: PartitionState, *, has_ttl: bool) -> bool:
+def _has_blocks_of(record: Record, state: PartitionState, *, may_lose_all: bool) -> bool:
     if not state.parts or not record.max_block:
-        return not state.parts and (has_ttl or not record.max_block)
+        return not state.parts and (may_lose_all or not record.max_block)
     if max(state.max_block, state.data_version) > record.max_block:
         return False
     # What is new has higher numbers. Lower ones come from the covering part without rows, once a merge took it in.
-    return has_ttl or (state.min_block <= record.min_block and state.max_block == record.max_block)
+    return may_lose_all or (state.min_block <= record.min_block and state.max_block == record.max_block)
 
 
 def _is_replaced(intent: Record, state: PartitionState, *, keeps_every_row: bool) -> bool:

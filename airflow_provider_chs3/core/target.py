@@ -85,6 +85,12 @@ class TargetFacts:
         return " TTL " in self.engine_full
 
     @property
+    def may_lose_all(self) -> bool:
+        """Whether merges may leave nothing of a part: rows that expire, that sum up to nothing, or that cancel out."""
+        vanishing = ("SummingMergeTree", "CollapsingMergeTree")
+        return self.has_ttl or self.engine.endswith(vanishing) or "replacing_merge_with_cleanup" in self.engine_full
+
+    @property
     def keeps_every_row(self) -> bool:
         """Whether no merge makes rows fewer, so that counts must stay as they are."""
         return self.engine in ("MergeTree", "ReplicatedMergeTree") and not self.has_ttl
