@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from airflow_provider_chs3.core.ledger_table import absent
-from airflow_provider_chs3.core.models import Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.ledger_table import LedgerKey, absent
+from airflow_provider_chs3.core.models import Node, PartitionState, TableName
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps import Row
 
@@ -61,36 +61,6 @@ class MonthOnNode:
     record: Record | None
     state: PartitionState
     has_history: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerKey:
-    """What records are found by: the table itself, not only its name, and the month."""
-
-    target: TableName
-    target_uuid: str
-    month: Month
-    partition_id: str
-
-    @property
-    def name_condition(self) -> str:
-        """Records of all tables that have had this name."""
-        return f"target_database = {literal(self.target.database)} AND target_table = {literal(self.target.table)}"
-
-    @property
-    def table_condition(self) -> str:
-        """Records of all months of this very table."""
-        return f"{self.name_condition} AND target_uuid = {literal(self.target_uuid)}"
-
-    @property
-    def condition(self) -> str:
-        """Records of this month of this very table."""
-        return f"{self.table_condition} AND {self.month_condition}"
-
-    @property
-    def month_condition(self) -> str:
-        """Records of this month."""
-        return f"month = {literal(str(self.month))}"
 
 
 #: The events that tell where a month stands on a node.
@@ -197,7 +167,7 @@ def standing(
     *,
     fingerprint: str,
     definition: str | None,
-    has_ttl: bool,
+    may_lose_all: bool,
     keeps_every_row: bool,
 ) -> tuple[Standing, tuple[Node, ...]]:
     """Compare what is there with what is wanted.
@@ -209,7 +179,7 @@ def standing(
         months: What each node has.
         fingerprint: Of the objects as they are now.
         definition: Of what is to be made of them; None does not compare it.
-        has_ttl: Whether rows may expire, so that parts may go by themselves.
+        may_lose_all: Whether rows may expire or cancel each other out, so that parts may go by themselves.
         keeps_every_row: Whether no merge makes rows fewer.
 
     Returns:
@@ -222,7 +192,9 @@ def standing(
     if unknown:
         return Standing.ROWS_UNKNOWN, unknown
     changed = tuple(
-        node for node, month in months.items() if is_changed(month, has_ttl=has_ttl, keeps_every_row=keeps_every_row)
+        node
+        for node, month in months.items()
+        if is_changed(month, may_lose_all=may_lose_all, keeps_every_row=keeps_every_row)
     )
     if changed:
         return Standing.TARGET_CHANGED, changed
@@ -256,7 +228,7 @@ def _nodes_without_history(months: Mapping[Node, MonthOnNode]) -> tuple[Node, ..
     return tuple(node for node in lost if months[node].state.rows) if tell and all(tell) else ()
 
 
-def is_changed(month: MonthOnNode, *, has_ttl: bool, keeps_every_row: bool) -> bool:
+def is_changed(month: MonthOnNode, *, may_lose_all: bool, keeps_every_row: bool) -> bool:
     """Whether somebody else changed a partition since the newest record.
 
     Merges keep the range of block numbers, an INSERT raises its end, a mutation raises `data_version` above it. Part
@@ -265,18 +237,18 @@ def is_changed(month: MonthOnNode, *, has_ttl: bool, keeps_every_row: bool) -> b
     After an intent the partition is either as it was before, or what the attempt that died has put there.
     """
     record, state = month.record, month.state
-    if record is None or _has_blocks_of(record, state, has_ttl=has_ttl):
+    if record is None or _has_blocks_of(record, state, may_lose_all=may_lose_all):
         return False
     return record.event == "published" or not _is_replaced(record, state, keeps_every_row=keeps_every_row)
 
 
-def _has_blocks_of(record: Record, state: PartitionState, *, has_ttl: bool) -> bool:
+def _has_blocks_of(record: Record, state: PartitionState, *, may_lose_all: bool) -> bool:
     if not state.parts or not record.max_block:
-        return not state.parts and (has_ttl or not record.max_block)
+        return not state.parts and (may_lose_all or not record.max_block)
     if state.max_block > record.max_block or state.data_version > max(record.max_block, record.data_version):
         return False
     # What is new has higher numbers. Lower ones come from the covering part without rows, once a merge took it in.
-    return has_ttl or (state.min_block <= record.min_block and state.max_block == record.max_block)
+    return may_lose_all or (state.min_block <= record.min_block and state.max_block == record.max_block)
 
 
 def _is_replaced(intent: Record, state: PartitionState, *, keeps_every_row: bool) -> bool:

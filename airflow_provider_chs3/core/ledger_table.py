@@ -1,11 +1,12 @@
-"""The ledger as a table: its columns, and how it gets those that a newer version of this package has added."""
+"""The ledger as a table: its columns and keys, and how it gets columns that a newer version of this package added."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
-from airflow_provider_chs3.core.models import Node, TableName
-from airflow_provider_chs3.core.sql import Sql, identifier, table
+from airflow_provider_chs3.core.models import Month, Node, TableName
+from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
 
@@ -33,6 +34,36 @@ COLUMNS = {
     "data_version": "Int64 COMMENT 'of the partition, as with the blocks'",
     "details": "String COMMENT 'JSON'",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerKey:
+    """What records are found by: the table itself, not only its name, and the month."""
+
+    target: TableName
+    target_uuid: str
+    month: Month
+    partition_id: str
+
+    @property
+    def name_condition(self) -> str:
+        """Records of all tables that have had this name."""
+        return f"target_database = {literal(self.target.database)} AND target_table = {literal(self.target.table)}"
+
+    @property
+    def table_condition(self) -> str:
+        """Records of all months of this very table."""
+        return f"{self.name_condition} AND target_uuid = {literal(self.target_uuid)}"
+
+    @property
+    def condition(self) -> str:
+        """Records of this month of this very table."""
+        return f"{self.table_condition} AND {self.month_condition}"
+
+    @property
+    def month_condition(self) -> str:
+        """Records of this month."""
+        return f"month = {literal(str(self.month))}"
 
 
 def absent(name: str) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema
 from airflow_provider_chs3.core.data_shape import shape_of
-from airflow_provider_chs3.core.ledger import LedgerKey, MonthOnNode, look_up, month_on_node
-from airflow_provider_chs3.core.ledger_table import COLUMNS
+from airflow_provider_chs3.core.ledger import MonthOnNode, look_up, month_on_node
+from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey
 from airflow_provider_chs3.core.models import Manifest, Node, Setting, SettingValues, TableName
 from airflow_provider_chs3.core.node_specs import NodeNow, SizedNode, shown, size_nodes
 from airflow_provider_chs3.core.recovery import Course, lowered

@@ -115,7 +115,7 @@ def _planned(
         nodes,
         fingerprint=objects.fingerprint,
         definition=request.definition,
-        has_ttl=around.shape.has_ttl,
+        may_lose_all=around.shape.may_lose_all,
         keeps_every_row=around.shape.keeps_every_row,
     )
     if found is Standing.NEW and not objects.count and request.leave_out_empty:

@@ -117,7 +117,7 @@ def _compare(load: Load, before: Mapping[Node, MonthOnNode]) -> tuple[Standing, 
         before,
         fingerprint=load.files.manifest.fingerprint,
         definition=request.definition,
-        has_ttl=load.around.shape.has_ttl,
+        may_lose_all=load.around.shape.may_lose_all,
         keeps_every_row=load.around.shape.keeps_every_row,
     )
     where = f"{target}, partition {load.key.partition_id}, on {', '.join(map(str, nodes))}"

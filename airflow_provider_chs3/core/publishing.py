@@ -111,7 +111,7 @@ def _is_written_by_others(load: Load, before: MonthOnNode, now: MonthOnNode) -> 
     """Whether somebody other than a load wrote to the partition since this load looked first."""
     if now.record is not None:
         shape = load.around.shape
-        return is_changed(now, has_ttl=shape.has_ttl, keeps_every_row=shape.keeps_every_row)
+        return is_changed(now, may_lose_all=shape.may_lose_all, keeps_every_row=shape.keeps_every_row)
     was, is_now = before.state, now.state
     return max(is_now.max_block, is_now.data_version) > max(was.max_block, was.data_version)
 

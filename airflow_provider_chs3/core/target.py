@@ -35,8 +35,8 @@ class Column:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether an INSERT gives it a value: ordinary columns, and those with a DEFAULT."""
-        return self.default_kind in ("", "DEFAULT")
+        """Whether an INSERT gives it a value: ordinary columns, those with a DEFAULT, and what defaults are made of."""
+        return self.default_kind in ("", "DEFAULT", "EPHEMERAL")
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,12 @@ class TargetFacts:
     def has_ttl(self) -> bool:
         """Whether rows expire."""
         return " TTL " in self.engine_full
+
+    @property
+    def may_lose_all(self) -> bool:
+        """Whether merges may leave nothing of a part: rows that expire, that sum up to nothing, or that cancel out."""
+        vanishing = ("SummingMergeTree", "CollapsingMergeTree")
+        return self.has_ttl or self.engine.endswith(vanishing) or "replacing_merge_with_cleanup" in self.engine_full
 
     @property
     def keeps_every_row(self) -> bool:

@@ -42,11 +42,11 @@ def find(*months: MonthOnNode, fingerprint: str = "f", definition: str = "d"):
     """The standing of months that were spread over as many nodes as are given."""
     spread = [replace(month, record=month.record and replace(month.record, nodes=len(months))) for month in months]
     nodes = dict(zip((ONE, TWO, THREE), spread, strict=False))
-    return standing(nodes, fingerprint=fingerprint, definition=definition, has_ttl=False, keeps_every_row=True)
+    return standing(nodes, fingerprint=fingerprint, definition=definition, may_lose_all=False, keeps_every_row=True)
 
 
-def changed(month: MonthOnNode, *, has_ttl: bool = False, keeps_every_row: bool = True) -> bool:
-    return is_changed(month, has_ttl=has_ttl, keeps_every_row=keeps_every_row)
+def changed(month: MonthOnNode, *, may_lose_all: bool = False, keeps_every_row: bool = True) -> bool:
+    return is_changed(month, may_lose_all=may_lose_all, keeps_every_row=keeps_every_row)
 
 
 class TestStanding:
@@ -81,7 +81,7 @@ class TestStanding:
 
     def test_a_node_that_was_not_there_when_the_month_was_published_has_lost_nothing(self):
         months = {ONE: LOADED, TWO: LOADED, THREE: LOADED, Node(4, 1, "ch-4", 9000): UNKNOWN}
-        found, _ = standing(months, fingerprint="f", definition="d", has_ttl=False, keeps_every_row=True)
+        found, _ = standing(months, fingerprint="f", definition="d", may_lose_all=False, keeps_every_row=True)
         assert found is Standing.ROWS_UNKNOWN
 
     def test_without_any_record_nobody_vouches(self):
@@ -104,7 +104,7 @@ class TestStanding:
 
     def test_a_month_that_was_spread_over_more_nodes_is_not_all_here(self):
         months = {ONE: LOADED, TWO: LOADED}
-        found, _ = standing(months, fingerprint="f", definition="d", has_ttl=False, keeps_every_row=True)
+        found, _ = standing(months, fingerprint="f", definition="d", may_lose_all=False, keeps_every_row=True)
         assert found is Standing.OTHER_NODES
 
     def test_a_node_that_has_not_got_the_month_is_unfinished(self):
@@ -168,7 +168,7 @@ class TestIsChanged:
         [NOTHING, replace(AS_PUBLISHED, min_block=6), replace(AS_PUBLISHED, max_block=6, data_version=6), AS_PUBLISHED],
     )
     def test_with_a_ttl_parts_may_go_by_themselves(self, state):
-        assert not changed(MonthOnNode(PUBLISHED, state), has_ttl=True)
+        assert not changed(MonthOnNode(PUBLISHED, state), may_lose_all=True)
 
     @pytest.mark.parametrize(
         "state",
@@ -179,15 +179,15 @@ class TestIsChanged:
         ],
     )
     def test_with_a_ttl_parts_do_not_come_by_themselves(self, state):
-        assert changed(MonthOnNode(PUBLISHED, state), has_ttl=True)
+        assert changed(MonthOnNode(PUBLISHED, state), may_lose_all=True)
 
-    @pytest.mark.parametrize("has_ttl", [False, True])
-    def test_rows_where_none_were_published_are_a_change(self, has_ttl):
-        assert changed(MonthOnNode(PUBLISHED_EMPTY, AS_PUBLISHED), has_ttl=has_ttl)
+    @pytest.mark.parametrize("may_lose_all", [False, True])
+    def test_rows_where_none_were_published_are_a_change(self, may_lose_all):
+        assert changed(MonthOnNode(PUBLISHED_EMPTY, AS_PUBLISHED), may_lose_all=may_lose_all)
 
-    @pytest.mark.parametrize("has_ttl", [False, True])
-    def test_still_no_rows_are_none(self, has_ttl):
-        assert not changed(MonthOnNode(PUBLISHED_EMPTY, NOTHING), has_ttl=has_ttl)
+    @pytest.mark.parametrize("may_lose_all", [False, True])
+    def test_still_no_rows_are_none(self, may_lose_all):
+        assert not changed(MonthOnNode(PUBLISHED_EMPTY, NOTHING), may_lose_all=may_lose_all)
 
     def test_without_a_record_nothing_can_have_changed(self):
         assert not changed(MonthOnNode(None, AS_PUBLISHED))

@@ -10,14 +10,13 @@ import pytest
 
 from airflow_provider_chs3.core.ledger import (
     LEDGER_TABLE,
-    LedgerKey,
     MonthOnNode,
     Record,
     look_up,
     month_on_node,
     record,
 )
-from airflow_provider_chs3.core.ledger_table import COLUMNS, create_ledger
+from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey, create_ledger
 from airflow_provider_chs3.core.models import Month, PartitionState, TableName
 from airflow_provider_chs3.core.sql import literal
 

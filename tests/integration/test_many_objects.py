@@ -1,0 +1,20 @@
+"""A month of more objects than fit into one page of a listing, or into a statement of the server's default size."""
+
+from __future__ import annotations
+
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake
+
+#: A page has 1,000.
+OBJECTS = 1_100
+#: `max_query_size` is 262,144 bytes by default; each key is in the statement twice.
+LONG = "x" * 150
+
+
+def test_each_of_many_objects_is_loaded_once(trips_lake: Lake) -> None:
+    trips = Trips(rows_per_month=OBJECTS, files_per_month=OBJECTS)
+    trips.upload(trips_lake.s3, MONTH, bucket=trips_lake.bucket, prefix=f"trips/{MONTH}/{LONG}")
+    result = trips_lake.load()
+    assert (result["objects"], result["rows"]) == (OBJECTS, OBJECTS)
+    assert trips_lake.facts() == trips.facts(MONTH)
+    assert trips_lake.load()["status"] == "unchanged"
