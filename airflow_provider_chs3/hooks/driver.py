@@ -136,7 +136,11 @@ def translated_errors(client: Client, *, query_id: str | None = None, secrets: S
     try:
         yield
     except driver_errors.ServerException as error:
-        raise _server_error(error, client, query_id, secrets) from None
+        translated = _server_error(error, client, query_id, secrets)
+        # It stays the context of the new error, where tools that collect errors find it.
+        error.message = translated.message
+        error.args, error.nested = (translated.message,), None
+        raise translated from None
     except _NETWORK_ERRORS as error:
         raise ClickHouseConnectionError(scrub(_first_line(error), secrets), client.address, query_id) from None
 
