@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standing, standing
+from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standing, record, standing
 from airflow_provider_chs3.core.ledger_table import make_ledger
 from airflow_provider_chs3.core.listing import list_ready_month
 from airflow_provider_chs3.core.load import Load
-from airflow_provider_chs3.core.models import Month, Node, TableName
+from airflow_provider_chs3.core.models import Month, Node, PartitionState, TableName
 from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.preflight import check_target, partition_id_of
-from airflow_provider_chs3.core.publishing import record_on
+from airflow_provider_chs3.core.publishing import values_of
 from airflow_provider_chs3.core.recovery import Course
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.source_schema import count_rows, read_columns
@@ -110,10 +110,7 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
     yield from make_ledger(load.around.ledger, ledgers)
     load = load.with_ledger()
     yield from _check_unchanged(load, before)
-    records = {
-        node: record_on(load, node, "published", rows=each.state.rows, state=each.state, details={"adopted": True})
-        for node, each in before.items()
-    }
+    records = {node: _record(load, node, each.state) for node, each in before.items()}
     yield AskNodes(name=f"Record {request.month} as published", sql=records)
     reason = f"its {sum(counted.values())} rows are as many as those of its {len(load.files.manifest.objects)} objects"
     return AdoptedMonth(month=request.month, status="adopted", reason=reason, rows_by_node=counted)
@@ -174,3 +171,8 @@ def _check_unchanged(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps[No
                 f"Somebody wrote to {load.around.target} on {shown(node)} while the rows of {month} were counted: "
                 "try again"
             )
+
+
+def _record(load: Load, node: Node, state: PartitionState) -> Sql:
+    values = values_of(load, rows=state.rows, state=state, details={"adopted": True})
+    return record(load.around.ledger, load.key_on(node), "published", values)

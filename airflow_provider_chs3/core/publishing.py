@@ -37,9 +37,12 @@ def publish(
     now = yield from load.look_up()
     _check_untouched(load, before, now)
     intents = {
-        node: record_on(load, node, "intent", rows=each.rows, state=now[node].state) for node, each in staged.items()
+        node: _record(load, node, "intent", rows=each.rows, state=now[node].state) for node, each in staged.items()
     }
-    yield AskNodes(name=f"Record the intent to publish {load.request.month}", sql=intents)
+    # With query ids, so that whoever takes over ends these too before it goes on.
+    yield AskNodes(
+        name=f"Record the intent to publish {load.request.month}", sql=intents, query_id=f"{load.attempt.name}_intent"
+    )
     sql = Sql(
         f"ALTER TABLE {table(load.around.target)} REPLACE PARTITION ID {literal(load.key.partition_id)} "
         f"FROM {table(load.staging)}"
@@ -53,33 +56,33 @@ def publish(
     months = yield from load.look_up()
     states = {node: month.state for node, month in months.items()}
     _check_published(load, staged, states)
-    records = {node: record_on(load, node, "published", rows=state.rows, state=state) for node, state in states.items()}
-    yield AskNodes(name=f"Record {load.request.month} as published", sql=records)
+    records = {node: _record(load, node, "published", rows=state.rows, state=state) for node, state in states.items()}
+    yield AskNodes(
+        name=f"Record {load.request.month} as published", sql=records, query_id=f"{load.attempt.name}_published"
+    )
     return states
 
 
 def record_load(load: Load, details: Mapping[str, object]) -> Steps[None]:
     """Record what the load did, once, on the coordinator."""
     coordinator = load.around.coordinator
-    sql = record_on(load, coordinator, "load", rows=0, state=PartitionState(), details=details)
+    sql = _record(load, coordinator, "load", rows=0, state=PartitionState(), details=details)
     yield AskNodes(name="Record the load", sql={coordinator: sql})
 
 
-def record_on(
-    load: Load, node: Node, event: str, *, rows: int, state: PartitionState, details: Mapping[str, object] | None = None
-) -> Sql:
-    """A node's record of what is, or will be, in its partition.
+def values_of(
+    load: Load, *, rows: int, state: PartitionState, details: Mapping[str, object] | None = None
+) -> dict[str, str | int | Mapping[str, object]]:
+    """What a node's record tells of a month.
 
     Args:
-        load: The load.
-        node: The node.
-        event: What the record tells.
+        load: What was read, and how.
         rows: Rows of the month on the node.
         state: The partition there.
         details: What else there is to tell.
     """
     manifest = load.files.manifest
-    values: dict[str, str | int | Mapping[str, object]] = {
+    return {
         "attempt": load.request.nonce,
         "fingerprint": manifest.fingerprint,
         "definition": load.request.definition,
@@ -92,7 +95,15 @@ def record_on(
         "data_version": state.data_version,
         "details": details or {},
     }
-    return record(load.around.ledger, load.key_on(node), event, values)
+
+
+def _record(
+    load: Load, node: Node, event: str, *, rows: int, state: PartitionState, details: Mapping[str, object] | None = None
+) -> Sql:
+    # What a load did is true whoever came after it; what the partition holds is not.
+    staging = None if event == "load" else load.staging
+    values = values_of(load, rows=rows, state=state, details=details)
+    return record(load.around.ledger, load.key_on(node), event, values, staging=staging)
 
 
 def _check_untouched(load: Load, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:

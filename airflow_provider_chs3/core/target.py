@@ -38,6 +38,9 @@ class Column:
         """Whether an INSERT gives it a value: ordinary columns, those with a DEFAULT, and what defaults are made of."""
         return self.default_kind in ("", "DEFAULT", "EPHEMERAL")
 
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.name, self.type, self.default_kind, self.default_expression)))
+
 
 @dataclass(frozen=True)
 class TargetFacts:
