@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
-import logging
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -35,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser().parse_args(arguments)
     try:
         # Airflow logs to stdout, which is for the result alone.
-        with contextlib.redirect_stdout(sys.stderr):
+        with contextlib.redirect_stdout(sys.stderr if given.verbose else io.StringIO()):
             outcome = _run(given)
     except Exception as error:
         if given.verbose:
@@ -48,15 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> Outcome:
-    # As Airflow's own command line does: connections may be in its database.
-    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
-    if not given.verbose:
-        os.environ.setdefault("AIRFLOW__LOGGING__LOGGING_LEVEL", "WARNING")
-        logging.disable(logging.WARNING)
-    try:
-        # Imports Airflow, which takes seconds that `--help` need not wait for.
-        from airflow_provider_chs3.shell.commands import COMMANDS
+    # Imports Airflow, which takes seconds that `--help` need not wait for.
+    from airflow_provider_chs3.shell.commands import COMMANDS
 
-        return COMMANDS[given.command](given)
-    finally:
-        logging.disable(logging.NOTSET)
+    return COMMANDS[given.command](given)

@@ -1,0 +1,137 @@
+"""`python -m airflow_provider_chs3` against real ledgers: tables, JSON, exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from airflow_provider_chs3.shell.main import main
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake
+
+TRIPS = Trips(rows_per_month=600, files_per_month=3)
+ORPHAN = "chs3_0123456789abcdef_0123456789abcdef"
+
+#: Exit code, stdout, stderr.
+Shell = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def shell(trips_lake: Lake, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Runs a command about the lake's table."""
+
+    def run(command: str, *arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main([command, *where(trips_lake, command), *arguments])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def where(lake: Lake, command: str) -> list[str]:
+    given = ["--database", lake.database, "--cluster", lake.cluster.name]
+    if command != "clean":
+        given += ["--table", lake.table]
+    if command in ("plan", "adopt"):
+        given += ["--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/"]
+    return given
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("   ") if cell.strip()]
+
+
+class TestPlan:
+    def test_months_to_load_end_with_1_and_their_reason(self, trips_lake: Lake, shell: Shell) -> None:
+        trips_lake.upload(TRIPS)
+        code, out, _ = shell("plan", "--all-months")
+        assert (code, cells(out.splitlines()[-1])[:4]) == (1, [MONTH, "load", "never loaded", "3"])
+
+    def test_nothing_to_load_ends_with_0(self, trips_lake: Lake, shell: Shell) -> None:
+        trips_lake.upload(TRIPS)
+        trips_lake.load()
+        code, out, _ = shell("plan", "--month", MONTH)
+        assert (code, cells(out.splitlines()[-1])[:3]) == (0, [MONTH, "leave", "as published"])
+
+    def test_months_must_be_named(self, shell: Shell) -> None:
+        code, out, err = shell("plan")
+        assert (code, out) == (2, "")
+        assert "Name the months" in err
+
+
+class TestLedger:
+    def test_as_published_ends_with_0(self, trips_lake: Lake, shell: Shell) -> None:
+        trips_lake.upload(TRIPS)
+        trips_lake.load()
+        code, out, _ = shell("ledger")
+        header, _, row = out.splitlines()
+        assert header.split()[:4] == ["month", "partition", "standing", "rows"]
+        assert (code, cells(row)[:4]) == (0, [MONTH, "202610", "as published", "600"])
+
+    def test_what_somebody_changed_ends_with_1(self, trips_lake: Lake, shell: Shell) -> None:
+        trips_lake.upload(TRIPS)
+        trips_lake.load()
+        name = f"{trips_lake.database}.{trips_lake.table}"
+        trips_lake.on_node(0, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '{MONTH}-05 00:00:00')")
+        code, out, _ = shell("ledger")
+        assert code == 1
+        assert "the partition was changed since it was published (" in out
+
+    def test_json_is_all_that_stdout_gets(self, trips_lake: Lake, shell: Shell) -> None:
+        trips_lake.upload(TRIPS)
+        trips_lake.load()
+        code, out, _ = shell("ledger", "--json", "--verbose")
+        (month,) = json.loads(out)
+        assert (code, month["month"], month["rows"]) == (0, MONTH, 600)
+
+    def test_a_process_of_its_own_prints_nothing_else_on_stdout(self, trips_lake: Lake) -> None:
+        trips_lake.upload(TRIPS)
+        command = [sys.executable, "-m", "airflow_provider_chs3", "plan", "--all-months", "--json", "--verbose"]
+        done = subprocess.run(
+            [*command, *where(trips_lake, "plan")], capture_output=True, text=True, check=False, timeout=120
+        )
+        assert done.returncode == 1, done.stderr
+        assert [month["month"] for month in json.loads(done.stdout)] == [MONTH]
+        assert "never loaded" in done.stderr
+
+    def test_a_table_that_is_not_there_ends_with_2(self, trips_lake: Lake, shell: Shell) -> None:
+        trips_lake.table = "nowhere"
+        code, out, err = shell("ledger")
+        assert (code, out) == (2, "")
+        assert ".nowhere does not exist" in err
+
+    def test_a_connection_that_is_not_there_ends_with_2(self, shell: Shell) -> None:
+        code, _, err = shell("ledger", "--conn-id", "nowhere")
+        assert code == 2
+        assert "nowhere" in err
+
+
+class TestUpkeep:
+    def test_adopt_forget_and_adopt_again(self, trips_lake: Lake, shell: Shell) -> None:
+        trips_lake.upload(TRIPS)
+        trips_lake.load(write_mode="append", retries=0)
+        assert shell("ledger")[0] == 1
+        assert shell("adopt", "--all-months")[0] == 0
+        assert shell("ledger")[0] == 0
+        code, out, _ = shell("forget", "--all-months", "--json")
+        assert (code, json.loads(out)) == (0, [{"month": MONTH, "was_known": True, "rows": 600}])
+        assert shell("adopt", "--month", MONTH)[0] == 0
+
+    def test_a_month_that_is_refused_ends_with_1(self, trips_lake: Lake, shell: Shell) -> None:
+        trips_lake.upload(TRIPS)
+        code, out, _ = shell("adopt", "--month", MONTH)
+        assert (code, cells(out.splitlines()[-1])[:2]) == (1, [MONTH, "refused"])
+        assert "The objects hold 600 rows, but " in out
+
+    def test_staging_that_would_be_dropped_ends_with_1_and_its_end_with_0(self, trips_lake: Lake, shell: Shell) -> None:
+        trips_lake.on_node(1, f"CREATE TABLE {trips_lake.database}.{ORPHAN} (a Int8) ENGINE = MergeTree ORDER BY a")
+        assert shell("clean") == (0, "No staging is that old.\n", "")
+        code, out, _ = shell("clean", "--older-than-hours", "0", "--dry-run", "--json")
+        (old,) = json.loads(out)
+        assert (code, old["name"], old["was_dropped"]) == (1, ORPHAN, False)
+        code, out, _ = shell("clean", "--older-than-hours", "0")
+        assert (code, cells(out.splitlines()[-1])[:2]) == (0, [ORPHAN, "dropped"])

@@ -1,0 +1,23 @@
+"""Tables that people read."""
+
+from __future__ import annotations
+
+from airflow_provider_chs3.shell.tables import age, rendered, size
+
+
+def test_text_stands_to_the_left_and_numbers_to_the_right() -> None:
+    assert rendered(["month", "rows"], [["2026-01", 1_234_567], ["2026-02", None]]).splitlines() == [
+        "month          rows",
+        "───────   ─────────",
+        "2026-01   1,234,567",
+        "2026-02",
+    ]
+
+
+def test_a_line_is_a_line_whatever_a_name_holds() -> None:
+    assert rendered(["name"], [["a\nb\t c"]]).splitlines()[-1] == "a b c"
+
+
+def test_sizes_and_ages_are_in_units_that_people_read() -> None:
+    assert [size(value) for value in (0, 1023, 1536, 5 * 1024**4)] == ["0 B", "1023 B", "1.5 KiB", "5.0 TiB"]
+    assert [age(value) for value in (59, 60, 90_000)] == ["59 s", "0 h 1 min", "25 h 0 min"]
