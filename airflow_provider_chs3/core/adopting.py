@@ -25,11 +25,10 @@ from airflow_provider_chs3.exceptions import (
     ObjectsChangedError,
     SourceError,
     TargetChangedError,
-    VerificationError,
 )
 
 #: What speaks against one month, and not against the others.
-_REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError, VerificationError)
+_REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +91,10 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
         request: What a load of the month would be asked: a later load with the same objects and definition finds it
             unchanged.
 
+    Returns:
+        What became of it: refused, if the rows are not as many.
+
     Raises:
-        VerificationError: If the rows are not as many.
         ObjectsChangedError: If objects changed meanwhile.
         TargetChangedError: If the partition did.
         SourceError: If the files could not be loaded into this table.
@@ -105,14 +106,21 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
     if _is_published(load, before):
         rows = {shown(node): each.state.rows for node, each in before.items()}
         return AdoptedMonth(month=request.month, status="unchanged", reason="as published", rows_by_node=rows)
-    counted = yield from _check_count(load)
+    counted, source_rows = yield from _count(load)
+    if sum(counted.values()) != source_rows:
+        return AdoptedMonth(
+            month=request.month,
+            status="refused",
+            reason=_mismatch(load.around.target, counted, source_rows),
+            rows_by_node=counted,
+        )
     ledgers = {node: facts.ledger_columns for node, facts in load.around.nodes.items()}
     yield from make_ledger(load.around.ledger, ledgers)
     load = load.with_ledger()
     yield from _check_unchanged(load, before)
     records = {node: _record(load, node, each.state) for node, each in before.items()}
     yield AskNodes(name=f"Record {request.month} as published", sql=records)
-    reason = f"its {sum(counted.values())} rows are as many as those of its {len(load.files.manifest.objects)} objects"
+    reason = f"its {len(load.files.manifest.objects)} objects hold as many rows"
     return AdoptedMonth(month=request.month, status="adopted", reason=reason, rows_by_node=counted)
 
 
@@ -141,21 +149,22 @@ def _is_published(load: Load, before: Mapping[Node, MonthOnNode]) -> bool:
     return found is Standing.UNCHANGED
 
 
-def _check_count(load: Load) -> Steps[dict[str, int]]:
-    month = load.request.month
+def _count(load: Load) -> Steps[tuple[dict[str, int], int]]:
+    """The month's rows on each node, and those of its objects."""
     schema, _ = yield from read_columns(load.files, load.request.selection, load.around.shape.columns)
     source_rows = yield from count_rows(load.files, schema)
     # Not out of system.parts: rows that a lightweight DELETE took away count there.
     sql = Sql(f"SELECT count() FROM {table(load.around.target)} WHERE _partition_id = {literal(load.key.partition_id)}")
-    answers = yield load.around.on_each(name=f"Count the rows of {month}", sql=sql)
-    counted = {shown(node): int(rows[0][0]) for node, rows in answers.items()}
-    if sum(counted.values()) != source_rows:
-        per_node = ", ".join(f"{node}: {count}" for node, count in counted.items())
-        raise VerificationError(
-            f"The objects hold {source_rows} rows, but {load.around.target} holds {sum(counted.values())} of {month} "
-            f"({per_node}): load it with replace_unknown=True, or mend it"
-        )
-    return counted
+    answers = yield load.around.on_each(name=f"Count the rows of {load.request.month}", sql=sql)
+    return {shown(node): int(rows[0][0]) for node, rows in answers.items()}, source_rows
+
+
+def _mismatch(target: TableName, counted: Mapping[str, int], source_rows: int) -> str:
+    per_node = ", ".join(f"{node}: {count:,}" for node, count in counted.items())
+    return (
+        f"its objects hold {source_rows:,} rows, {target} holds {sum(counted.values()):,} ({per_node}); "
+        "replace_unknown=True loads it"
+    )
 
 
 def _check_unchanged(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps[None]:

@@ -100,8 +100,11 @@ def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
 
 
 def _look(database: str) -> Sql:
+    # A database that keeps no metadata on disk tells no time: of its tables nothing proves that they are old.
+    made_at = "toUnixTimestamp(metadata_modification_time)"
+    age_seconds = f"if({made_at} = 0, 0, toInt64(toUnixTimestamp(now())) - {made_at})"
     return Sql(
-        "SELECT name, dateDiff('second', metadata_modification_time, now()), ifNull(total_rows, 0), "
+        f"SELECT name, {age_seconds}, ifNull(total_rows, 0), "
         "ifNull(total_bytes, 0), (SELECT groupArray(initial_query_id) FROM system.processes) AS queries "
         f"FROM system.tables WHERE database = {literal(database)} AND match(name, {literal(_STAGING)})"
     )
