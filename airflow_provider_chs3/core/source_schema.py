@@ -186,15 +186,17 @@ def _find_unreadable(files: Files, batch: Batch, error: ClickHouseServerError) -
 
 
 def _describe(files: Files, path: str) -> Steps[dict[str, str]]:
-    glob = files.source.glob_of(path)
+    glob, has_line_of_names = files.source.glob_of(path), files.format.name.endswith(_WITH_NAMES)
     if not path.endswith(glob):
         yield from _check_matches_alone(files, glob, path)
     function = files.read(glob, on_cluster=False)
     sql = Sql(f"DESCRIBE TABLE {function.text}", function.secrets)
+    # Of a file with a line of names these are all that counts; by default 25,000 lines are read, to guess at types.
+    lines = {"input_format_max_rows_to_read_for_schema_inference": 1} if has_line_of_names else {}
     try:
-        rows = yield Ask(name=f"Read the columns of {path}", sql=sql, settings=_READ_SETTINGS)
+        rows = yield Ask(name=f"Read the columns of {path}", sql=sql, settings={**_READ_SETTINGS, **lines})
     except ClickHouseServerError as error:
-        if files.format.name.endswith(_WITH_NAMES) and "EMPTY_DATA_PASSED" in error.message:
+        if has_line_of_names and "EMPTY_DATA_PASSED" in error.message:
             return (yield from _names_alone(files, glob, path))
         raise SourceError(f"The columns of {path} could not be read as {files.format.name}: {error}") from error
     return {row[0]: row[1] for row in rows}
