@@ -12,6 +12,12 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.staging import Attempt
+from airflow_provider_chs3.operators.ledger import (
+    AdoptMonthsOperator,
+    CleanStagingOperator,
+    ForgetMonthsOperator,
+    ListLedgerOperator,
+)
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
@@ -85,6 +91,7 @@ APPENDER = Credentials("append-er", PASSWORD)
 COLLECTOR = Credentials("collector", PASSWORD)
 PLANNER = Credentials("planner", PASSWORD)
 DOCTOR = Credentials("doctor", PASSWORD)
+KEEPER = Credentials("keeper", PASSWORD)
 MISSING = {user(number): privilege for number, privilege in enumerate(REPLACE)}
 
 
@@ -95,6 +102,7 @@ def cluster(chs3_s3: Any) -> Iterator[ClickHouseCluster]:
         APPENDER: [*APPEND, TRAIT],
         PLANNER: PLAN,
         DOCTOR: HEALTH,
+        KEEPER: [*REPLACE, TRAIT, "READ ON REMOTE", "SELECT ON lake.trips"],
         COLLECTOR: [*REPLACE, TRAIT, f"NAMED COLLECTION ON {S3_NAMED_COLLECTION}"],
     } | {each: [TRAIT, *(other for other in REPLACE if other != missing)] for each, missing in MISSING.items()}
     named_collections = {S3_NAMED_COLLECTION: chs3_s3.named_collection()}
@@ -221,3 +229,28 @@ def test_merge_health_needs_no_privilege_to_write_or_to_read_rows(
     log_in(own_lake, DOCTOR, monkeypatch)
     where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name}
     assert ClickHouseMergeHealthSensor(task_id="wait", months=[MONTH], **where).poke({})
+
+
+def test_the_upkeep_of_the_ledger_takes_a_loader_who_may_count_the_rows(
+    own_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_as(own_lake, APPENDER, monkeypatch, write_mode="append", staging_database=None)
+    log_in(own_lake, KEEPER, monkeypatch)
+    cluster = {"cluster": own_lake.cluster.name}
+    table = {"database": "lake", "table": "trips", "staging_database": "stage", "months": [MONTH], **cluster}
+    source = {"bucket": own_lake.bucket, "key": "trips/{YYYY-MM}/"}
+    assert AdoptMonthsOperator(task_id="adopt", **table, **source).execute({})[0]["status"] == "adopted"
+    assert ForgetMonthsOperator(task_id="forget", **table).execute({})[0]["was_known"]
+    assert CleanStagingOperator(task_id="clean", database="stage", **cluster).execute({}) == []
+    log_in(own_lake, PLANNER, monkeypatch)
+    assert ListLedgerOperator(task_id="list", **table).execute({})[0]["rows"] == TRIPS.rows_per_month
+
+
+def test_a_ledger_of_an_older_version_names_what_to_run(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_as(own_lake, NARROW, monkeypatch)
+    own_lake.on_every_node("ALTER TABLE stage.chs3_ledger DROP COLUMN data_version")
+    assert load_as(own_lake, NARROW, monkeypatch)["status"] == "unchanged"
+    own_lake.upload(Trips(seed=2, rows_per_month=800, files_per_month=3))
+    with pytest.raises(AirflowFailException, match=r"run ALTER TABLE `stage`\.`chs3_ledger` ADD COLUMN IF NOT EXISTS"):
+        load_as(own_lake, NARROW, monkeypatch)
+    assert own_lake.facts() == TRIPS.facts(MONTH)
