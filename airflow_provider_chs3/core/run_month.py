@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
 
 from airflow_provider_chs3.core.models import Month
@@ -62,3 +63,16 @@ def months_of_run(
     while months[-1] < Month(last.year, last.month):
         months.append(months[-1].shifted(1))
     return tuple(months)
+
+
+def parse_months(given: Sequence[str] | str) -> tuple[Month, ...]:
+    """Months, in their order.
+
+    Args:
+        given: `YYYY-MM`, as a list or with commas between them.
+
+    Raises:
+        ConfigurationError: If one is no month.
+    """
+    texts = given.split(",") if isinstance(given, str) else given
+    return tuple(sorted({Month.parse(text.strip()) for text in texts}))

@@ -17,14 +17,14 @@ from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.ledger_listing import LedgerRequest, MonthInLedger, list_ledger
 from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.planning import list_months
-from airflow_provider_chs3.core.request import LoadRequest, Policies
+from airflow_provider_chs3.core.request import LoadRequest, Policies, check_definition
+from airflow_provider_chs3.core.run_month import parse_months
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.s3 import S3Listing
-from airflow_provider_chs3.operators.monthly import MonthlyOperator, parse_months
-from airflow_provider_chs3.operators.plan_months import check_definition
+from airflow_provider_chs3.operators.monthly import MonthlyOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context

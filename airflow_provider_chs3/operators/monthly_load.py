@@ -9,9 +9,10 @@ from typing import Any
 from airflow.providers.common.compat.sdk import TaskGroup, TriggerRule, task_group
 from airflow.providers.standard.operators.empty import EmptyOperator
 
+from airflow_provider_chs3.core.request import DEFINING
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
-from airflow_provider_chs3.operators.plan_months import DEFINING, PlanMonthsOperator
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 

@@ -9,18 +9,16 @@ from airflow_provider_chs3.core.columns import Selection
 from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.planning import PlannedMonth, PlanRequest, plan_months
-from airflow_provider_chs3.core.request import definition_of
+from airflow_provider_chs3.core.request import check_definition, definition_of
+from airflow_provider_chs3.core.run_month import parse_months
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.s3 import S3Listing
-from airflow_provider_chs3.operators.monthly import MonthlyOperator, parse_months
+from airflow_provider_chs3.operators.monthly import MonthlyOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
-
-#: Those arguments of a load that its definition is made of.
-DEFINING = ("columns", "select", "null_as_default", "on_other_months", "distribution", "file_format", "compression")
 
 
 class PlanMonthsOperator(MonthlyOperator):
@@ -128,16 +126,6 @@ class PlanMonthsOperator(MonthlyOperator):
             leave_out_empty=self._is_looking_back,
             definition=None if self.definition is None else _definition(**self.definition),
         )
-
-
-def check_definition(given: Mapping[str, Any]) -> None:
-    """Check the names of what a load is told to make of objects.
-
-    Raises:
-        ConfigurationError: If one is not known.
-    """
-    if unknown := sorted(set(given) - set(DEFINING)):
-        raise ConfigurationError(f"definition has {', '.join(unknown)}: it takes {', '.join(DEFINING)}.")
 
 
 def _definition(
