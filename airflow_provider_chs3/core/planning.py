@@ -10,6 +10,7 @@ from airflow_provider_chs3.core.key_template import KeyTemplate, MonthKeys
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE, RECORD_COLUMNS, MonthOnNode, Record, Standing, standing
 from airflow_provider_chs3.core.models import Fingerprint, Month, Node, PartitionState, S3Object, TableName
 from airflow_provider_chs3.core.preflight import check_target
+from airflow_provider_chs3.core.replication import with_records_of_replicas
 from airflow_provider_chs3.core.sources import S3Source
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, literals, table
 from airflow_provider_chs3.core.steps import Ask, AskNodes, Row, Say, Steps
@@ -201,56 +202,64 @@ def look_up_months(around: Surroundings, months: Collection[Month]) -> Steps[dic
     answers = yield from _ask_for_months(around, sorted(months))
     records = [record for row in answers for record in row[0]]
     parts = [part for row in answers for part in row[1]]
-    newest = {(shard, month): Record(*record) for shard, month, (_, record) in records}
+    newest = {(node, month): Record(*record) for node, month, (_, record) in records}
     partition_ids = {month: partition_id for _, month, (partition_id, _) in records}
-    states = {(shard, partition_id): PartitionState(*state) for shard, partition_id, state in parts}
-    return {
+    states = {(node, partition_id): PartitionState(*state) for node, partition_id, state in parts}
+    found = {
         month: {
             node: MonthOnNode(
-                newest.get((node.shard_num, str(month))),
-                states.get((node.shard_num, partition_ids.get(str(month), "")), PartitionState()),
+                newest.get((number, str(month))),
+                states.get((number, partition_ids.get(str(month), "")), PartitionState()),
             )
-            for node in around.nodes
+            for node, number in _numbers(around).items()
         }
         for month in months
     }
+    return {month: with_records_of_replicas(around, nodes) for month, nodes in found.items()}
+
+
+def _numbers(around: Surroundings) -> dict[Node, int]:
+    """A number for each node: its shard's, as `_shard_num` gives it, unless shards have several."""
+    if len(around.publishers) == len(around.nodes):
+        return {node: node.shard_num for node in around.nodes}
+    return {node: number for number, node in enumerate(around.nodes)}
 
 
 def _ask_for_months(around: Surroundings, months: Collection[Month]) -> Steps[list[Row]]:
     name = f"Look up {len(months)} months in the ledger"
     knowing = [node for node, facts in around.nodes.items() if facts.has_ledger]
-    if around.cluster and len(knowing) == len(around.nodes):
-        # The preflight lets no shard with several replicas pass, so that the shard's number tells the node.
-        sql = _look_up_months(around, months, cluster=around.cluster, shard="_shard_num")
+    numbers = _numbers(around)
+    if around.cluster and len(around.publishers) == len(knowing) == len(around.nodes):
+        sql = _look_up_months(around, months, cluster=around.cluster, number="_shard_num")
         rows: list[Row] = yield Ask(name=f"{name} of every node", sql=sql)
         return rows
-    # A table that a node does not have fails the query for all of them.
+    # A table that a node does not have fails the query for all of them; nothing tells the replicas of a shard apart.
     each = {
-        node: _look_up_months(around, months, cluster=None, shard=f"toUInt32({node.shard_num})") for node in knowing
+        node: _look_up_months(around, months, cluster=None, number=f"toUInt32({numbers[node]})") for node in knowing
     }
     answers = yield AskNodes(name=name, sql=each)
     return [rows[0] for rows in answers.values()]
 
 
-def _look_up_months(around: Surroundings, months: Iterable[Month], *, cluster: str | None, shard: str) -> Sql:
+def _look_up_months(around: Surroundings, months: Iterable[Month], *, cluster: str | None, number: str) -> Sql:
     target = around.target
     # Each node's records tell of its own table, and no two tables share a UUID.
     uuids = sorted({facts.target.uuid for facts in around.nodes.values() if facts.target})
     records = (
-        f"SELECT ({shard}, month, argMax((partition_id, ({RECORD_COLUMNS})), (sequence, recorded_at))) AS record "
+        f"SELECT ({number}, month, argMax((partition_id, ({RECORD_COLUMNS})), (sequence, recorded_at))) AS record "
         f"FROM {_from(around.ledger, cluster)} "
         f"WHERE target_database = {literal(target.database)} AND target_table = {literal(target.table)} "
         f"AND target_uuid IN ({literals(uuids)}) AND month IN ({literals(map(str, months))}) "
-        f"AND event IN ('intent', 'published') GROUP BY {shard}, month"
+        f"AND event IN ('intent', 'published') GROUP BY {number}, month"
     )
     # What counts, and why, says `core.ledger.look_up`.
     own = "NOT startsWith(partition_id, 'patch-') AND rows > 0"
     parts = (
-        f"SELECT ({shard}, replaceRegexpOne(partition_id, '^patch-[^-]*-', '') AS partition, (sumIf(rows, {own}), "
+        f"SELECT ({number}, replaceRegexpOne(partition_id, '^patch-[^-]*-', '') AS partition, (sumIf(rows, {own}), "
         f"countIf({own}), sumIf(bytes_on_disk, {own}), minIf(min_block_number, {own}), "
         f"maxIf(max_block_number, {own}), max(data_version))) AS part "
         f"FROM {_from(TableName('system', 'parts'), cluster)} WHERE database = {literal(target.database)} "
-        f"AND table = {literal(target.table)} AND active GROUP BY {shard}, partition"
+        f"AND table = {literal(target.table)} AND active GROUP BY {number}, partition"
     )
     return Sql(f"SELECT (SELECT groupArray(record) FROM ({records})), (SELECT groupArray(part) FROM ({parts}))")
 

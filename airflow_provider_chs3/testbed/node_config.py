@@ -55,9 +55,9 @@ def write(nodes: Sequence[Node], *, options: Options) -> None:
         config_folder = node.folder / ".clickhouse-local"
         config_folder.mkdir(parents=True, exist_ok=True)
         users_file = node.folder / "users.xml"
-        users_file.write_text(_to_xml(_users(options)), encoding="utf-8")
+        users_file.write_text(to_xml(_users(options)), encoding="utf-8")
         server = _server(node, nodes, options=options, folder=node.folder)
-        (config_folder / "config.xml").write_text(_to_xml(server), encoding="utf-8")
+        (config_folder / "config.xml").write_text(to_xml(server), encoding="utf-8")
 
 
 def _server(node: Node, nodes: Sequence[Node], *, options: Options, folder: Path) -> dict[str, Any]:
@@ -123,11 +123,17 @@ def _log_table(name: str) -> dict[str, Any]:
     return {"database": "system", "table": name, "flush_interval_milliseconds": 1000}
 
 
-def _to_xml(settings: Mapping[str, Any]) -> str:
-    root = ElementTree.Element("clickhouse")
-    _fill(root, settings)
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode")
+def to_xml(settings: Mapping[str, Any], *, root: str = "clickhouse") -> str:
+    """Return settings as a configuration file.
+
+    Args:
+        settings: Name → value, further settings, or a list of either.
+        root: The root element; servers before 20.x know it as `yandex`.
+    """
+    element = ElementTree.Element(root)
+    _fill(element, settings)
+    ElementTree.indent(element)
+    return ElementTree.tostring(element, encoding="unicode")
 
 
 def _fill(element: ElementTree.Element, value: Any) -> None:
