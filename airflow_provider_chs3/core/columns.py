@@ -148,7 +148,8 @@ def text_schema(
 def plain_columns(columns: Sequence[Column], schema: SourceSchema) -> list[LoadedColumn]:
     """Load columns from those of the same name.
 
-    A column with a DEFAULT may be missing from all files; any other column, or one that only some files have, may not.
+    A column with a DEFAULT, or an EPHEMERAL one, may be missing from all files; any other column, or one that only some
+    files have, may not.
 
     Raises:
         SourceError: If a file lacks a column; it names both.
@@ -157,7 +158,7 @@ def plain_columns(columns: Sequence[Column], schema: SourceSchema) -> list[Loade
     for column in columns:
         lacking = [path for path, types in schema.by_file.items() if column.name not in types]
         in_none = column.name not in schema.types
-        if in_none and column.default_kind == "DEFAULT":
+        if in_none and column.default_kind:
             continue
         if lacking or in_none:
             where = lacking[0] if lacking else "every file"

@@ -14,7 +14,11 @@ QUERY_WAS_CANCELLED = 394
 S3_ERROR = 499
 OBJECT_CHANGED = 1009
 
-_S3_REFUSED = re.compile(r"\b403\b|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|Forbidden")
+#: A session token that has expired is a 400, which says no more where ClickHouse asks with HEAD.
+_S3_REFUSED = re.compile(
+    r"\b403\b|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken|Forbidden"
+    r"|No response body\.* HTTP response code: 400"
+)
 _S3_GONE = re.compile(r"\b404\b|NoSuchKey|NoSuchBucket|key does not exist", re.IGNORECASE)
 
 #: A retry would meet these again. Codes by what they have in common, with the way out.

@@ -12,6 +12,7 @@ from airflow_provider_chs3.core.replication import follow
 from airflow_provider_chs3.core.source_schema import count_rows, find_misfits, insert_parts
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps import Insert, InsertStats, Say, Steps
+from airflow_provider_chs3.core.structure import check_structure
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
 
 #: Errors that a value can cause: it cannot be parsed, cast, or be NULL.
@@ -98,12 +99,13 @@ class Staged:
 
 
 def verify(load: Load, plan: InsertPlan) -> Steps[dict[Node, Staged]]:
-    """Prove that staging holds exactly the rows of the manifest's objects.
+    """Prove that staging holds exactly the rows of the manifest's objects, and has the target's structure still.
 
     Raises:
         ObjectsChangedError: If objects changed since they were listed.
         VerificationError: If rows are missing or too many.
         SourceError: If rows belong to other months and that is an error.
+        TransientError: If the target was altered meanwhile.
     """
     month = load.request.month
     _, now = yield from load.files.source.list_month(month)
@@ -135,6 +137,7 @@ def verify(load: Load, plan: InsertPlan) -> Steps[dict[Node, Staged]]:
             f"The objects of {month} hold rows of other months (partition: rows): {counts}. Nothing was published. "
             "on_other_months='leave_out' loads the month without them."
         )
+    yield from check_structure(load)
     return staged
 
 

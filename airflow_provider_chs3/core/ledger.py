@@ -139,9 +139,23 @@ def month_on_node(row: Row) -> MonthOnNode:
 
 
 def record(
-    ledger: TableName, key: LedgerKey, event: str, values: Mapping[str, str | int | Mapping[str, object]]
+    ledger: TableName,
+    key: LedgerKey,
+    event: str,
+    values: Mapping[str, str | int | Mapping[str, object]],
+    *,
+    staging: TableName | None = None,
 ) -> Sql:
-    """Add a record, numbered after those of the same month on this node."""
+    """Add a record, numbered after those of the same month on this node.
+
+    Args:
+        ledger: The ledger.
+        key: What the record is found by.
+        event: `intent`, `published` or `load`.
+        values: Further columns.
+        staging: Refuse, with an error, unless this table is there: an attempt that was taken over while it slept must
+            not speak of what its successor has put into the partition.
+    """
     given: dict[str, str | int | Mapping[str, object]] = {
         "event": event,
         "target_database": key.target.database,
@@ -155,8 +169,15 @@ def record(
     rendered = ", ".join(_value(value) for value in given.values())
     return Sql(
         f"INSERT INTO {table(ledger)} ({names}) SELECT max(sequence) + 1, {rendered} "
-        f"FROM {table(ledger)} WHERE {key.condition}"
+        f"FROM {table(ledger)} WHERE {key.condition}{_unless_gone(staging) if staging else ''}"
     )
+
+
+def _unless_gone(staging: TableName) -> str:
+    # HAVING, as an aggregate has its one row whatever the condition finds.
+    tables = f"database = {literal(staging.database)} AND name = {literal(staging.table)}"
+    is_gone = f"(SELECT count() FROM system.tables WHERE {tables}) = 0"
+    return f" HAVING NOT throwIf({is_gone}, 'the staging of this attempt is gone: another one took over')"
 
 
 def look_up_memory_steps(ledger: TableName, key: LedgerKey, *, memory_bytes: int) -> Sql:

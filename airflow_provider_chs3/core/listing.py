@@ -30,7 +30,10 @@ def list_ready_month(request: LoadRequest) -> Steps[tuple[S3Source, Manifest]]:
             "on_no_objects='skip' leaves it as it is and 'empty' publishes it without rows."
         )
     youngest = max(manifest.objects, key=lambda each: each.last_modified, default=None)
-    if youngest and (request.now - youngest.last_modified).total_seconds() < policies.min_object_age_seconds:
+    # With no age asked for no clock is looked at: the storage's may be ahead, and objects may come after `now`.
+    if policies.min_object_age_seconds <= 0 or youngest is None:
+        return source, manifest
+    if (request.now - youngest.last_modified).total_seconds() < policies.min_object_age_seconds:
         raise NotReadyError(
             f"{youngest.path} was written at {youngest.last_modified:%Y-%m-%d %H:%M:%S} UTC, less than "
             f"min_object_age_seconds={policies.min_object_age_seconds:g} ago: it may not be complete yet."

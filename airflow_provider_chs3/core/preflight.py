@@ -75,17 +75,11 @@ def _differing(around: Surroundings) -> Iterator[str]:
 def _difference(part: str, odd: object, usual: object) -> str:
     if not isinstance(odd, tuple) or not isinstance(usual, tuple):
         return f"its {part.replace('_', ' ')} is {odd or 'none'!r} there and {usual or 'none'!r} elsewhere"
-    there = ", ".join(_shown(each) for each in odd if each not in usual)
-    elsewhere = ", ".join(_shown(each) for each in usual if each not in odd)
+    there = ", ".join(str(each) for each in odd if each not in usual)
+    elsewhere = ", ".join(str(each) for each in usual if each not in odd)
     if not there and not elsewhere:
         return f"its {part} stand in another order"
     return f"its {part} are {there or 'missing'} there and {elsewhere or 'missing'} elsewhere"
-
-
-def _shown(part: object) -> str:
-    if isinstance(part, Column):
-        return " ".join(filter(None, (part.name, part.type, part.default_kind, part.default_expression)))
-    return str(part)
 
 
 def _engines(around: Surroundings) -> Iterator[str]:

@@ -41,7 +41,10 @@ def publish(
     intents = {
         node: _record(load, node, "intent", rows=each.rows, state=now[node].state) for node, each in staged.items()
     }
-    yield AskNodes(name=f"Record the intent to publish {load.request.month}", sql=intents)
+    # With query ids, so that whoever takes over ends these too before it goes on.
+    yield AskNodes(
+        name=f"Record the intent to publish {load.request.month}", sql=intents, query_id=f"{load.attempt.name}_intent"
+    )
     sql = Sql(
         f"ALTER TABLE {table(load.around.target)} REPLACE PARTITION ID {literal(load.key.partition_id)} "
         f"FROM {table(load.staging)}"
@@ -57,7 +60,9 @@ def publish(
     states = {node: month.state for node, month in months.items()}
     _check_published(load, staged, states)
     records = {node: _record(load, node, "published", rows=state.rows, state=state) for node, state in states.items()}
-    yield AskNodes(name=f"Record {load.request.month} as published", sql=records)
+    yield AskNodes(
+        name=f"Record {load.request.month} as published", sql=records, query_id=f"{load.attempt.name}_published"
+    )
     return states
 
 
@@ -84,7 +89,9 @@ def _record(
         "max_block": state.max_block,
         "details": details or {},
     }
-    return record(load.around.ledger, load.key_on(node), event, values)
+    # What a load did is true whoever came after it; what the partition holds is not.
+    staging = None if event == "load" else load.staging
+    return record(load.around.ledger, load.key_on(node), event, values, staging=staging)
 
 
 def _check_untouched(load: Load, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:

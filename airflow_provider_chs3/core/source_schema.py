@@ -95,6 +95,9 @@ def read_columns(
     else:
         paths = [each.path for each in files.manifest.objects] if _needs_names(files.format, selection) else []
         by_file = yield from _describe_all(files, paths)
+        if not by_file and not selection.columns:
+            # Nobody says that the files have them.
+            wanted = [column for column in wanted if column.default_kind != "EPHEMERAL"]
         schema = text_schema(files.format, [] if selection.select else wanted, by_file)
     if selection.select:
         # The names of a JSON file are those of a sample of its lines; there a missing key is NULL anyway.

@@ -35,8 +35,11 @@ class Column:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether an INSERT gives it a value: ordinary columns, and those with a DEFAULT."""
-        return self.default_kind in ("", "DEFAULT")
+        """Whether an INSERT gives it a value: ordinary columns, those with a DEFAULT, and what defaults are made of."""
+        return self.default_kind in ("", "DEFAULT", "EPHEMERAL")
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.name, self.type, self.default_kind, self.default_expression)))
 
 
 @dataclass(frozen=True)

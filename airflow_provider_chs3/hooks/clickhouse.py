@@ -173,6 +173,8 @@ class ClickHouseHook(DbApiHook):
             return False, explain_server_error(error, self.options)
         except ClickHouseConnectionError as error:
             return False, explain_no_answer(error, self.options, address)
+        except ConfigurationError as error:
+            return False, str(error)
         host, port = address
         return True, f"{host}:{port} is ClickHouse {version} on node {node!r}."
 

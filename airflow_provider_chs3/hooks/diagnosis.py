@@ -74,8 +74,6 @@ def _what_listens(
         return f"speaks HTTP: this is the HTTP port. The native port is {native_port}."
     if not options.secure:
         return f"takes the connection, but does not answer as ClickHouse does: {error.message}."
-    if "certificate verify failed" in error.message:
-        return f"has a certificate that is not trusted: {error.message}. Give its CA's file in 'ca_certs'."
     return f"speaks TLS, then ends it: {error.message}. It may want a client certificate: 'certfile' and 'keyfile'."
 
 

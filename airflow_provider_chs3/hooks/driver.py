@@ -40,6 +40,7 @@ _NETWORK_ERRORS = (
     EOFError,
     OSError,
 )
+_UNTRUSTED = re.compile(r"certificate verify failed: (.+?)\.? \(_ssl")
 _RECEIVED_FROM = re.compile(r"Received from (\S+:\d+)\.")
 _STACK_TRACE = re.compile(r"\.?\s*Stack trace:.*", re.DOTALL)
 _EXCEPTION_CLASS = re.compile(r"(?:DB::\w+\. )?\bDB::\w+: ")
@@ -131,13 +132,20 @@ def translated_errors(client: Client, *, query_id: str | None = None, secrets: S
     Raises:
         ClickHouseServerError: The server answered with an error.
         ClickHouseConnectionError: It did not answer.
+        ConfigurationError: Its certificate is not trusted.
     """
     secrets = (*secrets, client.connection.password)
     try:
         yield
     except driver_errors.ServerException as error:
-        raise _server_error(error, client, query_id, secrets) from None
+        translated = _server_error(error, client, query_id, secrets)
+        # It stays the context of the new error, where tools that collect errors find it.
+        error.message = translated.message
+        error.args, error.nested = (translated.message,), None
+        raise translated from None
     except _NETWORK_ERRORS as error:
+        if untrusted := _UNTRUSTED.search(str(error)):
+            raise ConfigurationError(_about_certificate(client.address, untrusted[1])) from None
         raise ClickHouseConnectionError(scrub(_first_line(error), secrets), client.address, query_id) from None
 
 
@@ -154,6 +162,15 @@ def _server_error(
         host=remote[-1] if remote else client.address,
         query_id=query_id,
     )
+
+
+def _about_certificate(address: str, reason: str) -> str:
+    way_out = "give the file of its authority in the connection's extra 'ca_certs'"
+    if "mismatch" in reason:
+        way_out = "reach the server under a name that its certificate holds (host, 'alt_hosts', 'node_addresses')"
+    if "expired" in reason:
+        way_out = "have it renewed"
+    return f"{address} has a certificate that is not trusted: {reason}. The way out: {way_out}."
 
 
 def _first_line(error: BaseException) -> str:

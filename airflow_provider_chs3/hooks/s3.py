@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,8 @@ _TERMINAL = {
     "403": "access is denied: the keys need s3:ListBucket and s3:GetObject",
     "InvalidAccessKeyId": "the access key is not known there",
     "SignatureDoesNotMatch": "the secret key is wrong",
-    "ExpiredToken": "the session token has expired",
+    "ExpiredToken": "the session token has expired: give the AWS connection a new one",
+    "InvalidToken": "the session token is not known there: give the AWS connection one that belongs to its keys",
     "PermanentRedirect": "the bucket is in another region: set region_name in the AWS connection",
 }
 
@@ -39,6 +41,8 @@ class S3Listing:
     def _hook(self) -> S3Hook:
         from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 
+        # At DEBUG it logs the session token of every request, and the keys that STS answers with.
+        logging.getLogger("botocore").setLevel(logging.INFO)
         if self.aws_conn_id is not None:
             return S3Hook(aws_conn_id=self.aws_conn_id)
         from botocore import UNSIGNED

@@ -13,8 +13,8 @@ ID, AT, NOTE = Column("id", "UInt64"), Column("at", "DateTime"), Column("note", 
 COMPUTED = [
     Column("m", "UInt64", "MATERIALIZED", "id"),
     Column("a", "UInt64", "ALIAS", "id"),
-    Column("e", "UInt64", "EPHEMERAL"),
 ]
+RAW = Column("e", "UInt64", "EPHEMERAL")
 
 
 def loaded(column_type: str, source_type: str, source: str = "x") -> LoadedColumn:
@@ -23,7 +23,7 @@ def loaded(column_type: str, source_type: str, source: str = "x") -> LoadedColum
 
 class TestSelection:
     def test_takes_all_columns_that_an_insert_gives_values_to(self):
-        assert Selection().wanted([ID, *COMPUTED, NOTE]) == [ID, NOTE]
+        assert Selection().wanted([ID, *COMPUTED, NOTE, RAW]) == [ID, NOTE, RAW]
 
     def test_columns_come_in_the_users_order(self):
         assert Selection(columns=("at", "id")).wanted([ID, AT, NOTE]) == [AT, ID]

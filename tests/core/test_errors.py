@@ -148,3 +148,10 @@ def test_a_connection_error_names_node_and_query():
     assert str(ClickHouseConnectionError("gone", "node:9000", "q1")) == (
         "No answer from ClickHouse at node:9000, query q1: gone"
     )
+
+
+def test_an_expired_session_token_of_which_servers_tell_no_more_than_the_status_is_terminal():
+    message = "Failed to get object info: No response body.. HTTP response code: 400: while reading 'a.parquet'"
+    error = ClickHouseServerError(499, "S3_ERROR", message, "node:9000", "q1")
+    assert is_terminal(error)
+    assert "refused the servers' keys" in hint_of(error)

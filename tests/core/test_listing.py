@@ -163,6 +163,10 @@ class TestAge:
         old = replace(self.AGED, now=WRITTEN + timedelta(seconds=60))
         assert drive(list_ready_month(old), iter(objects("t/2026-10/a.csv"))).result
 
+    def test_without_an_age_the_clocks_of_worker_and_storage_do_not_count(self):
+        behind = request(now=WRITTEN - timedelta(hours=1))
+        assert drive(list_ready_month(behind), iter(objects("t/2026-10/a.csv"))).result
+
     def test_the_youngest_counts(self):
         now = replace(self.AGED, now=WRITTEN + timedelta(seconds=60))
         found = objects("t/2026-10/a.csv", "t/2026-10/b.csv")

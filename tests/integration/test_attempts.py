@@ -1,12 +1,9 @@
-"""Attempts that are killed, and attempts at the same time."""
+"""Attempts that are killed, and attempts at the same time. For workers that die see `tests/faults`."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import threading
-import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -16,22 +13,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
+from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 
 TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
-#: Makes an insert of these trips take a minute or so.
-SLOW = {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.02)"}
-SLOW_SETTINGS = {"function_sleep_max_microseconds_per_block": 100_000_000_000, "max_block_size": 100}
-
-
-def wait_for_insert(lake: Lake) -> None:
-    for _ in range(200):
-        running = lake.on_every_node(
-            "SELECT count() FROM system.processes WHERE startsWith(initial_query_id, 'chs3_') AND query_kind = 'Insert'"
-        )
-        if any(rows[0][0] for rows in running):
-            return
-        time.sleep(0.1)
-    raise AssertionError("the insert did not start")
 
 
 def start(pool: ThreadPoolExecutor, operator: Any) -> Future[Any]:
@@ -79,36 +63,6 @@ def test_of_loads_at_the_same_time_the_rows_are_those_of_one(trips_lake: Lake, r
     published = [outcome for outcome in outcomes if outcome in ("published", "unchanged")]
     assert published, outcomes
     assert all("took over" in outcome for outcome in outcomes if outcome not in published), outcomes
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
-
-
-KILLED_WORKER = """
-import sys
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
-options = eval(sys.argv[1])
-S3ToClickHouseOperator(**options).execute({})
-"""
-
-
-def test_after_kill_9_of_the_worker_a_run_ends_in_the_objects_rows(trips_lake: Lake) -> None:
-    trips_lake.upload(TRIPS)
-    options = {
-        "task_id": "load",
-        "bucket": trips_lake.bucket,
-        "key": "trips/{YYYY-MM}/",
-        "database": trips_lake.database,
-        "table": "trips",
-        "month": MONTH,
-        "select": SLOW,
-        "settings": SLOW_SETTINGS,
-    }
-    worker = subprocess.Popen([sys.executable, "-c", KILLED_WORKER, repr(options)])
-    try:
-        wait_for_insert(trips_lake)
-    finally:
-        worker.kill()
-        worker.wait()
-    trips_lake.load()
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
-import json
-import logging
+from dataclasses import replace
 from typing import Any
 
 import pyarrow
@@ -15,11 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.exceptions import ClickHouseServerError
+from airflow_provider_chs3.core.sources import Credentials
+from airflow_provider_chs3.hooks.s3 import S3Listing
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
-from airflow_provider_chs3.testbed.s3 import S3Server
+from airflow_provider_chs3.testbed.s3 import S3Endpoint, S3Server
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
+from tests.integration.refusal import refused
+from tests.integration.temporary_keys import TemporaryKeys
 
 TRIPS = Trips(rows_per_month=2_400, files_per_month=24)
 NAMES = [
@@ -142,40 +144,45 @@ def test_a_public_bucket_needs_no_keys(trips_lake: Lake, monkeypatch: pytest.Mon
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 
-class TestSecrets:
-    """The secret key, and the password of ClickHouse, are nowhere to be seen."""
+def test_temporary_keys_with_their_token_load(
+    trips_lake: Lake, chs3_s3: S3Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trips_lake.upload(TRIPS)
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", TemporaryKeys.of(chs3_s3).airflow_connection())
+    trips_lake.load()
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
 
-    def test_in_logs_and_result(
-        self, trips_lake: Lake, chs3_s3: Any, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-    ) -> None:
-        caplog.set_level(logging.DEBUG)
-        trips_lake.upload(TRIPS)
-        capfd.readouterr()
-        operator = trips_lake.operator()
-        result = operator.execute({})
-        shown = caplog.text + "".join(capfd.readouterr()) + json.dumps(result) + repr(operator.__dict__)
-        assert chs3_s3.secret_key not in shown
-        assert "[HIDDEN]" in shown
-        assert trips_lake.cluster.airflow_connection()["password"] not in shown
 
-    def test_in_errors_of_the_servers(self, trips_lake: Lake, chs3_s3: Any) -> None:
-        trips_lake.upload(TRIPS)
-        with pytest.raises(ClickHouseServerError, match="Connection refused") as failed:
-            trips_lake.load(endpoint_url="http://127.0.0.1:1")
-        error: BaseException | None = failed.value
-        while error:
-            assert chs3_s3.secret_key not in f"{error}{error!r}{error.args}"
-            error = error.__cause__
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"session_token": "not-of-these-keys"}, "the session token is not known there"),
+        ({"secret_key": "not-of-this-key"}, "the secret key is wrong"),
+    ],
+)
+def test_temporary_keys_that_do_not_fit_together_fail_at_once(
+    trips_lake: Lake, chs3_s3: S3Endpoint, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str], told: str
+) -> None:
+    trips_lake.upload(TRIPS)
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", TemporaryKeys.of(chs3_s3).airflow_connection(**changed))
+    refused(trips_lake, rf"Cannot list s3://.*{told}")
 
-    def test_in_the_ledger_and_in_the_servers_logs(self, trips_lake: Lake, chs3_s3: Any) -> None:
-        trips_lake.upload(TRIPS)
-        trips_lake.load()
-        trips_lake.on_every_node("SYSTEM FLUSH LOGS")
-        found = trips_lake.on_every_node(
-            "SELECT count() FROM system.query_log WHERE query LIKE concat('%', "
-            f"reverse('{chs3_s3.secret_key[::-1]}'), '%')"
-        )
-        assert found == [[(0,)]] * 3
+
+def test_temporary_keys_that_the_servers_find_expired_fail_at_once(
+    trips_lake: Lake, chs3_s3: S3Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trips_lake.upload(TRIPS)
+    keys = TemporaryKeys.of(chs3_s3)
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", keys.airflow_connection())
+    access = S3Listing.access
+
+    def expired(listing: S3Listing) -> tuple[Credentials, str]:
+        # Between the worker's listing and the servers' reading, which is hours in a long load.
+        credentials, endpoint_url = access(listing)
+        return replace(credentials, session_token="of-yesterday"), endpoint_url
+
+    monkeypatch.setattr(S3Listing, "access", expired)
+    refused(trips_lake, "The storage refused the servers' keys")
 
 
 def put_numbers(lake: Lake, name: str, column: str, values: pyarrow.Array) -> None:

@@ -1,0 +1,158 @@
+"""Workers that are struck at a point of the protocol.
+
+The points come from the steps that a load takes, so that a new step is struck without anyone remembering.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_provider_chs3.core.steps import Ask, AskNodes, ListObjects, Pause, Say, Step
+from airflow_provider_chs3.hooks.runner import Runner
+
+_PERFORM = Runner.__dict__["perform"]
+
+
+def perform(runner: Runner, step: Step) -> Any:
+    """Carry a step out, whatever stands in for the runner's own way."""
+    return _PERFORM.__get__(runner, Runner)(step)
+
+
+@contextmanager
+def performing(instead: Callable[[Runner, Step], Any]) -> Iterator[None]:
+    """Have steps carried out by this."""
+    Runner.perform = instead  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        Runner.perform = _PERFORM  # type: ignore[method-assign]
+
+
+def steps_of(load: Callable[[], Any]) -> list[Step]:
+    """Run a load, and give the steps that it took."""
+    steps: list[Step] = []
+
+    def noted(runner: Runner, step: Step) -> Any:
+        steps.append(step)
+        return perform(runner, step)
+
+    with performing(noted):
+        load()
+    return steps
+
+
+def writes(step: Step) -> bool:
+    """Whether a step may change something on a server; what is not known to read does."""
+    match step:
+        case Say() | Pause() | ListObjects():
+            return False
+        case Ask():
+            return not _reads(step.sql.text)
+        case AskNodes():
+            return not all(_reads(sql.text) for sql in step.sql.values())
+    return True
+
+
+def _reads(text: str) -> bool:
+    return text.split(maxsplit=1)[0] in ("SELECT", "DESCRIBE", "EXPLAIN", "CHECK")
+
+
+@dataclass(frozen=True)
+class Strike:
+    """Where a worker is killed: once it carried a step out, or had only some of the nodes carry it out.
+
+    Args:
+        number: The step's number, from 0; -1 is before the first.
+        told: Which of the step's nodes are told.
+        name: The step.
+    """
+
+    number: int
+    told: slice
+    name: str
+
+    def kill_in(self, load: Callable[[], Any]) -> None:
+        """Run a load in a worker that is killed here."""
+        ended = Worker(lambda: self._run(load)).wait()
+        assert ended == -signal.SIGKILL, f"the worker ended by itself ({ended}), not {self}"
+
+    def _run(self, load: Callable[[], Any]) -> None:
+        if self.number < 0:
+            _die()
+        taken = 0
+
+        def struck(runner: Runner, step: Step) -> Any:
+            nonlocal taken
+            if taken == self.number:
+                perform(runner, self._of(step))
+                _die()
+            taken += 1
+            return perform(runner, step)
+
+        with performing(struck):
+            load()
+
+    def _of(self, step: Step) -> Step:
+        return replace(step, sql=dict(list(step.sql.items())[self.told])) if isinstance(step, AskNodes) else step
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+#: Which of a step's nodes are told before the worker dies.
+ALL, ONLY_THE_FIRST, ALL_BUT_THE_FIRST = slice(None), slice(1), slice(1, None)
+
+
+def strikes_after(steps: list[Step]) -> Iterator[Strike]:
+    """Before the first step, and after each one that writes."""
+    yield Strike(-1, ALL, "the start")
+    for number, step in enumerate(steps):
+        if writes(step):
+            yield Strike(number, ALL, step.name)
+
+
+def strikes_amid(steps: list[Step]) -> Iterator[Strike]:
+    """In the midst of each step that writes to several nodes: the coordinator, which is the first, is told or not."""
+    for number, step in enumerate(steps):
+        if writes(step) and isinstance(step, AskNodes) and len(step.sql) > 1:
+            yield Strike(number, ONLY_THE_FIRST, step.name)
+            if step.name.startswith("Publish"):
+                yield Strike(number, ALL_BUT_THE_FIRST, step.name)
+
+
+class Worker:
+    """A process that does one thing, and may be killed at it. A fork: imports would take seconds."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._work(work)
+
+    @staticmethod
+    def _work(work: Callable[[], Any]) -> None:
+        exit_code = 1
+        try:
+            work()
+            exit_code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(exit_code)  # what the tests have open is not this process's to close
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        self.wait()
+
+    def wait(self) -> int:
+        """Wait for its end, and give its exit code; or, negative, the signal that ended it."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])

@@ -1,0 +1,111 @@
+"""Workers that are killed, told to end, or run out of time, at any point of a load."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.sdk import DAG
+
+from airflow_provider_chs3.core.steps import Step
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.faults.killing import Strike, Worker, steps_of, strikes_after, strikes_amid
+from tests.faults.outcome import assert_exact, assert_untouched
+from tests.integration.lake import Lake
+from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
+
+#: In turns, so that rows of the two could mix.
+VERSIONS = (Trips(rows_per_month=3_000, files_per_month=5), Trips(seed=2, rows_per_month=3_500, files_per_month=5))
+TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
+
+Strikes = Callable[[list[Step]], Iterator[Strike]]
+
+
+@pytest.mark.parametrize("strikes", [strikes_after, strikes_amid])
+def test_after_kill_9_at_any_step_a_run_ends_in_the_objects_rows(trips_lake: Lake, strikes: Strikes) -> None:
+    trips_lake.upload(VERSIONS[0])
+    trips_lake.load()
+    trips_lake.upload(VERSIONS[1])
+    points = list(strikes(steps_of(trips_lake.load)))
+    for number, strike in enumerate(points):
+        trips = VERSIONS[number % 2]
+        trips_lake.upload(trips)
+        print(f"Killed at {strike}")  # shown where it fails
+        strike.kill_in(trips_lake.load)
+        trips_lake.load()
+        assert_exact(trips_lake, trips)
+    assert len(points) > 5
+
+
+def test_after_kill_9_of_a_first_load_with_one_ledger_made_a_run_publishes(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    steps = steps_of(trips_lake.load)
+    trips_lake.on_every_node(f"DROP TABLE {trips_lake.database}.chs3_ledger SYNC")
+    trips_lake.on_every_node(f"TRUNCATE TABLE {trips_lake.database}.trips SYNC")
+    make_ledger = next(strike for strike in strikes_amid(steps) if "ledger" in strike.name)
+    make_ledger.kill_in(trips_lake.load)
+    assert trips_lake.on_every_node(f"EXISTS {trips_lake.database}.chs3_ledger") == [[(1,)], [(0,)], [(0,)]]
+    trips_lake.load()
+    assert_exact(trips_lake, TRIPS)
+
+
+def test_after_kill_9_in_mid_insert_a_run_ends_in_the_objects_rows(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    worker = Worker(lambda: trips_lake.load(select=SLOW, settings=SLOW_SETTINGS))
+    try:
+        wait_for_insert(trips_lake)
+    finally:
+        worker.kill()
+    assert_untouched(trips_lake, None)
+    trips_lake.load()
+    assert_exact(trips_lake, TRIPS)
+
+
+def slow_dag(lake: Lake, **options: Any) -> DAG:
+    with DAG(dag_id="struck") as dag:
+        lake.operator(select=SLOW, settings=SLOW_SETTINGS, **options)
+    return dag
+
+
+def test_sigterm_in_mid_insert_leaves_nothing(trips_lake: Lake, run_dag: Callable[..., Any]) -> None:
+    trips_lake.upload(TRIPS)
+    dag = slow_dag(trips_lake)
+    worker = Worker(lambda: run_dag(dag))
+    wait_for_insert(trips_lake)
+    worker.signal(signal.SIGTERM)
+    worker.wait()
+    assert trips_lake.left_behind() == []
+    assert_untouched(trips_lake, None)
+    trips_lake.load()
+    assert_exact(trips_lake, TRIPS)
+
+
+def test_a_task_that_runs_out_of_time_in_mid_insert_leaves_nothing(
+    trips_lake: Lake, run_dag: Callable[..., Any]
+) -> None:
+    trips_lake.upload(TRIPS)
+    run = run_dag(slow_dag(trips_lake, execution_timeout=timedelta(seconds=4)))
+    assert run.state == "failed"
+    assert trips_lake.left_behind() == []
+    assert_untouched(trips_lake, None)
+    trips_lake.load()
+    assert_exact(trips_lake, TRIPS)
+
+
+def test_kill_query_by_somebody_fails_the_load_for_good(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    with ThreadPoolExecutor() as pool:
+        load = pool.submit(trips_lake.load, select=SLOW, settings=SLOW_SETTINGS)
+        wait_for_insert(trips_lake)
+        trips_lake.on_node(0, "KILL QUERY WHERE initial_query_id LIKE 'chs3%insert1' ASYNC")
+        with pytest.raises(AirflowFailException, match=r"394.*Somebody ended the query"):
+            load.result(timeout=60)
+    assert trips_lake.left_behind() == []
+    assert_untouched(trips_lake, None)
+    trips_lake.load()
+    assert_exact(trips_lake, TRIPS)

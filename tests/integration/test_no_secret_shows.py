@@ -1,0 +1,248 @@
+"""No key, session token or password shows anywhere, however a load ends: everything that can be read is searched."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from airflow_provider_chs3.core import recovery
+from airflow_provider_chs3.core.models import Month
+from airflow_provider_chs3.exceptions import ClickHouseServerError
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.credentials import LOADER
+from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
+from airflow_provider_chs3.testbed.s3 import S3Endpoint
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake
+from tests.integration.temporary_keys import ALL, LIST_ONLY, TemporaryKeys
+from tests.integration.test_attempts import wait_for_insert
+
+TRIPS = Trips(rows_per_month=900, files_per_month=3)
+WRONG = {"secret_key": "wr0ng/secret+key/of/forty/characters/AAAA", "session_token": "wr0ngT0kenOfNoSession" * 8}
+WRONG_PASSWORD = "wr0ng'p\\ssword"
+#: What text_log would hold, each node's log file holds.
+SYSTEM_LOGS = ("query_log", "query_thread_log", "part_log")
+#: Makes the insert take a minute or so.
+SLOW = {
+    "select": {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.1)"},
+    "settings": {"function_sleep_max_microseconds_per_block": 100_000_000_000, "max_block_size": 100},
+}
+
+
+@pytest.fixture(scope="module")
+def chs3_cluster(chs3_s3: S3Endpoint) -> Iterator[ClickHouseCluster]:
+    """Nodes that write all logs, at their most talkative."""
+    logs = {name: {"database": "system", "table": name, "flush_interval_milliseconds": 1000} for name in SYSTEM_LOGS}
+    with ClickHouseCluster.start(
+        2,
+        named_collections={S3_NAMED_COLLECTION: chs3_s3.named_collection()},
+        server_settings={"log-level": "trace", **logs},
+    ) as cluster:
+        yield cluster
+
+
+def spellings(secret: str) -> set[str]:
+    """A secret as it is, and as SQL, URLs, JSON and Python write it."""
+    quoted = secret.replace("\\", "\\\\").replace("'", "\\'")
+    return {secret, quoted, quote(secret, safe=""), json.dumps(secret)[1:-1], repr(secret)[1:-1]}
+
+
+def found_in(text: str, secrets: dict[str, str]) -> list[str]:
+    return [name for name, secret in secrets.items() if any(each in text for each in spellings(secret))]
+
+
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and all that it came from, hidden contexts too."""
+    seen: list[BaseException | None] = [error]
+    for each in seen:
+        if each is not None:
+            seen += [cause for cause in (each.__cause__, each.__context__) if cause not in seen]
+            yield each
+
+
+def text_of(error: BaseException | None) -> str:
+    return "\n".join(
+        f"{each}\n{each!r}\n{each.args!r}\n{vars(each)!r}\n{''.join(traceback.format_exception(each))}"
+        for each in chain(error)
+    )
+
+
+def text_of_objects(operator: Any) -> str:
+    """What an operator's parts look like where somebody prints them."""
+    listing = S3Listing(operator.aws_conn_id)
+    source = operator.source(listing)
+    request = operator._load_request(Month.parse(MONTH), listing)
+    rendered = {name: getattr(operator, name) for name in operator.template_fields}
+    hook = operator.hook()
+    parts = (operator, vars(operator), rendered, listing, source, source.credentials, request, hook, hook.options)
+    return "\n".join(f"{part}\n{part!r}" for part in parts)
+
+
+def text_of_servers(lake: Lake) -> str:
+    """All that the nodes wrote into logs, tables and files, and what runs on them."""
+    lake.on_every_node("SYSTEM FLUSH LOGS")
+    tables = [*(f"system.{name}" for name in (*SYSTEM_LOGS, "errors", "processes")), f"{lake.database}.chs3_ledger"]
+    texts = []
+    for name in tables:
+        # A load that stopped early has made no ledger.
+        if lake.on_node(0, f"EXISTS {name}") == [(1,)]:
+            texts += [str(row) for rows in lake.on_every_node(f"SELECT * FROM {name}") for row in rows]
+    for node in lake.cluster.nodes:
+        assert node.folder is not None
+        texts += [(node.folder / log).read_text(errors="replace") for log in ("clickhouse.log", "engine.log")]
+    return "\n".join(texts)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A way in which a load can end.
+
+    Args:
+        match: What its error says; None where it is a success.
+        options: Further arguments of the operator.
+        aws: Changes of the AWS connection.
+        actions: What the temporary keys may do.
+        password: Of the ClickHouse connection.
+    """
+
+    match: str | None
+    options: dict[str, Any] = field(default_factory=dict)
+    aws: dict[str, str] = field(default_factory=dict)
+    actions: tuple[str, ...] = ALL
+    password: str = LOADER.password
+
+
+ENDINGS = {
+    "published": Ending(None),
+    "the secret key is wrong": Ending("the secret key is wrong", aws={"secret_key": WRONG["secret_key"]}),
+    "the token is unknown": Ending("session token", aws={"session_token": WRONG["session_token"]}),
+    "the servers get a 403": Ending("refused the servers' keys", actions=LIST_ONLY),
+    "the servers find no storage": Ending("Connection refused", {"endpoint_url": "http://127.0.0.1:1"}),
+    "a column is missing": Ending("no_such_column", {"columns": ["no_such_column"]}),
+    "an expression cannot be parsed": Ending("is no expression", {"select": {"trip_id": "(trip_id"}}),
+    "a value does not fit": Ending("does not fit|trip_id", {"select": {"trip_id": "-1 - toInt64(trip_id % 2)"}}),
+    "a setting's value is wrong": Ending("many", {"settings": {"max_threads": "many"}}),
+    "the password is wrong": Ending("516", password=WRONG_PASSWORD),
+}
+
+
+@dataclass
+class Secrets:
+    """The secrets of a test, and loads that use them."""
+
+    lake: Lake
+    keys: TemporaryKeys
+    monkeypatch: pytest.MonkeyPatch
+
+    def all(self) -> dict[str, str]:
+        held = {"secret key": self.keys.secret_key, "session token": self.keys.session_token}
+        return {**held, **WRONG, "password": LOADER.password, "wrong password": WRONG_PASSWORD}
+
+    def found_in(self, shown: dict[str, str]) -> dict[str, list[str]]:
+        """Place → the secrets that it shows."""
+        found = {place: found_in(text, self.all()) for place, text in shown.items()}
+        return {place: secrets for place, secrets in found.items() if secrets}
+
+    def connect(self, ending: Ending) -> None:
+        clickhouse = {**self.lake.cluster.airflow_connection(), "password": ending.password}
+        self.monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(clickhouse))
+        self.monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", self.keys.airflow_connection(**ending.aws))
+
+
+@pytest.fixture
+def make_secrets(
+    trips_lake: Lake, chs3_s3: S3Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> Callable[[Ending], Secrets]:
+    def make(ending: Ending) -> Secrets:
+        trips_lake.upload(TRIPS)
+        secrets = Secrets(trips_lake, TemporaryKeys.of(chs3_s3, actions=ending.actions), monkeypatch)
+        secrets.connect(ending)
+        monkeypatch.setattr(recovery, "WAIT_SECONDS", 0)
+        caplog.clear()
+        caplog.set_level(logging.DEBUG)
+        return secrets
+
+    return make
+
+
+@pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
+def test_however_a_load_ends(
+    make_secrets: Callable[[Ending], Secrets],
+    ending: Ending,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    secrets = make_secrets(ending)
+    capfd.readouterr()
+    operator = secrets.lake.operator(**ending.options)
+    result: Any = None
+    error: Exception | None = None
+    try:
+        result = operator.execute({})
+    except Exception as raised:
+        error = raised
+    shown = {
+        "logs": caplog.text + "".join(capfd.readouterr()),
+        "XCom": json.dumps(result),
+        "errors": text_of(error),
+        "objects": text_of_objects(operator),
+        "servers": text_of_servers(secrets.lake),
+    }
+    assert re.search(ending.match or "^$", str(error or "")), error
+    assert secrets.found_in(shown) == {}
+
+
+def test_while_a_load_runs_and_when_somebody_kills_it(
+    make_secrets: Callable[[Ending], Secrets], caplog: pytest.LogCaptureFixture
+) -> None:
+    secrets = make_secrets(Ending("Somebody ended the query"))
+    lake = secrets.lake
+    with ThreadPoolExecutor() as pool:
+        load = pool.submit(lake.operator(**SLOW).execute, {})
+        wait_for_insert(lake)
+        processes = str(lake.on_every_node("SELECT * FROM system.processes"))
+        lake.on_node(0, "KILL QUERY WHERE endsWith(query_id, '_insert1') ASYNC")
+        error = load.exception(timeout=60)
+    assert "Somebody ended the query" in str(error)
+    assert "s3Cluster" in processes
+    shown = {"logs": caplog.text, "errors": text_of(error), "processes": processes, "servers": text_of_servers(lake)}
+    assert secrets.found_in(shown) == {}
+
+
+def test_the_servers_hide_both_secrets_and_show_the_keys_id(make_secrets: Callable[[Ending], Secrets]) -> None:
+    secrets = make_secrets(Ending(None))
+    secrets.lake.load()
+    assert f"'{secrets.keys.access_key_id}', '[HIDDEN]', '[HIDDEN]'" in text_of_servers(secrets.lake)
+
+
+def test_with_a_named_collection_not_even_the_keys_id_shows(
+    trips_lake: Lake, chs3_s3: S3Endpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    trips_lake.upload(TRIPS)
+    caplog.set_level(logging.DEBUG)
+    key = f"{trips_lake.bucket}/trips/{{YYYY-MM}}/"
+    trips_lake.load(named_collection=S3_NAMED_COLLECTION, bucket=None, key=key, aws_conn_id=None)
+    servers = text_of_servers(trips_lake)
+    keys = {"secret key": chs3_s3.secret_key, "key id": chs3_s3.access_key}
+    assert S3_NAMED_COLLECTION in servers
+    assert found_in(servers + caplog.text, keys) == []
+
+
+def test_in_what_the_driver_raised_about_a_statement_that_servers_cannot_parse(
+    chs3_airflow_connections: None,
+) -> None:
+    secret = "s3cret/of+forty/characters/AAAAAAAAAAAAA"
+    with pytest.raises(ClickHouseServerError, match="Syntax error") as failed:
+        ClickHouseHook().query(f"SELECT ( FROM s3('http://storage/file', 'key', '{secret}')", secrets=[secret])
+    assert found_in(text_of(failed.value), {"secret": secret}) == []

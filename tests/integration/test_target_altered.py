@@ -1,0 +1,84 @@
+"""A target that is altered while a month is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.core.steps import Step
+from airflow_provider_chs3.exceptions import TransientError
+from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
+from tests.integration.lake import MONTH, Lake
+
+FIRST = Trips(rows_per_month=900, files_per_month=6)
+SECOND = Trips(seed=2, rows_per_month=900, files_per_month=6)
+
+
+@pytest.fixture
+def once_staged(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
+    """Has something done once rows are staged, the next time."""
+    perform = Runner.__dict__["perform"]
+
+    def set_up(action: Callable[[], Any]) -> None:
+        actions = [action]
+
+        def acting(runner: Runner, step: Step) -> Any:
+            outcome = perform.__get__(runner, Runner)(step)
+            if step.name == "Count what is staged" and actions:
+                actions.pop()()
+            return outcome
+
+        monkeypatch.setattr(Runner, "perform", acting)
+
+    return set_up
+
+
+COLUMN = ("ALTER TABLE {} ADD COLUMN extra UInt8 DEFAULT 7", "columns: none before, extra UInt8 DEFAULT 7 now")
+DEFAULT = ("ALTER TABLE {} MODIFY COLUMN zone DEFAULT 'x'", "columns: zone String before, zone String DEFAULT 'x' now")
+PROJECTION = ("ALTER TABLE {} ADD PROJECTION p (SELECT zone, count() GROUP BY zone)", "projections: none before")
+
+
+@pytest.mark.parametrize(
+    ("change", "altered"), [(COLUMN, (0, 1, 2)), (COLUMN, (2,)), (DEFAULT, (0, 1, 2)), (PROJECTION, (1,))]
+)
+def test_nothing_is_published_and_the_next_run_loads(
+    trips_lake: Lake,
+    once_staged: Callable[[Callable[[], Any]], None],
+    change: tuple[str, str],
+    altered: tuple[int, ...],
+) -> None:
+    statement, difference = change
+
+    def alter(nodes: Iterable[int]) -> None:
+        for number in nodes:
+            trips_lake.on_node(number, statement.format(f"{trips_lake.database}.trips"))
+
+    trips_lake.upload(FIRST)
+    trips_lake.load()
+    trips_lake.upload(SECOND)
+    once_staged(lambda: alter(altered))
+    with pytest.raises(TransientError, match=rf"was altered while {MONTH} was loaded: its {difference}"):
+        trips_lake.load()
+    assert (trips_lake.facts(), trips_lake.left_behind()) == (FIRST.facts(MONTH), [])
+    alter({0, 1, 2} - set(altered))
+    trips_lake.load()
+    assert trips_lake.facts() == SECOND.facts(MONTH)
+
+
+def test_a_table_that_was_made_anew_gets_nothing_of_what_was_staged_for_the_old_one(
+    trips_lake: Lake, once_staged: Callable[[Callable[[], Any]], None]
+) -> None:
+    def make_anew() -> None:
+        trips_lake.on_node(1, f"DROP TABLE {trips_lake.database}.trips SYNC")
+        trips_lake.on_node(1, create_table_sql(f"{trips_lake.database}.trips"))
+
+    trips_lake.upload(FIRST)
+    once_staged(make_anew)
+    with pytest.raises(TransientError, match="it was dropped and made anew"):
+        trips_lake.load()
+    assert trips_lake.rows_per_node() == [0, 0, 0]
+    trips_lake.load()
+    assert trips_lake.facts() == FIRST.facts(MONTH)

@@ -1,0 +1,137 @@
+"""The whole way over TLS, with stunnel in front of every node: the local engine has no TLS of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.testbed.nodes import Cluster
+from airflow_provider_chs3.testbed.ports import HOST, free_ports, is_listening
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake
+from tests.integration.refusal import refused
+
+TRIPS = Trips(rows_per_month=900, files_per_month=3)
+STUNNEL = shutil.which("stunnel4") or shutil.which("stunnel")
+
+pytestmark = pytest.mark.skipif(STUNNEL is None, reason="stunnel is not installed (Debian: apt-get install stunnel4)")
+
+
+def certificate(file: Path, *names: str) -> Path:
+    """A self-signed certificate for these names, and its key, in one file."""
+    key = file.with_suffix(".key")
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    made += ["-days", "1", "-subj", "/CN=test bed", "-addext", f"subjectAltName={','.join(names)}"]
+    subprocess.run([*made, "-keyout", str(key), "-out", str(file)], check=True, capture_output=True)
+    file.write_text(file.read_text() + key.read_text())
+    return file
+
+
+@contextmanager
+def tls_in_front_of(cluster: Cluster, pem: Path) -> Iterator[list[int]]:
+    """One stunnel with a port for each node."""
+    ports = free_ports(len(cluster.nodes))
+    services = [
+        f"[{node.name}]\naccept = {HOST}:{port}\nconnect = {node.host}:{node.tcp_port}\ncert = {pem}\n"
+        for node, port in zip(cluster.nodes, ports, strict=True)
+    ]
+    configuration = pem.with_suffix(".conf")
+    configuration.write_text("foreground = yes\npid =\n" + "".join(services))
+    with pem.with_suffix(".log").open("wb") as log:
+        process = subprocess.Popen([str(STUNNEL), str(configuration)], stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 30
+        while not all(map(is_listening, ports)):
+            assert process.poll() is None, pem.with_suffix(".log").read_text()
+            assert time.monotonic() < deadline, "stunnel does not listen"
+            time.sleep(0.02)
+        yield ports
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return certificate(tmp_path_factory.mktemp("tls") / "nodes.pem", f"IP:{HOST}", "DNS:localhost")
+
+
+@pytest.fixture(scope="module")
+def ports(chs3_cluster: Cluster, pem: Path) -> Iterator[list[int]]:
+    with tls_in_front_of(chs3_cluster, pem) as ports:
+        yield ports
+
+
+@pytest.fixture
+def connect(
+    chs3_cluster: Cluster, chs3_airflow_connections: None, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., ClickHouseHook]:
+    def connect(ports: list[int], **extra: Any) -> ClickHouseHook:
+        addresses = {
+            f"{node.host}:{node.tcp_port}": f"{HOST}:{port}"
+            for node, port in zip(chs3_cluster.nodes, ports, strict=True)
+        }
+        fields = chs3_cluster.airflow_connection()
+        extra = fields["extra"] | {"secure": True, "node_addresses": addresses} | extra
+        fields |= {"host": HOST, "port": ports[0], "extra": extra}
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(fields))
+        return ClickHouseHook()
+
+    return connect
+
+
+def test_a_certificate_is_checked_unless_told_otherwise(connect: Callable[..., Any], ports: list[int]) -> None:
+    with pytest.raises(ConfigurationError, match=r"not trusted: self-signed certificate.* 'ca_certs'"):
+        connect(ports).query("SELECT 1")
+
+
+def test_a_certificate_whose_authority_is_given_is_taken(
+    connect: Callable[..., Any], ports: list[int], pem: Path
+) -> None:
+    assert connect(ports, ca_certs=str(pem)).query("SELECT 1") == [(1,)]
+
+
+def test_a_certificate_of_another_host_is_refused(
+    connect: Callable[..., Any], chs3_cluster: Cluster, tmp_path: Path
+) -> None:
+    other = certificate(tmp_path / "other.pem", "DNS:another.example")
+    with (
+        tls_in_front_of(chs3_cluster, other) as ports,
+        pytest.raises(
+            ConfigurationError, match=r"not trusted: IP address mismatch.* a name that its certificate holds"
+        ),
+    ):
+        connect(ports, ca_certs=str(other)).query("SELECT 1")
+
+
+def test_without_verify_any_certificate_is_taken(connect: Callable[..., Any], ports: list[int]) -> None:
+    assert connect(ports, verify=False).query("SELECT 1") == [(1,)]
+
+
+def test_a_load_speaks_tls_with_every_node(
+    trips_lake: Lake, connect: Callable[..., Any], ports: list[int], pem: Path
+) -> None:
+    trips_lake.upload(TRIPS)
+    connect(ports, ca_certs=str(pem))
+    trips_lake.load()
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_a_load_stops_at_a_node_whose_certificate_is_not_trusted(
+    trips_lake: Lake, connect: Callable[..., Any], ports: list[int], pem: Path, tmp_path: Path
+) -> None:
+    trips_lake.upload(TRIPS)
+    other = certificate(tmp_path / "other.pem", f"IP:{HOST}")
+    with tls_in_front_of(trips_lake.cluster, other) as others:
+        connect([*ports[:-1], others[-1]], ca_certs=str(pem))
+        refused(trips_lake, f"{HOST}:{others[-1]} has a certificate that is not trusted")
