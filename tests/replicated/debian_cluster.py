@@ -51,7 +51,7 @@ def debian_cluster() -> Iterator[dict[Node, Client]]:
     with tempfile.TemporaryDirectory(prefix="chs3-debian-", ignore_cleanup_errors=True) as folder, ExitStack() as stack:
         zookeeper_port, *ports = free_ports(13)
         nodes = [Node(shard, replica, HOST, ports.pop()) for shard in (1, 2) for replica in (1, 2)]
-        stack.enter_context(_zookeeper(Path(folder) / "zookeeper", zookeeper_port))
+        stack.enter_context(zookeeper(Path(folder) / "zookeeper", zookeeper_port))
         for node in nodes:
             config = _config(node, nodes, zookeeper_port=zookeeper_port, ports=(ports.pop(), ports.pop()))
             stack.enter_context(_clickhouse(Path(folder) / f"node{node.shard_num}{node.replica_num}", node, config))
@@ -59,7 +59,8 @@ def debian_cluster() -> Iterator[dict[Node, Client]]:
 
 
 @contextmanager
-def _zookeeper(folder: Path, port: int) -> Iterator[None]:
+def zookeeper(folder: Path, port: int) -> Iterator[None]:
+    """Run ZooKeeper on a port; its data goes into a folder that it makes."""
     folder.mkdir()
     config = folder / "zoo.cfg"
     config.write_text(
