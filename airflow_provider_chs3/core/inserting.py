@@ -33,18 +33,14 @@ class Inserted:
 
 
 def insert(load: Load, plan: InsertPlan, *, into: TableName) -> Steps[Inserted]:
-    """Insert the manifest's objects, every node writing what it reads.
-
-    The table is written to through `cluster(…)`: an insert into a table by its name writes on the first node alone.
+    """Insert the manifest's objects, every node writing what it reads, or what the sharding key gives it.
 
     Raises:
         SourceError: If a value does not fit; it names column, file and value.
     """
     names, expressions = insert_parts(plan.loaded, null_as_default=load.request.selection.null_as_default)
     cluster = load.around.cluster
-    to = table(into)
-    if cluster:
-        to = f"FUNCTION cluster({literal(cluster)}, {identifier(into.database)}, {identifier(into.table)})"
+    to = _written(load, into)
     done: list[InsertStats] = []
     query_ids: list[str] = []
     for number, batch in enumerate(load.files.batches(), start=1):
@@ -72,6 +68,18 @@ def insert(load: Load, plan: InsertPlan, *, into: TableName) -> Steps[Inserted]:
         peak_memory_bytes=max(peaks, default=None),
     )
     return Inserted(stats, tuple(query_ids))
+
+
+def _written(load: Load, into: TableName) -> str:
+    """What to insert into: `cluster(…)`, as an insert into a table by its name writes on the first node alone."""
+    around = load.around
+    if not around.cluster:
+        return table(into)
+    arguments = [literal(around.cluster), identifier(into.database), identifier(into.table)]
+    if load.request.policies.distribution == "sharding_key" and around.sharding_key:
+        # As the server itself wrote it in the Distributed table's definition.
+        arguments.append(around.sharding_key)
+    return f"FUNCTION cluster({', '.join(arguments)})"
 
 
 def _explain(load: Load, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:

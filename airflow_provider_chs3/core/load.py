@@ -146,6 +146,7 @@ def plan_insert(load: Load, now: Mapping[Node, NodeNow]) -> Steps[InsertPlan]:
         known=around.known_settings,
         own=request.settings,
         null_as_default=request.selection.null_as_default,
+        by_sharding_key=request.policies.distribution == "sharding_key",
     )
     course = yield from _with_what_worked(load, one.memory_bytes)
     settings = lowered(computed, course)

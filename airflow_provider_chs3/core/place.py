@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.models import Node, TableName
@@ -16,7 +17,7 @@ LOWEST_VERSION = (25, 8)
 #: Stands for the one server that the connection leads to, where no cluster is used.
 ONLY_NODE = Node(1, 1, "", 0)
 
-_DISTRIBUTED = re.compile(r"Distributed\('((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)'")
+_DISTRIBUTED = re.compile(r"Distributed\('((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)'(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,12 +29,15 @@ class Place:
         target: The local table on every node.
         ledger: The ledger on every node.
         nodes: The nodes, in their order.
+        sharding_key: The expression of the Distributed table that the user named, empty where it has none; None where
+            the user named a local table.
     """
 
     cluster: str | None
     target: TableName
     ledger: TableName
     nodes: tuple[Node, ...]
+    sharding_key: str | None = None
 
 
 def find_place(
@@ -50,26 +54,53 @@ def find_place(
     Raises:
         PreflightError: If the cluster is not known, differs from the Distributed table's, or a server is too old.
     """
-    local, cluster_of_table = yield from _local_table(target, cluster)
+    local, cluster_of_table, sharding_key = yield from _local_table(target, cluster)
     cluster = cluster or cluster_of_table or default_cluster
     nodes = (yield from _nodes_of(cluster)) if cluster else (ONLY_NODE,)
     yield from _check_versions(nodes)
     ledger = TableName(ledger.database or local.database, ledger.table)
-    return Place(cluster=cluster, target=local, ledger=ledger, nodes=nodes)
+    return Place(cluster=cluster, target=local, ledger=ledger, nodes=nodes, sharding_key=sharding_key)
 
 
-def _local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName, str | None]]:
+def check_distribution(place: Place, *, distribution: str, target: TableName) -> None:
+    """Check that there is a sharding key where one is to be followed.
+
+    Args:
+        place: Where rows go.
+        distribution: `where_read` or `sharding_key`.
+        target: The table that the user named.
+
+    Raises:
+        PreflightError: If there is none.
+    """
+    if distribution != "sharding_key" or place.sharding_key:
+        return
+    way_out = "leave distribution out, so that each node keeps the rows that it reads"
+    if place.sharding_key is None:
+        finding = (
+            f"distribution='sharding_key' goes by the key of a Distributed table, and {target} is none: give "
+            f"the Distributed table over it as table, or {way_out}."
+        )
+    else:
+        finding = (
+            f"distribution='sharding_key' goes by the key of {target}, which has none: create it with one, as "
+            f"Distributed(cluster, database, table, key), or {way_out}."
+        )
+    raise PreflightError([finding])
+
+
+def _local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName, str | None, str | None]]:
     where = f"database = {literal(target.database)} AND name = {literal(target.table)}"
     sql = Sql(f"SELECT engine, engine_full FROM system.tables WHERE {where}")
     rows = yield Ask(name=f"Look up {target}", sql=sql)
     if not rows or rows[0][0] != "Distributed":
-        return target, None
+        return target, None, None
     matched = _DISTRIBUTED.match(rows[0][1])
     if matched is None:
         raise PreflightError(
             [f"{target} is Distributed in a way that is not understood ({rows[0][1]}): name its local table."]
         )
-    of_cluster, database, name = (re.sub(r"\\(.)", r"\1", part) for part in matched.groups())
+    of_cluster, database, name = (re.sub(r"\\(.)", r"\1", part) for part in matched.groups()[:3])
     if cluster and cluster != of_cluster:
         raise PreflightError(
             [
@@ -77,7 +108,22 @@ def _local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableNam
                 "cluster out."
             ]
         )
-    return TableName(database, name), of_cluster
+    return TableName(database, name), of_cluster, _first_argument(matched[4])
+
+
+def _first_argument(rest: str) -> str:
+    """What stands between the first comma and the next one, or the bracket that closes the list; empty if nothing."""
+    depth = 0
+    for at, character in _outside_of_quotes(rest):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
+        if depth < 0 or (at and not depth and character == ","):
+            return rest[1:at].strip()
+    return ""
+
+
+def _outside_of_quotes(text: str) -> Iterator[tuple[int, str]]:
+    quoted = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`|.", re.DOTALL)
+    return ((match.start(), match[0]) for match in quoted.finditer(text) if len(match[0]) == 1)
 
 
 def _nodes_of(cluster: str) -> Steps[tuple[Node, ...]]:

@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.listing import list_ready_month
 from airflow_provider_chs3.core.load import InsertPlan, Load, plan_insert
 from airflow_provider_chs3.core.models import LoadResult, Node, PartitionState, TableName
 from airflow_provider_chs3.core.node_specs import ask_nodes_now
-from airflow_provider_chs3.core.place import Place, find_place
+from airflow_provider_chs3.core.place import Place, check_distribution, find_place
 from airflow_provider_chs3.core.preflight import check_target, partition_id_of
 from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_load
 from airflow_provider_chs3.core.publishing import publish, record_load
@@ -69,6 +69,7 @@ def _load(request: LoadRequest, course: Course) -> Steps[LoadResult]:
     if not manifest.objects and request.policies.on_no_objects == "skip":
         return LoadResult(status="skipped", month=request.month, target=request.target, reason="no objects")
     place = yield from _find_place(request)
+    check_distribution(place, distribution=request.policies.distribution, target=request.target)
     yield from check_privileges(place.nodes, privileges_of_load(request, place))
     around = yield from look_at(place, settings=names_to_look_up(request.settings))
     check_target(around, required_settings=REQUIRED_SETTINGS)

@@ -20,6 +20,7 @@ _CHOICES = {
     "on_target_changed": ("fail", "reload"),
     "on_other_months": ("fail", "leave_out"),
     "write_mode": ("replace", "append"),
+    "distribution": ("where_read", "sharding_key"),
 }
 
 
@@ -29,6 +30,8 @@ class Policies:
 
     Args:
         write_mode: `replace` makes the partition hold exactly the objects' rows; `append` inserts into the target.
+        distribution: `where_read` leaves rows on the node that reads their file; `sharding_key` sends each where the
+            Distributed table's key says.
         on_no_objects: `fail`, `skip` the month, or publish it `empty`.
         ready_key: A key that must exist; beside the month's objects where it holds no `/`. It may be a template.
         min_object_age_seconds: Younger objects may still be written: the load waits for a retry.
@@ -42,6 +45,7 @@ class Policies:
     """
 
     write_mode: str = "replace"
+    distribution: str = "where_read"
     on_no_objects: str = "fail"
     ready_key: str | None = None
     min_object_age_seconds: float = 0
@@ -62,16 +66,19 @@ class Policies:
             raise ConfigurationError(f"min_object_age_seconds={self.min_object_age_seconds} must not be negative.")
 
 
-def definition_of(selection: Selection, *, on_other_months: str, file_format: Format | None, compression: str) -> str:
+def definition_of(
+    selection: Selection, *, on_other_months: str, distribution: str, file_format: Format | None, compression: str
+) -> str:
     """A digest of what a load makes of objects.
 
     Args:
         selection: What is loaded of the files.
         on_other_months: The policy of that name.
+        distribution: The policy of that name.
         file_format: The files' format; None goes by their keys.
         compression: ClickHouse's name of their compression; `auto` goes by their keys.
     """
-    parts = (
+    parts: tuple[object, ...] = (
         selection.columns,
         sorted(selection.select.items()),
         selection.null_as_default,
@@ -79,6 +86,9 @@ def definition_of(selection: Selection, *, on_other_months: str, file_format: Fo
         file_format.name if file_format else None,
         compression,
     )
+    if distribution != "where_read":
+        # Not otherwise: months that were published before there was a choice stay as they are.
+        parts = (*parts, distribution)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
@@ -128,6 +138,7 @@ class LoadRequest:
         return definition_of(
             self.selection,
             on_other_months=self.policies.on_other_months,
+            distribution=self.policies.distribution,
             file_format=self.format,
             compression=self.compression,
         )

@@ -158,12 +158,14 @@ class Surroundings:
         target: The local table on every node.
         ledger: The ledger on every node.
         nodes: What each node said.
+        sharding_key: The expression of the Distributed table that the user named; see `Place`.
     """
 
     cluster: str | None
     target: TableName
     ledger: TableName
     nodes: dict[Node, NodeFacts]
+    sharding_key: str | None = None
 
     @property
     def staging_database(self) -> str:
@@ -231,7 +233,9 @@ def look_at(place: Place, *, settings: Iterable[str]) -> Steps[Surroundings]:
     sql = Sql(_facts_query(place.target, place.ledger, settings))
     answers = yield AskNodes(name=f"Look at {place.target} on every node", sql=dict.fromkeys(place.nodes, sql))
     facts = {node: _node_facts(rows[0], place.ledger) for node, rows in answers.items()}
-    return Surroundings(cluster=place.cluster, target=place.target, ledger=place.ledger, nodes=facts)
+    return Surroundings(
+        cluster=place.cluster, target=place.target, ledger=place.ledger, nodes=facts, sharding_key=place.sharding_key
+    )
 
 
 def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) -> str:

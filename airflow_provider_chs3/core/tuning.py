@@ -49,6 +49,13 @@ _EXACT = (
     Setting("max_query_size", MAX_QUERY_SIZE_BYTES, "room for the list of objects"),
 )
 
+#: Go before those above where a sharding key is followed.
+_BY_SHARDING_KEY = (
+    Setting(
+        "parallel_distributed_insert_select", 0, "the node that inserts sends each row to the shard of its sharding key"
+    ),
+)
+
 #: Further names of them.
 _ALIASES = {"insert_distributed_sync", "allow_experimental_parallel_reading_from_replicas"}
 
@@ -208,7 +215,13 @@ def _writing(one: Slice, data: DataShape, threads: int) -> Iterator[Setting]:
 
 
 def load_settings(
-    *, one: Slice, data: DataShape, known: frozenset[str], own: SettingValues, null_as_default: bool
+    *,
+    one: Slice,
+    data: DataShape,
+    known: frozenset[str],
+    own: SettingValues,
+    null_as_default: bool,
+    by_sharding_key: bool = False,
 ) -> tuple[Setting, ...]:
     """All settings of an insert.
 
@@ -218,12 +231,13 @@ def load_settings(
         known: Names that every node knows; others are left out.
         own: The user's settings, which win over tuned ones.
         null_as_default: Whether NULL in a column that cannot hold it becomes its default.
+        by_sharding_key: Whether each row goes where a sharding key says.
 
     Raises:
         ConfigurationError: If a setting of the user's would make loads inexact, or is not known to every node.
     """
     nulls = Setting("insert_null_as_default", int(null_as_default), "what null_as_default says")
-    exact = {each.name: each for each in (*_EXACT, nulls)}
+    exact = {each.name: each for each in (*_EXACT, *(_BY_SHARDING_KEY if by_sharding_key else ()), nulls)}
     refused = sorted(own.keys() & EXACT_NAMES)
     if refused:
         raise ConfigurationError(f"settings: {', '.join(refused)} cannot be changed, or loads would not be exact.")

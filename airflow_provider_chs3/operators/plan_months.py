@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
 #: Those arguments of a load that its definition is made of.
-DEFINING = ("columns", "select", "null_as_default", "on_other_months", "file_format", "compression")
+DEFINING = ("columns", "select", "null_as_default", "on_other_months", "distribution", "file_format", "compression")
 
 
 class PlanMonthsOperator(MonthlyOperator):
@@ -41,8 +41,8 @@ class PlanMonthsOperator(MonthlyOperator):
             a partition key.
         all_months: Look at all months that are in the bucket.
         definition: What the load is told to make of the objects: those of its arguments `columns`, `select`,
-            `null_as_default`, `on_other_months`, `file_format`, `compression` that are given, `{}` for none. A change
-            of it is a reason to load. Default: it is not compared here, only by the load.
+            `null_as_default`, `on_other_months`, `distribution`, `file_format`, `compression` that are given, `{}` for
+            none. A change of it is a reason to load. Default: it is not compared here, only by the load.
 
     Returns:
         The months to load, `YYYY-MM`, in their order.
@@ -134,6 +134,7 @@ def _definition(
     select: Mapping[str, str] | None = None,
     null_as_default: bool = False,
     on_other_months: str = "fail",
+    distribution: str = "where_read",
     file_format: str | None = None,
     compression: str | None = None,
 ) -> str:
@@ -141,6 +142,7 @@ def _definition(
     return definition_of(
         selection,
         on_other_months=on_other_months,
+        distribution=distribution,
         file_format=format_named(file_format) if file_format else None,
         compression=compression or "auto",
     )

@@ -46,6 +46,8 @@ class S3ToClickHouseOperator(MonthlyOperator):
         null_as_default: NULL in a column that cannot hold it becomes the column's default. Default: it is an error.
         write_mode: `replace`; or `append`, which inserts into the table itself, so that a retry doubles rows.
         allow_duplicates: Allow `append` together with retries.
+        distribution: `where_read`: each node keeps the rows of the files that it reads, which is fast. `sharding_key`:
+            each row goes to the shard that the key of the Distributed table says, which one node does for all.
         on_no_objects: `fail` (a retry helps if they come late), `skip` the month, or publish it `empty`.
         ready_key: An object that must exist, such as `_SUCCESS`; beside the month's objects where it holds no `/`.
             It may be a template.
@@ -77,6 +79,7 @@ class S3ToClickHouseOperator(MonthlyOperator):
         "columns",
         "select",
         "write_mode",
+        "distribution",
         "on_no_objects",
         "ready_key",
         "on_target_changed",
@@ -98,6 +101,7 @@ class S3ToClickHouseOperator(MonthlyOperator):
         null_as_default: bool = False,
         write_mode: str = "replace",
         allow_duplicates: bool = False,
+        distribution: str = "where_read",
         on_no_objects: str = "fail",
         ready_key: str | None = None,
         min_object_age_seconds: float = 0,
@@ -121,6 +125,7 @@ class S3ToClickHouseOperator(MonthlyOperator):
         self.null_as_default = null_as_default
         self.write_mode = write_mode
         self.allow_duplicates = allow_duplicates
+        self.distribution = distribution
         self.on_no_objects = on_no_objects
         self.ready_key = ready_key
         self.min_object_age_seconds = min_object_age_seconds
@@ -183,6 +188,7 @@ class S3ToClickHouseOperator(MonthlyOperator):
             ),
             policies=Policies(
                 write_mode=self.write_mode,
+                distribution=self.distribution,
                 on_no_objects=self.on_no_objects,
                 ready_key=self.ready_key or None,
                 min_object_age_seconds=self.min_object_age_seconds,

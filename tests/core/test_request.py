@@ -67,6 +67,7 @@ class TestPolicies:
     def test_are_cautious_by_default(self):
         assert Policies() == Policies(
             write_mode="replace",
+            distribution="where_read",
             on_no_objects="fail",
             ready_key=None,
             min_object_age_seconds=0,
@@ -88,6 +89,7 @@ class TestDefinition:
             {"selection": Selection(select={"a": "c"})},
             {"selection": Selection(null_as_default=True)},
             {"policies": Policies(on_other_months="leave_out")},
+            {"policies": Policies(distribution="sharding_key")},
             {"format": format_named("CSV")},
             {"compression": "gzip"},
         ],

@@ -240,6 +240,13 @@ class TestExactSettings:
     def test_are_always_sent(self, name, value):
         assert values(own={"max_threads": 1})[name] == value
 
+    def test_let_one_node_send_the_rows_where_a_sharding_key_is_followed(self):
+        settings = load_settings(
+            one=part(), data=LARGE, known=KNOWN, own={}, null_as_default=False, by_sharding_key=True
+        )
+        (distributed,) = [each for each in settings if each.name == "parallel_distributed_insert_select"]
+        assert (distributed.value, "sharding key" in distributed.reason) == (0, True)
+
     @pytest.mark.parametrize("null_as_default", [False, True])
     def test_say_what_becomes_of_null(self, null_as_default):
         assert values(null_as_default=null_as_default)["insert_null_as_default"] == int(null_as_default)

@@ -1,0 +1,41 @@
+"""Which local table, cluster and sharding key a Distributed table stands for."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_chs3.core.models import TableName
+from airflow_provider_chs3.core.place import find_place
+from tests.core.driving import drive
+
+TARGET = TableName("db", "all")
+
+
+def found(arguments: str, engine: str = "Distributed"):
+    return drive(
+        find_place(target=TARGET, cluster=None, default_cluster="c", ledger=TableName("", "l")),
+        [(engine, arguments)],
+        [("c", 1, 1, "ch-1", 9000)],
+        lambda step: {node: [("26.9.1.1",)] for node in step.sql},
+    ).result
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        ("Distributed('c', 'db', 't')", ""),
+        ("Distributed('c', 'db', 't') SETTINGS fsync_after_insert = 1", ""),
+        ("Distributed('c', 'db', 't', rand())", "rand()"),
+        ("Distributed('c', 'db', 't', cityHash64(a, b), 'policy') SETTINGS x = 1", "cityHash64(a, b)"),
+        (r"Distributed('c', 'db', 't', hash(a, '),(\'') + `b,)`, 'policy')", r"hash(a, '),(\'') + `b,)`"),
+        ("Distributed('c', 'db', 't', arrayElement([1, 2], a))", "arrayElement([1, 2], a)"),
+    ],
+)
+def test_a_sharding_key_is_taken_as_the_server_wrote_it(arguments: str, key: str):
+    place = found(arguments)
+    assert (place.target, place.sharding_key) == (TableName("db", "t"), key)
+
+
+def test_a_local_table_has_none():
+    place = found("MergeTree ORDER BY a", engine="MergeTree")
+    assert (place.target, place.sharding_key) == (TARGET, None)

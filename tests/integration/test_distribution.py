@@ -1,0 +1,81 @@
+"""Which node a row lands on."""
+
+from __future__ import annotations
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake
+from tests.integration.refusal import refused
+
+TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
+BY_KEY = {"table": "all_trips", "cluster": None, "distribution": "sharding_key"}
+
+#: As a Distributed table may have it: with commas, quotes and brackets.
+KEY = "cityHash64(zone, concat(vendor, '),(')) + trip_id"
+
+
+def create_distributed(lake: Lake, key: str = KEY, name: str = "all_trips", local: str = "trips") -> None:
+    arguments = ", ".join(filter(None, (lake.cluster.name, lake.database, local, key)))
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.{name} AS {lake.database}.trips ENGINE = Distributed({arguments})"
+    )
+
+
+def ids_by_node(lake: Lake, table: str = "trips") -> list[list[tuple[int, int]]]:
+    return lake.on_every_node(f"SELECT count(), sum(cityHash64(trip_id)) FROM {lake.database}.{table}")
+
+
+@pytest.mark.parametrize("key", [KEY, "passenger_count"])
+def test_each_row_lies_where_an_insert_into_the_distributed_table_would_put_it(trips_lake: Lake, key: str) -> None:
+    trips_lake.on_every_node(f"CREATE TABLE {trips_lake.database}.plain AS {trips_lake.database}.trips")
+    create_distributed(trips_lake, key)
+    create_distributed(trips_lake, key, name="all_plain", local="plain")
+    trips_lake.upload(TRIPS)
+    trips_lake.load(**BY_KEY)
+    trips_lake.on_node(
+        1,
+        f"INSERT INTO {trips_lake.database}.all_plain SELECT * FROM {trips_lake.database}.all_trips "
+        "SETTINGS distributed_foreground_insert = 1, parallel_distributed_insert_select = 0",
+    )
+    assert ids_by_node(trips_lake) == ids_by_node(trips_lake, "plain")
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_a_month_is_loaded_again_once_it_is_to_lie_by_the_key(trips_lake: Lake) -> None:
+    create_distributed(trips_lake)
+    trips_lake.upload(TRIPS)
+    trips_lake.load(table="all_trips", cluster=None)
+    assert trips_lake.load(**BY_KEY)["reason"] == "what is made of its objects changed since it was published"
+    assert trips_lake.load(**BY_KEY)["status"] == "unchanged"
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_rows_of_other_months_are_found_wherever_the_key_puts_them(trips_lake: Lake) -> None:
+    create_distributed(trips_lake)
+    trips_lake.upload(Trips(rows_per_month=3_000, files_per_month=3, wrong_month_rows=7))
+    with pytest.raises(AirflowFailException, match=r"202609: 7"):
+        trips_lake.load(**BY_KEY)
+    assert trips_lake.rows_per_node() == [0, 0, 0]
+
+
+def test_an_append_can_go_by_the_key(trips_lake: Lake) -> None:
+    create_distributed(trips_lake)
+    trips_lake.upload(TRIPS)
+    assert trips_lake.load(**BY_KEY, write_mode="append")["rows"] == 6_000
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.on_node(0, f"SELECT uniq(_shard_num, ({KEY}) % 3) FROM {trips_lake.database}.all_trips") == [(3,)]
+
+
+def test_a_local_table_has_no_key(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    refused(
+        trips_lake, rf"{trips_lake.database}.trips is none: give the Distributed table", distribution="sharding_key"
+    )
+
+
+def test_a_distributed_table_may_have_no_key(trips_lake: Lake) -> None:
+    create_distributed(trips_lake, key="")
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, r"all_trips, which has none: create it with one", **BY_KEY)
