@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
-from airflow_provider_chs3.core.models import Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.ledger_table import LedgerKey, absent
+from airflow_provider_chs3.core.models import Node, PartitionState, TableName
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps import Row
 
 #: Its name, in the staging database of every node.
 LEDGER_TABLE = "chs3_ledger"
-
-#: Columns are only ever added, and always named, so that an upgraded package reads what an older one wrote.
-_COLUMNS = {
-    "recorded_at": "DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'by the clock of this node'",
-    "sequence": "UInt64 COMMENT 'order of the records of one month on this node'",
-    "event": "LowCardinality(String) COMMENT 'intent, published, or load: what a load did, once for all nodes'",
-    "target_database": "String",
-    "target_table": "String",
-    "target_uuid": "String COMMENT 'tells a table from an earlier one of the same name'",
-    "month": "String",
-    "partition_id": "String",
-    "attempt": "String",
-    "fingerprint": "String COMMENT 'of the objects'",
-    "definition": "String COMMENT 'of what was made of them'",
-    "objects": "UInt64",
-    "source_bytes": "UInt64",
-    "nodes": "UInt32 COMMENT 'that the month was spread over'",
-    "rows": "UInt64 COMMENT 'of the month on this node'",
-    "min_block": "Int64 COMMENT 'of the partition: before it is replaced, with an intent; else after'",
-    "max_block": "Int64",
-    "details": "String COMMENT 'JSON'",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +32,7 @@ class Record:
         min_block: Lowest block number of the partition, before it was replaced (`intent`) or after (`published`); 0
             where it had no parts.
         max_block: The highest.
+        data_version: Highest data version, above `max_block` where a mutation had run; 0 with an older package.
     """
 
     event: str
@@ -63,60 +44,62 @@ class Record:
     rows: int
     min_block: int
     max_block: int
+    data_version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class MonthOnNode:
-    """One month on one node: what was recorded, and what is there now."""
+    """One month on one node: what was recorded, and what is there now.
+
+    Args:
+        record: The newest record; None where there is none, or the month was forgotten.
+        state: The partition.
+        has_history: Whether the node's ledger has records of this month of a table of this name: those of an earlier
+            table, and of a month that was forgotten, too.
+    """
 
     record: Record | None
     state: PartitionState
+    has_history: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerKey:
-    """What records are found by: the table itself, not only its name, and the month."""
-
-    target: TableName
-    target_uuid: str
-    month: Month
-    partition_id: str
-
-    @property
-    def table_condition(self) -> str:
-        """Records of all months of this very table."""
-        return (
-            f"target_database = {literal(self.target.database)} AND target_table = {literal(self.target.table)} "
-            f"AND target_uuid = {literal(self.target_uuid)}"
-        )
-
-    @property
-    def condition(self) -> str:
-        """Records of this month of this very table."""
-        return f"{self.table_condition} AND month = {literal(str(self.month))}"
+#: The events that tell where a month stands on a node.
+STANDING_EVENTS = "'intent', 'published', 'forgotten'"
 
 
-#: The columns of `Record`, in its order.
-RECORD_COLUMNS = "event, attempt, fingerprint, definition, source_bytes, nodes, rows, min_block, max_block"
+def record_columns(known: Collection[str]) -> str:
+    """The columns of `Record`, in its order; what the ledger of an older package lacks is 0 or empty.
+
+    Args:
+        known: The columns that the ledger has.
+    """
+    return ", ".join(name if name in known else absent(name) for name in Record.__dataclass_fields__)
 
 
-def create_ledger(ledger: TableName) -> Sql:
-    """Create the ledger where it is missing."""
-    columns = ", ".join(f"{identifier(name)} {declaration}" for name, declaration in _COLUMNS.items())
-    return Sql(
-        f"CREATE TABLE IF NOT EXISTS {table(ledger)} ({columns}) ENGINE = MergeTree "
-        "ORDER BY (target_database, target_table, month, sequence)"
-    )
+def record_of(fields: Iterable[Any]) -> Record | None:
+    """The record that `record_columns` gave; a month that was forgotten has none."""
+    found = Record(*fields)
+    return None if found.event == "forgotten" else found
 
 
-def look_up(ledger: TableName, key: LedgerKey, *, has_ledger: bool) -> Sql:
-    """Ask a node for the newest record of a month, and for the month's parts."""
-    records = "emptyArrayString()"
-    if has_ledger:
+def look_up(ledger: TableName, key: LedgerKey, *, columns: Collection[str]) -> Sql:
+    """Ask a node for the newest record of a month, and for the month's parts.
+
+    Args:
+        ledger: The ledger.
+        key: Names the month.
+        columns: Those of the node's ledger; none where it has no ledger.
+    """
+    records, history = "emptyArrayString()", "0"
+    if columns:
         records = (
-            f"(SELECT groupArray(record) FROM (SELECT ({RECORD_COLUMNS}) AS record FROM {table(ledger)} "
-            f"WHERE {key.condition} AND event IN ('intent', 'published') "
+            f"(SELECT groupArray(record) FROM (SELECT ({record_columns(columns)}) AS record FROM {table(ledger)} "
+            f"WHERE {key.condition} AND event IN ({STANDING_EVENTS}) "
             "ORDER BY sequence DESC, recorded_at DESC LIMIT 1))"
+        )
+        history = (
+            f"(SELECT count() > 0 FROM {table(ledger)} WHERE {key.name_condition} AND {key.month_condition} "
+            f"AND event IN ({STANDING_EVENTS}))"
         )
     # Parts without rows do not count: REPLACE PARTITION covers the old parts with one, which is active again after a
     # restart. A lightweight update leaves the parts as they are and writes patches beside them, in a partition of their
@@ -126,7 +109,7 @@ def look_up(ledger: TableName, key: LedgerKey, *, has_ledger: bool) -> Sql:
     # Not a tuple out of a sub-query: that is a Nullable(Tuple(…)), which clickhouse-driver cannot read.
     return Sql(
         f"SELECT {records}, sumIf(rows, {part}), countIf({part}), sumIf(bytes_on_disk, {part}), "
-        f"minIf(min_block_number, {part}), maxIf(max_block_number, {part}), max(data_version) "
+        f"minIf(min_block_number, {part}), maxIf(max_block_number, {part}), max(data_version), {history} "
         f"FROM system.parts WHERE database = {literal(key.target.database)} AND table = {literal(key.target.table)} "
         f"AND active AND (partition_id = {literal(key.partition_id)} OR {patch})"
     )
@@ -134,8 +117,8 @@ def look_up(ledger: TableName, key: LedgerKey, *, has_ledger: bool) -> Sql:
 
 def month_on_node(row: Row) -> MonthOnNode:
     """What `look_up` gave."""
-    records, *state = row
-    return MonthOnNode(Record(*records[0]) if records else None, PartitionState(*state))
+    records, *state, has_history = row
+    return MonthOnNode(record_of(records[0]) if records else None, PartitionState(*state), bool(has_history))
 
 
 def record(
@@ -180,21 +163,6 @@ def _unless_gone(staging: TableName) -> str:
     return f" HAVING NOT throwIf({is_gone}, 'the staging of this attempt is gone: another one took over')"
 
 
-def look_up_memory_steps(ledger: TableName, key: LedgerKey, *, memory_bytes: int) -> Sql:
-    """Ask how often the table's newest load, of whatever month, had to lower its need of memory.
-
-    Args:
-        ledger: The ledger.
-        key: Names the table.
-        memory_bytes: What a load may use now: with more of it than then, nothing follows from that load.
-    """
-    return Sql(
-        "SELECT JSONExtractUInt(details, 'memory_steps'), "
-        f"JSONExtractUInt(details, 'memory_bytes') < {memory_bytes} FROM {table(ledger)} "
-        f"WHERE {key.table_condition} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
-    )
-
-
 def _value(value: str | int | Mapping[str, object]) -> str:
     if isinstance(value, int):
         return str(value)
@@ -210,6 +178,7 @@ class Standing(Enum):
     DEFINITION_CHANGED = "what is made of its objects changed since it was published"
     UNFINISHED = "an earlier load did not finish, or a node has not got it"
     OTHER_NODES = "it was published on another number of nodes than the cluster has now"
+    LEDGER_LOST = "a node has lost its records of it"
     ROWS_UNKNOWN = "the partition holds rows that no load has put there"
     TARGET_CHANGED = "the partition was changed since it was published"
 
@@ -237,7 +206,10 @@ def standing(
     Returns:
         The standing, and the nodes that it is about.
     """
-    unknown = tuple(node for node, month in months.items() if month.record is None and month.state.rows)
+    lost = _nodes_without_history(months)
+    unknown = tuple(
+        node for node, month in months.items() if month.record is None and month.state.rows and node not in lost
+    )
     if unknown:
         return Standing.ROWS_UNKNOWN, unknown
     changed = tuple(
@@ -247,6 +219,8 @@ def standing(
     )
     if changed:
         return Standing.TARGET_CHANGED, changed
+    if lost:
+        return Standing.LEDGER_LOST, lost
     if all(month.record is None for month in months.values()):
         return Standing.NEW, tuple(months)
     published = {
@@ -264,6 +238,17 @@ def standing(
     return Standing.UNCHANGED, ()
 
 
+def _nodes_without_history(months: Mapping[Node, MonthOnNode]) -> tuple[Node, ...]:
+    """Nodes that lost what they knew of a month, where all others tell that a load has put it on every node."""
+    lost = [node for node, month in months.items() if month.record is None and not month.has_history]
+    tell = [
+        month.record is not None and month.record.event == "published" and month.record.nodes == len(months)
+        for node, month in months.items()
+        if node not in lost
+    ]
+    return tuple(node for node in lost if months[node].state.rows) if tell and all(tell) else ()
+
+
 def is_changed(month: MonthOnNode, *, may_lose_all: bool, keeps_every_row: bool) -> bool:
     """Whether somebody else changed a partition since the newest record.
 
@@ -279,9 +264,11 @@ def is_changed(month: MonthOnNode, *, may_lose_all: bool, keeps_every_row: bool)
 
 
 def _has_blocks_of(record: Record, state: PartitionState, *, may_lose_all: bool) -> bool:
-    if not state.parts or not record.max_block:
-        return not state.parts and (may_lose_all or not record.max_block)
-    if max(state.max_block, state.data_version) > record.max_block:
+    # Replicas number blocks from 0, which an adopted month may have.
+    was_empty = not record.max_block and not (record.event == "published" and record.rows)
+    if not state.parts or was_empty:
+        return not state.parts and (may_lose_all or was_empty)
+    if state.max_block > record.max_block or state.data_version > max(record.max_block, record.data_version):
         return False
     # What is new has higher numbers. Lower ones come from the covering part without rows, once a merge took it in.
     return may_lose_all or (state.min_block <= record.min_block and state.max_block == record.max_block)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema
 from airflow_provider_chs3.core.data_shape import shape_of
-from airflow_provider_chs3.core.ledger import LedgerKey, MonthOnNode, look_up, look_up_memory_steps, month_on_node
+from airflow_provider_chs3.core.ledger import MonthOnNode, look_up, month_on_node
+from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey
 from airflow_provider_chs3.core.models import Manifest, Node, Setting, SettingValues, TableName
 from airflow_provider_chs3.core.node_specs import NodeNow, SizedNode, shown, size_nodes
 from airflow_provider_chs3.core.recovery import Course, lowered
@@ -16,6 +17,7 @@ from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.slices import Slice, slice_of, smallest
 from airflow_provider_chs3.core.source_schema import Files, read_columns
 from airflow_provider_chs3.core.sources import S3Source
+from airflow_provider_chs3.core.sql import Sql, table
 from airflow_provider_chs3.core.staging import Attempt
 from airflow_provider_chs3.core.steps import AskNodes, Say, Steps
 from airflow_provider_chs3.core.target import Surroundings
@@ -74,7 +76,7 @@ class Load:
 
     def with_ledger(self) -> Load:
         """The same load, once the ledger is on every node."""
-        nodes = {node: replace(facts, has_ledger=True) for node, facts in self.around.nodes.items()}
+        nodes = {node: replace(facts, ledger_columns=frozenset(COLUMNS)) for node, facts in self.around.nodes.items()}
         return replace(self, around=replace(self.around, nodes=nodes))
 
     def key_on(self, node: Node) -> LedgerKey:
@@ -86,7 +88,7 @@ class Load:
         """Ask every node for its newest record of the month, and for the month's parts."""
         ledger = self.around.ledger
         statements = {
-            node: look_up(ledger, self.key_on(node), has_ledger=facts.has_ledger)
+            node: look_up(ledger, self.key_on(node), columns=facts.ledger_columns)
             for node, facts in self.around.nodes.items()
         }
         answers = yield AskNodes(name=f"Look up {self.request.month} in the ledger", sql=statements)
@@ -165,12 +167,27 @@ def _with_what_worked(load: Load, memory_bytes: int) -> Steps[Course]:
     coordinator = load.around.coordinator
     if not load.around.nodes[coordinator].has_ledger:
         return load.course
-    sql = look_up_memory_steps(load.around.ledger, load.key_on(coordinator), memory_bytes=memory_bytes)
+    sql = _look_up_memory_steps(load.around.ledger, load.key_on(coordinator), memory_bytes=memory_bytes)
     rows = (yield AskNodes(name="Look up what the last load of the table needed", sql={coordinator: sql}))[coordinator]
     steps = sum(steps for steps, has_more_memory in rows if not has_more_memory)
     if steps:
         yield Say(name=f"The last load of {load.around.target} ran out of memory: this one begins with less of it.")
     return replace(load.course, memory_steps=load.course.memory_steps + steps)
+
+
+def _look_up_memory_steps(ledger: TableName, key: LedgerKey, *, memory_bytes: int) -> Sql:
+    """Ask how often the table's newest load, of whatever month, had to lower its need of memory.
+
+    Args:
+        ledger: The ledger.
+        key: Names the table.
+        memory_bytes: What a load may use now: with more of it than then, nothing follows from that load.
+    """
+    return Sql(
+        "SELECT JSONExtractUInt(details, 'memory_steps'), "
+        f"JSONExtractUInt(details, 'memory_bytes') < {memory_bytes} FROM {table(ledger)} "
+        f"WHERE {key.table_condition} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
+    )
 
 
 def _tell(nodes: Mapping[Node, SizedNode], one: Slice, settings: Iterable[Setting]) -> Steps[None]:

@@ -7,7 +7,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.key_template import KeyTemplate, MonthKeys
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE, RECORD_COLUMNS, MonthOnNode, Record, Standing, standing
+from airflow_provider_chs3.core.ledger import (
+    LEDGER_TABLE,
+    STANDING_EVENTS,
+    MonthOnNode,
+    Standing,
+    record_columns,
+    record_of,
+    standing,
+)
 from airflow_provider_chs3.core.models import Fingerprint, Month, Node, PartitionState, S3Object, TableName
 from airflow_provider_chs3.core.preflight import check_target
 from airflow_provider_chs3.core.replication import with_records_of_replicas
@@ -202,14 +210,17 @@ def look_up_months(around: Surroundings, months: Collection[Month]) -> Steps[dic
     answers = yield from _ask_for_months(around, sorted(months))
     records = [record for row in answers for record in row[0]]
     parts = [part for row in answers for part in row[1]]
-    newest = {(node, month): Record(*record) for node, month, (_, record) in records}
-    partition_ids = {month: partition_id for _, month, (partition_id, _) in records}
-    states = {(node, partition_id): PartitionState(*state) for node, partition_id, state in parts}
+    own = [(number, month, *newest) for number, month, newest, is_own in records if is_own]
+    newest = {(number, month): record_of(fields) for number, month, _, fields in own}
+    partition_ids = {month: partition_id for _, month, partition_id, _ in own}
+    known = {(number, month) for number, month, *_ in records}
+    states = {(number, partition_id): PartitionState(*state) for number, partition_id, state in parts}
     found = {
         month: {
             node: MonthOnNode(
                 newest.get((number, str(month))),
                 states.get((number, partition_ids.get(str(month), "")), PartitionState()),
+                has_history=(number, str(month)) in known,
             )
             for node, number in _numbers(around).items()
         }
@@ -219,7 +230,7 @@ def look_up_months(around: Surroundings, months: Collection[Month]) -> Steps[dic
 
 
 def _numbers(around: Surroundings) -> dict[Node, int]:
-    """A number for each node: its shard's, as `_shard_num` gives it, unless shards have several."""
+    """A number for each node: its shard's, as `_shard_num` gives it, unless shards have several nodes."""
     if len(around.publishers) == len(around.nodes):
         return {node: node.shard_num for node in around.nodes}
     return {node: number for number, node in enumerate(around.nodes)}
@@ -228,29 +239,36 @@ def _numbers(around: Surroundings) -> dict[Node, int]:
 def _ask_for_months(around: Surroundings, months: Collection[Month]) -> Steps[list[Row]]:
     name = f"Look up {len(months)} months in the ledger"
     knowing = [node for node, facts in around.nodes.items() if facts.has_ledger]
-    numbers = _numbers(around)
-    if around.cluster and len(around.publishers) == len(knowing) == len(around.nodes):
-        sql = _look_up_months(around, months, cluster=around.cluster, number="_shard_num")
+    shapes = {facts.ledger_columns for facts in around.nodes.values()}
+    if around.cluster and knowing and len(shapes) == 1 and len(around.publishers) == len(around.nodes):
+        sql = _look_up_months(around, months, shapes.pop(), cluster=around.cluster, number="_shard_num")
         rows: list[Row] = yield Ask(name=f"{name} of every node", sql=sql)
         return rows
-    # A table that a node does not have fails the query for all of them; nothing tells the replicas of a shard apart.
+    # A table or a column that a node does not have fails the query for all of them; and nothing tells replicas apart.
+    numbers = _numbers(around)
     each = {
-        node: _look_up_months(around, months, cluster=None, number=f"toUInt32({numbers[node]})") for node in knowing
+        node: _look_up_months(
+            around, months, around.nodes[node].ledger_columns, cluster=None, number=f"toUInt32({numbers[node]})"
+        )
+        for node in knowing
     }
     answers = yield AskNodes(name=name, sql=each)
     return [rows[0] for rows in answers.values()]
 
 
-def _look_up_months(around: Surroundings, months: Iterable[Month], *, cluster: str | None, number: str) -> Sql:
+def _look_up_months(
+    around: Surroundings, months: Iterable[Month], columns: Collection[str], *, cluster: str | None, number: str
+) -> Sql:
     target = around.target
     # Each node's records tell of its own table, and no two tables share a UUID.
     uuids = sorted({facts.target.uuid for facts in around.nodes.values() if facts.target})
+    is_own = f"target_uuid IN ({literals(uuids)})"
+    newest = f"argMaxIf((partition_id, ({record_columns(columns)})), (sequence, recorded_at), {is_own})"
     records = (
-        f"SELECT ({number}, month, argMax((partition_id, ({RECORD_COLUMNS})), (sequence, recorded_at))) AS record "
+        f"SELECT ({number}, month, {newest}, countIf({is_own}) > 0) AS record "
         f"FROM {_from(around.ledger, cluster)} "
         f"WHERE target_database = {literal(target.database)} AND target_table = {literal(target.table)} "
-        f"AND target_uuid IN ({literals(uuids)}) AND month IN ({literals(map(str, months))}) "
-        f"AND event IN ('intent', 'published') GROUP BY {number}, month"
+        f"AND month IN ({literals(map(str, months))}) AND event IN ({STANDING_EVENTS}) GROUP BY {number}, month"
     )
     # What counts, and why, says `core.ledger.look_up`.
     own = "NOT startsWith(partition_id, 'patch-') AND rows > 0"

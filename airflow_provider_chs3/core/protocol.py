@@ -10,7 +10,8 @@ from dataclasses import replace
 from itertools import count
 
 from airflow_provider_chs3.core.inserting import Inserted, Staged, insert, verify
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standing, create_ledger, standing
+from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standing, standing
+from airflow_provider_chs3.core.ledger_table import make_ledger
 from airflow_provider_chs3.core.listing import list_ready_month
 from airflow_provider_chs3.core.load import InsertPlan, Load, plan_insert
 from airflow_provider_chs3.core.models import LoadResult, Node, PartitionState, TableName
@@ -162,7 +163,8 @@ def _plan(load: Load) -> Steps[InsertPlan]:
 
 
 def _replace(load: Load, plan: InsertPlan, before: Mapping[Node, MonthOnNode], reason: str) -> Steps[LoadResult]:
-    yield load.around.on_each(name="Make sure that the ledger is there", sql=create_ledger(load.around.ledger))
+    around = load.around
+    yield from make_ledger(around.ledger, {node: facts.ledger_columns for node, facts in around.nodes.items()})
     load = load.with_ledger()
     yield from end_earlier_attempts(load.around, load.attempt)
     try:

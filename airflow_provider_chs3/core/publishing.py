@@ -73,11 +73,19 @@ def record_load(load: Load, details: Mapping[str, object]) -> Steps[None]:
     yield AskNodes(name="Record the load", sql={coordinator: sql})
 
 
-def _record(
-    load: Load, node: Node, event: str, *, rows: int, state: PartitionState, details: Mapping[str, object] | None = None
-) -> Sql:
+def values_of(
+    load: Load, *, rows: int, state: PartitionState, details: Mapping[str, object] | None = None
+) -> dict[str, str | int | Mapping[str, object]]:
+    """What a node's record tells of a month.
+
+    Args:
+        load: What was read, and how.
+        rows: Rows of the month on the node.
+        state: The partition there.
+        details: What else there is to tell.
+    """
     manifest = load.files.manifest
-    values: dict[str, str | int | Mapping[str, object]] = {
+    return {
         "attempt": load.request.nonce,
         "fingerprint": manifest.fingerprint,
         "definition": load.request.definition,
@@ -87,10 +95,17 @@ def _record(
         "rows": rows,
         "min_block": state.min_block,
         "max_block": state.max_block,
+        "data_version": state.data_version,
         "details": details or {},
     }
+
+
+def _record(
+    load: Load, node: Node, event: str, *, rows: int, state: PartitionState, details: Mapping[str, object] | None = None
+) -> Sql:
     # What a load did is true whoever came after it; what the partition holds is not.
     staging = None if event == "load" else load.staging
+    values = values_of(load, rows=rows, state=state, details=details)
     return record(load.around.ledger, load.key_on(node), event, values, staging=staging)
 
 

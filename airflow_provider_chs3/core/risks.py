@@ -8,6 +8,7 @@ from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import Node
 from airflow_provider_chs3.core.node_specs import NodeNow, OtherParts, shown
 from airflow_provider_chs3.core.steps import Say, Steps
+from airflow_provider_chs3.core.views import fill_statements
 from airflow_provider_chs3.exceptions import PreflightError, TransientError
 
 
@@ -31,6 +32,23 @@ def look_for_risks(load: Load, now: Mapping[Node, NodeNow]) -> Steps[None]:
         raise TransientError("\n".join(too_full))
     for remark in (*_slowed_down(load, now), *_remarks(load, now)):
         yield Say(name=remark)
+    if load.request.policies.write_mode == "replace":
+        yield from _tell_of_views(load, now)
+
+
+def _tell_of_views(load: Load, now: Mapping[Node, NodeNow]) -> Steps[None]:
+    viewed = [node for node, each in now.items() if each.views]
+    if not viewed:
+        return
+    views = sorted({view for node in viewed for view in now[node].views})
+    statements = yield from fill_statements(load, viewed[0])
+    text = (
+        f"{', '.join(views)} read from {load.around.target}, but see no rows of {load.request.month}: to a "
+        "materialized view, a partition that is put into place is no INSERT. Fill them from the table afterwards."
+    )
+    if statements:
+        text += " On every node these do it once; the how-to guide on views has a way that may be repeated:"
+    yield Say(name="\n  ".join((text, *statements)))
 
 
 def _without_room(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
@@ -94,12 +112,6 @@ def _remarks(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
     target, month = load.around.target, load.request.month
     if load.request.policies.write_mode == "append":
         return
-    views = sorted({view for each in now.values() for view in each.views})
-    if views:
-        yield (
-            f"{', '.join(views)} read from {target}, but see no rows of {month}: to a materialized view, a partition "
-            "that is put into place is no INSERT. Fill them from the table afterwards."
-        )
     if load.around.shape.has_ttl:
         yield f"Rows of {target} expire (TTL): those of {month} go at the first merge after they were published."
     remote = sorted({disk.name for each in now.values() for disk in each.disks if disk.kind != "Local"})

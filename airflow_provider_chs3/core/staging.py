@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.models import Month, Node, SettingValues, TableName
@@ -127,17 +128,26 @@ def take_over(around: Surroundings, attempt: Attempt) -> Steps[None]:
     if not names or names[0] != attempt.name:
         raise SupersededError(_superseded(attempt))
     if older := names[1:]:
-        yield from _end(
-            around,
-            queries=f"arrayExists(name -> startsWith(initial_query_id, name), [{literals(older)}])",
-            tables=f"name IN ({literals(older)})",
-        )
+        yield from end_named(around, older)
 
 
 def end_attempt(around: Surroundings, attempt: Attempt) -> Steps[None]:
     """End this attempt, and those that it started over with: queries on every node, then staging."""
     name = literal(attempt.name)
     yield from _end(around, queries=f"startsWith(initial_query_id, {name})", tables=f"startsWith(name, {name})")
+
+
+def end_named(around: Surroundings, names: Collection[str]) -> Steps[None]:
+    """End the attempts of these names: queries on every node, then staging.
+
+    Raises:
+        TransientError: If queries do not end.
+    """
+    yield from _end(
+        around,
+        queries=f"arrayExists(name -> startsWith(initial_query_id, name), [{literals(names)}])",
+        tables=f"name IN ({literals(names)})",
+    )
 
 
 def check_not_superseded(around: Surroundings, attempt: Attempt, error: Exception) -> Steps[None]:

@@ -131,7 +131,7 @@ class NodeFacts:
     Args:
         target: The target there, or None.
         databases: Those of the databases in question that exist.
-        has_ledger: Whether the ledger is there.
+        ledger_columns: The columns of its ledger; none where it has no ledger.
         known_settings: Those of the settings in question that the server knows.
         measured: Cores and memory limit, as the server sees them; 0 bytes are not known.
         macros: Those of its macros that declare its size: `cores`, `memory`.
@@ -141,12 +141,17 @@ class NodeFacts:
 
     target: TargetFacts | None
     databases: frozenset[str]
-    has_ledger: bool
+    ledger_columns: frozenset[str]
     known_settings: frozenset[str]
     measured: NodeSpec
     macros: Mapping[str, str] = field(default_factory=dict)
     has_metrics: bool = False
     keeper: KeeperPlace | None = None
+
+    @property
+    def has_ledger(self) -> bool:
+        """Whether the ledger is there."""
+        return bool(self.ledger_columns)
 
 
 @dataclass(frozen=True)
@@ -249,8 +254,8 @@ SELECT
     (SELECT groupArray((name, type_full, expr, granularity)) FROM system.data_skipping_indices WHERE {of_target}),
     (SELECT groupArray((name, toString(type), query)) FROM system.projections WHERE {of_target}),
     (SELECT groupArray(name) FROM system.databases WHERE name IN ({literals((target.database, ledger.database))})),
-    (SELECT count() FROM system.tables
-        WHERE database = {literal(ledger.database)} AND name = {literal(ledger.table)}),
+    (SELECT groupArray(name) FROM system.columns
+        WHERE database = {literal(ledger.database)} AND table = {literal(ledger.table)}),
     (SELECT groupArray(name) FROM system.settings WHERE name IN ({literals(settings)})),
     (SELECT any(toUInt32OrZero(extract(default, '\\d+'))) FROM system.settings WHERE name = 'max_threads'),
     (SELECT any(toUInt64OrZero(value)) FROM system.server_settings WHERE name = 'max_server_memory_usage'),
@@ -260,7 +265,7 @@ SELECT
 
 
 def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
-    tables, columns, indices, projections, databases, ledgers, settings, cores, memory_bytes, macros, metrics = row
+    tables, columns, indices, projections, databases, of_ledger, settings, cores, memory_bytes, macros, metrics = row
     target = None
     if tables:
         engine, engine_full, partition_key, sorting_key, primary_key, sampling_key, uuid = tables[0]
@@ -282,7 +287,7 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
     return NodeFacts(
         target=target,
         databases=frozenset(databases),
-        has_ledger=bool(ledgers),
+        ledger_columns=frozenset(of_ledger),
         known_settings=frozenset(settings),
         measured=NodeSpec(cores=int(cores), memory_bytes=int(memory_bytes)),
         macros=dict(macros),

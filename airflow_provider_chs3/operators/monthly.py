@@ -131,6 +131,19 @@ class MonthlyOperator(BaseOperator):
         return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
 
 
+def parse_months(given: Sequence[str] | str) -> tuple[Month, ...]:
+    """Months, in their order.
+
+    Args:
+        given: `YYYY-MM`, as a list or with commas between them.
+
+    Raises:
+        ConfigurationError: If one is no month.
+    """
+    texts = given.split(",") if isinstance(given, str) else given
+    return tuple(sorted({Month.parse(text.strip()) for text in texts}))
+
+
 def _timezone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.core.columns import Selection
 from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.models import Month, TableName
-from airflow_provider_chs3.core.planning import PlanRequest, plan_months
+from airflow_provider_chs3.core.planning import PlannedMonth, PlanRequest, plan_months
 from airflow_provider_chs3.core.request import definition_of
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.s3 import S3Listing
-from airflow_provider_chs3.operators.monthly import MonthlyOperator
+from airflow_provider_chs3.operators.monthly import MonthlyOperator, parse_months
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -75,25 +75,27 @@ class PlanMonthsOperator(MonthlyOperator):
         self.definition = definition
         if all_months and lookback_months is not None:
             raise ConfigurationError("all_months and lookback_months exclude each other: give one of them.")
-        if unknown := sorted(set(definition or ()) - set(DEFINING)):
-            raise ConfigurationError(f"definition has {', '.join(unknown)}: it takes {', '.join(DEFINING)}.")
+        check_definition(definition or {})
 
-    def execute(self, context: Context) -> list[str]:
-        """Compare, and give the months to load."""
+    def planned(self, context: Context) -> list[PlannedMonth]:
+        """Compare."""
         with airflow_errors():
             months = self._months(context)
             listing = S3Listing(self.aws_conn_id)
             # It asks little and inserts nothing: there is no progress to tell.
             runner = Runner(hook=self.hook(), listing=listing, log=self.log, progress_interval_seconds=10)
-            planned = runner.run(plan_months(self._request(months, listing)))
+            return runner.run(plan_months(self._request(months, listing)))
+
+    def execute(self, context: Context) -> list[str]:
+        """Compare, and give the months to load."""
+        planned = self.planned(context)
         to_load = [str(each.month) for each in planned if each.is_to_load]
         self.log.info("%d of %d months to load: %s", len(to_load), len(planned), ", ".join(to_load) or "none")
         return to_load
 
     def _months(self, context: Context) -> tuple[Month, ...] | None:
         if self.months:
-            texts = self.months.split(",") if isinstance(self.months, str) else self.months
-            return tuple(sorted({Month.parse(text.strip()) for text in texts}))
+            return parse_months(self.months)
         if self.all_months:
             return None
         if self._is_looking_back:
@@ -126,6 +128,16 @@ class PlanMonthsOperator(MonthlyOperator):
             leave_out_empty=self._is_looking_back,
             definition=None if self.definition is None else _definition(**self.definition),
         )
+
+
+def check_definition(given: Mapping[str, Any]) -> None:
+    """Check the names of what a load is told to make of objects.
+
+    Raises:
+        ConfigurationError: If one is not known.
+    """
+    if unknown := sorted(set(given) - set(DEFINING)):
+        raise ConfigurationError(f"definition has {', '.join(unknown)}: it takes {', '.join(DEFINING)}.")
 
 
 def _definition(

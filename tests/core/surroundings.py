@@ -25,7 +25,7 @@ TARGET = TargetFacts(
 FACTS = NodeFacts(
     target=TARGET,
     databases=frozenset({"db"}),
-    has_ledger=False,
+    ledger_columns=frozenset(),
     known_settings=frozenset({"insert_deduplicate", "optimize_on_insert"}),
     measured=NodeSpec(cores=8, memory_bytes=32 * 1024**3),
 )

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import replace
 
 import pytest
 
 from airflow_provider_chs3.core.ledger import (
-    LEDGER_TABLE,
-    LedgerKey,
     MonthOnNode,
     Record,
     Standing,
-    create_ledger,
     is_changed,
-    look_up,
-    month_on_node,
-    record,
     standing,
 )
-from airflow_provider_chs3.core.models import Month, Node, PartitionState, TableName
-from airflow_provider_chs3.core.sql import literal
+from airflow_provider_chs3.core.models import Node, PartitionState
 
 ONE, TWO, THREE = (Node(number, 1, f"ch-{number}", 9000) for number in (1, 2, 3))
 
@@ -44,6 +35,7 @@ PUBLISHED_EMPTY = replace(PUBLISHED, rows=0, min_block=0, max_block=0)
 
 LOADED = MonthOnNode(PUBLISHED, AS_PUBLISHED)
 EMPTY = MonthOnNode(None, NOTHING)
+UNKNOWN = MonthOnNode(None, AS_PUBLISHED)
 
 
 def find(*months: MonthOnNode, fingerprint: str = "f", definition: str = "d"):
@@ -61,6 +53,10 @@ class TestStanding:
     def test_a_month_as_published_on_every_node_is_unchanged(self):
         assert find(LOADED, LOADED, LOADED) == (Standing.UNCHANGED, ())
 
+    def test_a_first_block_of_replicas_which_is_number_0_is_one_too(self):
+        first = replace(AS_PUBLISHED, parts=1, min_block=0, max_block=0, data_version=0)
+        assert not changed(MonthOnNode(replace(PUBLISHED, min_block=0, max_block=0), first))
+
     def test_a_node_without_rows_of_the_month_is_published_too(self):
         assert find(LOADED, MonthOnNode(PUBLISHED_EMPTY, NOTHING)) == (Standing.UNCHANGED, ())
 
@@ -72,10 +68,28 @@ class TestStanding:
         assert find(EMPTY, EMPTY) == (Standing.NEW, (ONE, TWO))
 
     def test_rows_without_a_record_are_unknown(self):
-        assert find(EMPTY, MonthOnNode(None, AS_PUBLISHED), EMPTY) == (Standing.ROWS_UNKNOWN, (TWO,))
+        assert find(EMPTY, UNKNOWN, EMPTY) == (Standing.ROWS_UNKNOWN, (TWO,))
 
     def test_rows_without_a_record_are_unknown_even_where_other_nodes_are_published(self):
-        assert find(LOADED, MonthOnNode(None, AS_PUBLISHED)) == (Standing.ROWS_UNKNOWN, (TWO,))
+        assert find(LOADED, replace(UNKNOWN, has_history=True)) == (Standing.ROWS_UNKNOWN, (TWO,))
+
+    def test_a_node_that_lost_its_records_is_told_by_those_of_the_others(self):
+        assert find(LOADED, UNKNOWN, LOADED) == (Standing.LEDGER_LOST, (TWO,))
+
+    def test_one_node_is_enough_to_tell(self):
+        assert find(LOADED, UNKNOWN, EMPTY) == (Standing.LEDGER_LOST, (TWO,))
+
+    @pytest.mark.parametrize("other", [MonthOnNode(INTENT, NOTHING), replace(EMPTY, has_history=True)])
+    def test_records_that_tell_of_no_load_on_all_nodes_vouch_for_no_rows(self, other):
+        assert find(LOADED, UNKNOWN, other)[0] is Standing.ROWS_UNKNOWN
+
+    def test_a_node_that_was_not_there_when_the_month_was_published_has_lost_nothing(self):
+        months = {ONE: LOADED, TWO: LOADED, THREE: LOADED, Node(4, 1, "ch-4", 9000): UNKNOWN}
+        found, _ = standing(months, fingerprint="f", definition="d", may_lose_all=False, keeps_every_row=True)
+        assert found is Standing.ROWS_UNKNOWN
+
+    def test_without_any_record_nobody_vouches(self):
+        assert find(UNKNOWN, UNKNOWN) == (Standing.ROWS_UNKNOWN, (ONE, TWO))
 
     @pytest.mark.parametrize("fingerprint", ["f", "other"])
     def test_a_changed_partition_is_told_with_its_nodes(self, fingerprint):
@@ -148,6 +162,11 @@ class TestIsChanged:
     def test_what_merges_do_is_no_change(self, state, why):
         assert not changed(MonthOnNode(PUBLISHED, state)), why
 
+    def test_a_mutation_from_before_the_record_is_no_change(self):
+        record = replace(PUBLISHED, data_version=9)
+        assert not changed(MonthOnNode(record, replace(AS_PUBLISHED, data_version=9)))
+        assert changed(MonthOnNode(record, replace(AS_PUBLISHED, data_version=10)))
+
     @pytest.mark.parametrize(
         "state",
         [NOTHING, replace(AS_PUBLISHED, min_block=6), replace(AS_PUBLISHED, max_block=6, data_version=6), AS_PUBLISHED],
@@ -210,66 +229,3 @@ class TestIsChangedAfterAnIntent:
     @pytest.mark.parametrize("state", [NOTHING, AS_PUBLISHED])
     def test_an_intent_to_publish_no_rows_ends_in_none_or_in_those_before(self, state):
         assert not changed(MonthOnNode(replace(self.BEFORE, rows=0), state))
-
-
-HOSTILE = LedgerKey(TableName("d'b", "t; DROP TABLE y --"), "uu'id", Month(2026, 10), "20'2610")
-LEDGER = TableName("st`aging", LEDGER_TABLE)
-
-
-class TestStatements:
-    def test_the_ledger_is_made_only_where_it_is_missing(self):
-        assert "CREATE TABLE IF NOT EXISTS `st\\`aging`.`chs3_ledger`" in create_ledger(LEDGER).text
-
-    def test_the_look_up_reads_no_ledger_that_is_not_there(self):
-        assert LEDGER_TABLE not in look_up(LEDGER, HOSTILE, has_ledger=False).text
-
-    @pytest.mark.parametrize("has_ledger", [True, False])
-    def test_the_look_up_counts_the_months_active_parts(self, has_ledger):
-        text = look_up(LEDGER, HOSTILE, has_ledger=has_ledger).text
-        assert f"active AND (partition_id = {literal(HOSTILE.partition_id)} OR " in text
-
-    def test_the_look_up_reads_the_newest_record_by_its_number(self):
-        text = look_up(LEDGER, HOSTILE, has_ledger=True).text
-        assert "ORDER BY sequence DESC, recorded_at DESC LIMIT 1" in text
-
-    def test_records_of_loads_are_not_records_of_nodes(self):
-        assert "event IN ('intent', 'published')" in look_up(LEDGER, HOSTILE, has_ledger=True).text
-
-    @pytest.mark.parametrize("value", ["d'b", "t; DROP TABLE y --", "uu'id", "2026-10"])
-    def test_records_are_found_by_table_uuid_and_month(self, value):
-        assert f"= {literal(value)}" in HOSTILE.condition
-
-    def test_a_record_is_numbered_after_those_of_its_month_on_that_node(self):
-        text = record(LEDGER, HOSTILE, "intent", {}).text
-        assert re.search(r"SELECT max\(sequence\) \+ 1, .* FROM .*chs3_ledger` WHERE ", text)
-        assert text.endswith(HOSTILE.condition)
-
-    def test_values_go_in_under_their_names(self):
-        text = record(LEDGER, HOSTILE, "published", {"rows": 7, "attempt": "a'b"}).text
-        names = re.search(r"chs3_ledger` \((.*?)\) SELECT", text)[1].replace("`", "").split(", ")
-        assert names[:2] + names[-2:] == ["sequence", "event", "rows", "attempt"]
-        assert r", 7, 'a\'b' FROM" in text
-
-    def test_details_go_in_as_json(self):
-        details = {"settings": {"x": 1}, "note": 'it\'s "ü"\n'}
-        text = record(LEDGER, HOSTILE, "load", {"details": details}).text
-        assert literal(json.dumps(details, sort_keys=True, ensure_ascii=False)) in text
-
-    @pytest.mark.parametrize("sql", [record(LEDGER, HOSTILE, "intent", {}), look_up(LEDGER, HOSTILE, has_ledger=True)])
-    def test_every_column_is_one_of_the_ledgers(self, sql):
-        known = set(re.findall(r"`(\w+)` ", create_ledger(LEDGER).text))
-        named = re.search(r"chs3_ledger` \((.*?)\) SELECT|SELECT \(([^()]*)\) AS record", sql.text)
-        assert set(re.split(r",\s*", (named[1] or named[2]).replace("`", ""))) <= known
-
-
-class TestAnswer:
-    def test_with_a_record(self):
-        fields = tuple(getattr(PUBLISHED, name) for name in Record.__dataclass_fields__)
-        assert month_on_node(([fields], 10, 3, 1, 5, 7, 7)) == LOADED
-
-    def test_without_one(self):
-        assert month_on_node(([], 0, 0, 0, 0, 0, 0)) == EMPTY
-
-    def test_the_record_is_asked_for_in_its_fields_order(self):
-        asked = re.search(r"SELECT \(([^()]*)\) AS record", look_up(LEDGER, HOSTILE, has_ledger=True).text)[1]
-        assert re.split(r",\s*", asked) == list(Record.__dataclass_fields__)

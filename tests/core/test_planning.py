@@ -9,6 +9,7 @@ import pytest
 
 from airflow_provider_chs3.core.key_template import KeyTemplate
 from airflow_provider_chs3.core.ledger import MonthOnNode, Record
+from airflow_provider_chs3.core.ledger_table import COLUMNS
 from airflow_provider_chs3.core.models import Manifest, Month, PartitionState, S3Object
 from airflow_provider_chs3.core.planning import MonthObjects, PlannedMonth, list_months, look_up_months
 from airflow_provider_chs3.core.sources import Credentials, S3Source
@@ -86,31 +87,44 @@ RECORD = Record("published", "nonce", "f", "d", 100, 3, 10, 5, 7)
 FIELDS = tuple(getattr(RECORD, name) for name in RECORD.__slots__)
 STATE = PartitionState(10, 1, 99, 5, 7, 7)
 STATE_FIELDS = (10, 1, 99, 5, 7, 7)
-KNOWING = replace(FACTS, has_ledger=True)
+KNOWING = replace(FACTS, ledger_columns=frozenset(COLUMNS))
 
 
 class TestLookUp:
     def test_one_statement_asks_for_all_months_of_all_nodes(self):
         around = surroundings(KNOWING, KNOWING, KNOWING)
-        rows = [([(2, "2026-10", ("202610", FIELDS))], [(2, "202610", STATE_FIELDS), (1, "202610", STATE_FIELDS)])]
+        rows = [([(2, "2026-10", ("202610", FIELDS), 1)], [(2, "202610", STATE_FIELDS), (1, "202610", STATE_FIELDS)])]
         driven = drive(look_up_months(around, [SEPTEMBER, OCTOBER]), rows)
         (step,) = driven.steps
         assert isinstance(step, Ask)
         assert driven.result[OCTOBER] == {
             ONE: MonthOnNode(None, STATE),
-            TWO: MonthOnNode(RECORD, STATE),
+            TWO: MonthOnNode(RECORD, STATE, has_history=True),
             THREE: MonthOnNode(None, PartitionState()),
         }
         assert driven.result[SEPTEMBER] == dict.fromkeys((ONE, TWO, THREE), MonthOnNode(None, PartitionState()))
 
+    def test_a_month_that_was_forgotten_has_no_record_but_rows(self):
+        forgotten = tuple(getattr(replace(RECORD, event="forgotten"), name) for name in RECORD.__slots__)
+        rows = [([(1, "2026-10", ("202610", forgotten), 1)], [(1, "202610", STATE_FIELDS)])]
+        driven = drive(look_up_months(surroundings(KNOWING, nodes=(ONE,)), [OCTOBER]), rows)
+        assert driven.result[OCTOBER] == {ONE: MonthOnNode(None, STATE, has_history=True)}
+
+    def test_ledgers_of_different_versions_are_asked_one_by_one(self):
+        older = replace(FACTS, ledger_columns=frozenset(COLUMNS) - {"data_version"})
+        answer = {node: [([], [])] for node in (ONE, TWO)}
+        (step,) = drive(look_up_months(surroundings(KNOWING, older, nodes=(ONE, TWO)), [OCTOBER]), answer).steps
+        assert isinstance(step, AskNodes)
+        assert ["data_version)), (sequence" in sql.text for sql in step.sql.values()] == [True, False]
+
     def test_nodes_without_a_ledger_are_not_asked(self):
         around = surroundings(KNOWING, FACTS, KNOWING)
-        answer = {ONE: [([(1, "2026-10", ("202610", FIELDS))], [(1, "202610", STATE_FIELDS)])], THREE: [([], [])]}
+        answer = {ONE: [([(1, "2026-10", ("202610", FIELDS), 1)], [(1, "202610", STATE_FIELDS)])], THREE: [([], [])]}
         driven = drive(look_up_months(around, [OCTOBER]), answer)
         (step,) = driven.steps
         assert isinstance(step, AskNodes)
         assert list(step.sql) == [ONE, THREE]
-        assert driven.result[OCTOBER][ONE] == MonthOnNode(RECORD, STATE)
+        assert driven.result[OCTOBER][ONE] == MonthOnNode(RECORD, STATE, has_history=True)
         assert driven.result[OCTOBER][TWO] == MonthOnNode(None, PartitionState())
 
 

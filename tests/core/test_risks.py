@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.models import Manifest, Month, S3Object
 from airflow_provider_chs3.core.node_specs import Disk, NodeNow, OtherParts
 from airflow_provider_chs3.core.request import Policies
 from airflow_provider_chs3.core.risks import look_for_risks
+from airflow_provider_chs3.core.steps import Say
 from airflow_provider_chs3.exceptions import PreflightError, TransientError
 from tests.core.surroundings import ONE, THREE, TWO, surroundings
 
@@ -31,14 +32,22 @@ def with_parts(**changes):
     return replace(ROOMY, others=replace(CALM, **changes))
 
 
-def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, write_mode="replace"):
+def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, write_mode="replace", views=()):
     objects = (S3Object("b/k", size_bytes, "e", datetime(2026, 10, 1, tzinfo=UTC)),) if size_bytes else ()
     load = SimpleNamespace(
         around=surroundings(),
         files=SimpleNamespace(manifest=Manifest(objects)),
+        key=SimpleNamespace(partition_id="202610"),
         request=SimpleNamespace(month=Month(2026, 10), policies=Policies(write_mode=write_mode)),
     )
-    return [step.name for step in look_for_risks(load, {ONE: one, TWO: two, THREE: three})]
+    steps, sent = [], None
+    workflow = look_for_risks(load, {ONE: one, TWO: two, THREE: three})
+    while True:
+        try:
+            steps.append(workflow.send(sent))
+        except StopIteration:
+            return [step.name for step in steps if isinstance(step, Say)]
+        sent = None if isinstance(steps[-1], Say) else {ONE: views}
 
 
 def test_with_room_and_nothing_special_nothing_is_said():
@@ -93,10 +102,34 @@ class TestParts:
 
 class TestWhatHangsOnTheTarget:
     VIEWED = replace(ROOMY, views=("db.v",))
+    SELECT = "SELECT zone, count() AS trips FROM db.trips GROUP BY zone"
+
+    def told(self, definition):
+        rows = [("db", "v", definition, self.SELECT, [(2, "trips"), (1, "zone")])]
+        (remark,) = said(self.VIEWED, two=self.VIEWED, views=rows)
+        return remark
 
     def test_views_are_named_once(self):
-        (remark,) = said(self.VIEWED, two=self.VIEWED)
+        remark = self.told("CREATE MATERIALIZED VIEW db.v (`zone` String) ENGINE = SummingMergeTree AS …")
         assert remark.startswith("db.v read from db.trips, but see no rows of 2026-10")
+
+    @pytest.mark.parametrize(
+        ("definition", "to"),
+        [
+            ("CREATE MATERIALIZED VIEW db.v (`zone` String) ENGINE = SummingMergeTree AS …", "`db`.`v`"),
+            ("CREATE MATERIALIZED VIEW db.v TO db.by_zone (`zone` String) AS …", "db.by_zone"),
+            ("CREATE MATERIALIZED VIEW db.`a TO b` TO `x y`.`z` (`zone` String) AS …", "`x y`.`z`"),
+        ],
+    )
+    def test_a_view_is_told_with_what_fills_it(self, definition, to):
+        assert self.told(definition).splitlines()[1:] == [
+            f"  INSERT INTO {to} (`zone`, `trips`) SELECT * FROM ({self.SELECT}) "
+            r"SETTINGS additional_table_filters = {'db.trips': '_partition_id = \'202610\''}"
+        ]
+
+    def test_a_view_whose_definition_may_not_be_seen_is_told_all_the_same(self):
+        (remark,) = said(self.VIEWED, views=())
+        assert remark.endswith("Fill them from the table afterwards.")
 
     def test_an_append_is_seen_by_views(self):
         assert said(self.VIEWED, write_mode="append") == []

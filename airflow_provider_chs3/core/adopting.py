@@ -1,0 +1,179 @@
+"""Take a month that was loaded by other means for published, if its rows are as many as those of its objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standing, record, standing
+from airflow_provider_chs3.core.ledger_table import make_ledger
+from airflow_provider_chs3.core.listing import list_ready_month
+from airflow_provider_chs3.core.load import Load
+from airflow_provider_chs3.core.models import Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.node_specs import shown
+from airflow_provider_chs3.core.preflight import check_target, partition_id_of
+from airflow_provider_chs3.core.publishing import values_of
+from airflow_provider_chs3.core.recovery import Course
+from airflow_provider_chs3.core.request import LoadRequest
+from airflow_provider_chs3.core.source_schema import count_rows, read_columns
+from airflow_provider_chs3.core.sql import Sql, literal, table
+from airflow_provider_chs3.core.steps import AskNodes, Say, Steps
+from airflow_provider_chs3.core.target import look_around
+from airflow_provider_chs3.exceptions import (
+    NotReadyError,
+    ObjectsChangedError,
+    SourceError,
+    TargetChangedError,
+    VerificationError,
+)
+
+#: What speaks against one month, and not against the others.
+_REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError, VerificationError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdoptedMonth:
+    """What became of a month.
+
+    Args:
+        month: The month.
+        status: `adopted`, `unchanged` (it was published already), or `refused`.
+        reason: Why, in words.
+        rows_by_node: Rows of the month on each node, as far as they were counted.
+    """
+
+    month: Month
+    status: str
+    reason: str
+    rows_by_node: Mapping[str, int]
+
+    def __str__(self) -> str:
+        return f"{self.month} {self.status}: {self.reason}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as JSON-safe values."""
+        return {
+            "month": str(self.month),
+            "status": self.status,
+            "reason": self.reason,
+            "rows": sum(self.rows_by_node.values()),
+            "rows_by_node": dict(self.rows_by_node),
+        }
+
+
+def adopt_months(requests: Sequence[LoadRequest]) -> Steps[list[AdoptedMonth]]:
+    """Adopt months one by one; one that is refused does not hold back the others.
+
+    Args:
+        requests: What a load of each month would be asked.
+
+    Raises:
+        Chs3Error: What stands in the way of all of them.
+    """
+    adopted = []
+    for request in requests:
+        try:
+            month = yield from adopt_month(request)
+        except _REFUSALS as error:
+            month = AdoptedMonth(month=request.month, status="refused", reason=str(error), rows_by_node={})
+        yield Say(name=f"{month}.".replace("..", "."))
+        adopted.append(month)
+    return adopted
+
+
+def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
+    """Record a month as published whose rows some other means has put there.
+
+    The proof is the count: the partition's rows on all nodes are as many as those of the objects, and neither changed
+    while they were counted. Rows are not compared one by one.
+
+    Args:
+        request: What a load of the month would be asked: a later load with the same objects and definition finds it
+            unchanged.
+
+    Raises:
+        VerificationError: If the rows are not as many.
+        ObjectsChangedError: If objects changed meanwhile.
+        TargetChangedError: If the partition did.
+        SourceError: If the files could not be loaded into this table.
+        NotReadyError: If there are no objects.
+        PreflightError: If cluster or table are not there, or not fit.
+    """
+    load = yield from _look(request)
+    before = yield from load.look_up()
+    if _is_published(load, before):
+        rows = {shown(node): each.state.rows for node, each in before.items()}
+        return AdoptedMonth(month=request.month, status="unchanged", reason="as published", rows_by_node=rows)
+    counted = yield from _check_count(load)
+    ledgers = {node: facts.ledger_columns for node, facts in load.around.nodes.items()}
+    yield from make_ledger(load.around.ledger, ledgers)
+    load = load.with_ledger()
+    yield from _check_unchanged(load, before)
+    records = {node: _record(load, node, each.state) for node, each in before.items()}
+    yield AskNodes(name=f"Record {request.month} as published", sql=records)
+    reason = f"its {sum(counted.values())} rows are as many as those of its {len(load.files.manifest.objects)} objects"
+    return AdoptedMonth(month=request.month, status="adopted", reason=reason, rows_by_node=counted)
+
+
+def _look(request: LoadRequest) -> Steps[Load]:
+    source, manifest = yield from list_ready_month(request)
+    around = yield from look_around(
+        target=request.target,
+        cluster=request.cluster,
+        default_cluster=request.default_cluster,
+        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
+        settings=(),
+    )
+    check_target(around, required_settings=())
+    partition_id = yield from partition_id_of(around, request.month)
+    return Load.of(request, around, Course(), source=source, manifest=manifest, partition_id=partition_id)
+
+
+def _is_published(load: Load, before: Mapping[Node, MonthOnNode]) -> bool:
+    found, _ = standing(
+        before,
+        fingerprint=load.files.manifest.fingerprint,
+        definition=load.request.definition,
+        may_lose_all=load.around.shape.may_lose_all,
+        keeps_every_row=load.around.shape.keeps_every_row,
+    )
+    return found is Standing.UNCHANGED
+
+
+def _check_count(load: Load) -> Steps[dict[str, int]]:
+    month = load.request.month
+    schema, _ = yield from read_columns(load.files, load.request.selection, load.around.shape.columns)
+    source_rows = yield from count_rows(load.files, schema)
+    # Not out of system.parts: rows that a lightweight DELETE took away count there.
+    sql = Sql(f"SELECT count() FROM {table(load.around.target)} WHERE _partition_id = {literal(load.key.partition_id)}")
+    # A row counts once, however many replicas have it.
+    answers = yield AskNodes(name=f"Count the rows of {month}", sql=dict.fromkeys(load.around.publishers, sql))
+    counted = {shown(node): int(rows[0][0]) for node, rows in answers.items()}
+    if sum(counted.values()) != source_rows:
+        per_node = ", ".join(f"{node}: {count}" for node, count in counted.items())
+        raise VerificationError(
+            f"The objects hold {source_rows} rows, but {load.around.target} holds {sum(counted.values())} of {month} "
+            f"({per_node}): load it with replace_unknown=True, or mend it"
+        )
+    return counted
+
+
+def _check_unchanged(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps[None]:
+    month = load.request.month
+    _, manifest = yield from load.files.source.list_month(month)
+    if manifest.fingerprint != load.files.manifest.fingerprint:
+        raise ObjectsChangedError(f"Objects of {month} changed while its rows were counted: try again")
+    now = yield from load.look_up()
+    for node, each in now.items():
+        was, is_now = before[node].state, each.state
+        if (was.max_block, was.data_version) != (is_now.max_block, is_now.data_version):
+            raise TargetChangedError(
+                f"Somebody wrote to {load.around.target} on {shown(node)} while the rows of {month} were counted: "
+                "try again"
+            )
+
+
+def _record(load: Load, node: Node, state: PartitionState) -> Sql:
+    values = values_of(load, rows=state.rows, state=state, details={"adopted": True})
+    return record(load.around.ledger, load.key_on(node), "published", values)

@@ -1,0 +1,285 @@
+"""What is published of a table, and the upkeep of its ledger: list, adopt, forget, clean."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
+
+from airflow_provider_chs3.core.adopting import AdoptedMonth, adopt_months
+from airflow_provider_chs3.core.cleaning import CleanRequest, Orphan, clean_staging
+from airflow_provider_chs3.core.columns import Selection
+from airflow_provider_chs3.core.forgetting import ForgottenMonth, forget_months
+from airflow_provider_chs3.core.formats import format_named
+from airflow_provider_chs3.core.ledger_listing import LedgerRequest, MonthInLedger, list_ledger
+from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.planning import list_months
+from airflow_provider_chs3.core.request import LoadRequest, Policies
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.operators.monthly import MonthlyOperator, parse_months
+from airflow_provider_chs3.operators.plan_months import check_definition
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+#: Longer than any load should take.
+_DAY_SECONDS = 24 * 60 * 60
+
+
+class LedgerOperator(BaseOperator):
+    """Months of a table, as its ledgers know them.
+
+    Args:
+        table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.
+        months: Months, `YYYY-MM`, as a list or with commas between them.
+        database: The table's database. Default: the connection's.
+        cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
+            the connection leads to.
+        staging_database: Database of the ledger, on every node. Default: the table's.
+        clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
+    """
+
+    template_fields: Sequence[str] = ("table", "months", "database", "cluster", "staging_database")
+    ui_color = "#e8e4d8"
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        months: Sequence[str] | str | None = None,
+        database: str | None = None,
+        cluster: str | None = None,
+        staging_database: str | None = None,
+        clickhouse_conn_id: str = ClickHouseHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.months = months
+        self.database = database
+        self.cluster = cluster
+        self.staging_database = staging_database
+        self.clickhouse_conn_id = clickhouse_conn_id
+
+    def hook(self) -> ClickHouseHook:
+        """The connection to ClickHouse."""
+        return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+
+    def runner(self) -> Runner:
+        """What carries steps out. They ask little and insert nothing: there is no progress to tell."""
+        return Runner(hook=self.hook(), listing=None, log=self.log, progress_interval_seconds=10)
+
+    def request(self) -> LedgerRequest:
+        """The months of the table."""
+        options = self.hook().options
+        return LedgerRequest(
+            target=TableName(self.database or options.database, self.table),
+            cluster=self.cluster or None,
+            default_cluster=options.cluster,
+            staging_database=self.staging_database,
+            months=parse_months(self.months) if self.months else None,
+        )
+
+
+class ListLedgerOperator(LedgerOperator):
+    """List what is published of a table, and where each month stands on its nodes. Objects are not looked at.
+
+    It takes the arguments of `LedgerOperator`; without `months` it lists all that the ledgers know, and partitions that
+    they do not know.
+
+    Returns:
+        For each month standing, rows, bytes, objects, when it was published and how fast; as JSON-safe values.
+    """
+
+    def listed(self) -> list[MonthInLedger]:
+        """The months."""
+        with airflow_errors():
+            return self.runner().run(list_ledger(self.request()))
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """List them."""
+        listed = self.listed()
+        for each in listed:
+            self.log.info("%s %s: %s rows", each.month or each.partition_id, each.standing, f"{each.rows:,}")
+        return [each.as_json() for each in listed]
+
+
+class ForgetMonthsOperator(LedgerOperator):
+    """Take months out of the ledger. Their rows stay, and no load knows them any more.
+
+    A load of such a month stops, as at any rows that no load has put there, unless the partition is empty or
+    `replace_unknown=True` is given; `AdoptMonthsOperator` takes the month in again. It takes the arguments of
+    `LedgerOperator`; `months` must be given.
+
+    Returns:
+        For each month whether a ledger knew it, and the rows that stay; as JSON-safe values.
+    """
+
+    def forgotten(self) -> list[ForgottenMonth]:
+        """Forget them."""
+        with airflow_errors():
+            if not self.months:
+                raise ConfigurationError("No months are given: name those to forget, such as months=['2026-10'].")
+            return self.runner().run(forget_months(self.request()))
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Forget them."""
+        forgotten = self.forgotten()
+        for each in forgotten:
+            self.log.info(
+                "%s %s", each.month, f"forgotten; {each.rows:,} rows stay" if each.was_known else "was not known"
+            )
+        return [each.as_json() for each in forgotten]
+
+
+class AdoptMonthsOperator(MonthlyOperator):
+    """Take months that were loaded by other means for published, where count proves that their rows are all there.
+
+    For each month the rows of its objects are counted, and those of its partition on every node. If they are as many,
+    the month is recorded as published, so that the next load of the same objects finds it unchanged; if not, it is
+    refused. Rows are not compared one by one. Besides the arguments of `MonthlyOperator` (table, objects, credentials):
+
+    Args:
+        months: The months, `YYYY-MM`, as a list or with commas between them.
+        all_months: All months that are in the bucket, instead.
+        definition: What loads of this table are told to make of the objects, as in `PlanMonthsOperator`: a load that
+            is told otherwise finds the definition changed, and loads. Default: none of these arguments, `{}`.
+
+    Returns:
+        For each month whether it was adopted, with the rows by node; as JSON-safe values. If one was refused, the task
+        fails, once all were tried.
+    """
+
+    template_fields: Sequence[str] = (*MonthlyOperator.template_fields, "months", "definition")
+    ui_color = LedgerOperator.ui_color
+
+    def __init__(
+        self,
+        *,
+        months: Sequence[str] | str | None = None,
+        all_months: bool = False,
+        definition: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.months = months
+        self.all_months = all_months
+        self.definition = definition
+        check_definition(definition or {})
+
+    def adopted(self) -> list[AdoptedMonth]:
+        """Adopt them, as far as count proves them."""
+        with airflow_errors():
+            listing = S3Listing(self.aws_conn_id)
+            runner = Runner(hook=self.hook(), listing=listing, log=self.log, progress_interval_seconds=10)
+            if self.months:
+                months: Sequence[Month] = parse_months(self.months)
+            elif self.all_months:
+                months = sorted(runner.run(list_months(self.source(listing), None)))
+            else:
+                raise ConfigurationError("No months are given: name those to adopt, or give all_months=True.")
+            return runner.run(adopt_months([self._load_request(month, listing) for month in months]))
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Adopt them.
+
+        Raises:
+            AirflowFailException: If a month was refused.
+        """
+        adopted = self.adopted()
+        if refused := [str(each) for each in adopted if each.status == "refused"]:
+            raise AirflowFailException("\n".join(refused))
+        return [each.as_json() for each in adopted]
+
+    def _load_request(self, month: Month, listing: S3Listing) -> LoadRequest:
+        options, definition = self.hook().options, dict(self.definition or {})
+        file_format, compression = definition.pop("file_format", None), definition.pop("compression", None)
+        selection = Selection(
+            columns=tuple(definition.pop("columns", None) or ()),
+            select=dict(definition.pop("select", None) or {}),
+            null_as_default=definition.pop("null_as_default", False),
+        )
+        return LoadRequest(
+            month=month,
+            source=self.source(listing),
+            target=TableName(self.database or options.database, self.table),
+            cluster=self.cluster or None,
+            default_cluster=options.cluster,
+            staging_database=self.staging_database,
+            nonce=uuid.uuid4().hex[:16],
+            now=datetime.now(UTC),
+            format=format_named(file_format) if file_format else None,
+            compression=compression or "auto",
+            selection=selection,
+            policies=Policies(**definition),
+        )
+
+
+class CleanStagingOperator(BaseOperator):
+    """Drop staging tables that dead attempts left on any node, and end their queries: for a DAG that runs every night.
+
+    A load removes what earlier attempts of its month left; this is for months that nobody loads again. The ledger is
+    never dropped, nor anything whose name is not that of a staging table.
+
+    Args:
+        database: The database of staging. Default: the connection's.
+        cluster: The cluster. Default: the connection's, else none: the one server that the connection leads to.
+        older_than_seconds: Staging that was made later is left alone: give more than the longest load takes, because
+            an older load is ended even if it still runs. Default: a day.
+        dry_run_only: Only tell what would be dropped. Default: False.
+        clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
+
+    Returns:
+        For each table name, age, rows by node, bytes and running queries; as JSON-safe values.
+    """
+
+    template_fields: Sequence[str] = ("database", "cluster", "older_than_seconds")
+    ui_color = LedgerOperator.ui_color
+
+    def __init__(
+        self,
+        *,
+        database: str | None = None,
+        cluster: str | None = None,
+        older_than_seconds: float | str = _DAY_SECONDS,
+        dry_run_only: bool = False,
+        clickhouse_conn_id: str = ClickHouseHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.database = database
+        self.cluster = cluster
+        self.older_than_seconds = older_than_seconds
+        self.dry_run_only = dry_run_only
+        self.clickhouse_conn_id = clickhouse_conn_id
+
+    def cleaned(self) -> list[Orphan]:
+        """Clean, and tell what was found."""
+        with airflow_errors():
+            hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+            runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=10)
+            return runner.run(clean_staging(self._request(hook)))
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Clean."""
+        return [each.as_json() for each in self.cleaned()]
+
+    def _request(self, hook: ClickHouseHook) -> CleanRequest:
+        try:
+            older_than_seconds = float(self.older_than_seconds)
+        except ValueError:
+            raise ConfigurationError(f"older_than_seconds={self.older_than_seconds!r}: give a number.") from None
+        return CleanRequest(
+            database=self.database or hook.options.database,
+            cluster=self.cluster or None,
+            default_cluster=hook.options.cluster,
+            older_than_seconds=older_than_seconds,
+            is_dry_run=self.dry_run_only,
+        )

@@ -1,0 +1,180 @@
+"""What the commands do: an operator each, whose result is shown."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.adopting import AdoptedMonth
+from airflow_provider_chs3.core.cleaning import Orphan
+from airflow_provider_chs3.core.forgetting import ForgottenMonth
+from airflow_provider_chs3.core.ledger_listing import MonthInLedger
+from airflow_provider_chs3.core.planning import PlannedMonth
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.operators.ledger import (
+    AdoptMonthsOperator,
+    CleanStagingOperator,
+    ForgetMonthsOperator,
+    ListLedgerOperator,
+)
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.shell.arguments import months_of
+from airflow_provider_chs3.shell.tables import age, rendered, size
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command found.
+
+    Args:
+        as_json: JSON-safe values.
+        as_text: The same for people.
+        is_fine: Whether all is as it should be.
+    """
+
+    as_json: list[dict[str, Any]]
+    as_text: str
+    is_fine: bool
+
+
+def _ledger(given: argparse.Namespace) -> Outcome:
+    operator = ListLedgerOperator(task_id="ledger", months=months_of(given), **_table(given))
+    listed = operator.listed()
+    header = ["month", "partition", "standing", "rows", "size", "objects", "published (UTC)", "rows/s", "attempt"]
+    rows = [
+        [each.month, each.partition_id, each.standing, each.rows, size(each.size_bytes), *_published(each)]
+        for each in listed
+    ]
+    text = rendered(header, rows) if rows else "The ledger knows no such month."
+    return Outcome([each.as_json() for each in listed], text, all(each.is_as_published for each in listed))
+
+
+def _published(each: MonthInLedger) -> list[object]:
+    if not each.attempt:
+        return [None] * 4
+    speed = "adopted" if each.was_adopted else f"{each.rows_per_second or 0:,}"
+    return [each.objects, each.published_at, speed, each.attempt]
+
+
+def _plan(given: argparse.Namespace) -> Outcome:
+    operator = PlanMonthsOperator(
+        task_id="plan", definition=given.definition, **_table(given), **_source(given), **_named_months(given)
+    )
+    planned: list[PlannedMonth] = operator.planned({})
+    rows = [
+        [
+            each.month,
+            "load" if each.is_to_load else "leave",
+            each.reason,
+            each.objects.count,
+            size(each.objects.size_bytes),
+        ]
+        for each in planned
+    ]
+    values = [
+        {
+            "month": str(each.month),
+            "is_to_load": each.is_to_load,
+            "reason": each.reason,
+            "objects": each.objects.count,
+            "source_bytes": each.objects.size_bytes,
+            "fingerprint": each.objects.fingerprint,
+        }
+        for each in planned
+    ]
+    text = rendered(["month", "to do", "reason", "objects", "size"], rows)
+    return Outcome(values, text, not any(each.is_to_load for each in planned))
+
+
+def _adopt(given: argparse.Namespace) -> Outcome:
+    operator = AdoptMonthsOperator(
+        task_id="adopt", definition=given.definition, **_table(given), **_source(given), **_named_months(given)
+    )
+    adopted: list[AdoptedMonth] = operator.adopted()
+    rows = [[each.month, each.status, sum(each.rows_by_node.values()), each.reason] for each in adopted]
+    return Outcome(
+        [each.as_json() for each in adopted],
+        rendered(["month", "status", "rows", "reason"], rows),
+        all(each.status != "refused" for each in adopted),
+    )
+
+
+def _forget(given: argparse.Namespace) -> Outcome:
+    months = months_of(given)
+    if given.all_months and not months:
+        listed = ListLedgerOperator(task_id="ledger", **_table(given)).listed()
+        months = tuple(str(each.month) for each in listed if each.month)
+        if not months:
+            return Outcome([], "The ledger knows no month.", is_fine=True)
+    operator = ForgetMonthsOperator(task_id="forget", months=months, **_table(given))
+    forgotten: list[ForgottenMonth] = operator.forgotten()
+    rows = [[each.month, "forgotten" if each.was_known else "was not known", each.rows] for each in forgotten]
+    text = rendered(["month", "status", "rows that stay"], rows)
+    return Outcome([each.as_json() for each in forgotten], text, is_fine=True)
+
+
+def _clean(given: argparse.Namespace) -> Outcome:
+    operator = CleanStagingOperator(
+        task_id="clean",
+        database=given.database,
+        cluster=given.cluster,
+        older_than_seconds=given.older_than_hours * 3600,
+        dry_run_only=given.dry_run,
+        clickhouse_conn_id=given.conn_id,
+    )
+    found: list[Orphan] = operator.cleaned()
+    rows = [
+        [
+            each.name,
+            "dropped" if each.was_dropped else "would be dropped",
+            age(each.age_seconds),
+            sum(each.rows_by_node.values()),
+            size(each.size_bytes),
+            len(each.rows_by_node),
+            each.queries,
+        ]
+        for each in found
+    ]
+    header = ["staging", "status", "age", "rows", "size", "nodes", "queries"]
+    text = rendered(header, rows) if rows else "No staging is that old."
+    return Outcome([each.as_json() for each in found], text, all(each.was_dropped for each in found))
+
+
+def _table(given: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "table": given.table,
+        "database": given.database,
+        "cluster": given.cluster,
+        "staging_database": given.staging_database,
+        "clickhouse_conn_id": given.conn_id,
+    }
+
+
+def _source(given: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "key": given.key,
+        "bucket": given.bucket,
+        "aws_conn_id": given.aws_conn_id or None,
+        "named_collection": given.named_collection,
+        "role_arn": given.role_arn,
+        "endpoint_url": given.endpoint_url,
+    }
+
+
+def _named_months(given: argparse.Namespace) -> dict[str, Any]:
+    months = months_of(given)
+    if bool(months) == given.all_months:
+        raise ConfigurationError("Name the months: --month, --from and --to, or --all-months.")
+    return {"months": months, "all_months": given.all_months}
+
+
+#: What each command does.
+COMMANDS: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
+    "ledger": _ledger,
+    "plan": _plan,
+    "adopt": _adopt,
+    "forget": _forget,
+    "clean": _clean,
+}

@@ -1,0 +1,62 @@
+"""From the command line to the exit code."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from airflow_provider_chs3.shell.arguments import parser
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.shell.commands import Outcome
+
+FINE, NOT_AS_IT_SHOULD_BE, ERROR = 0, 1, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command that the command line names, and print what it found.
+
+    Args:
+        arguments: Instead of those of the process.
+
+    Returns:
+        The exit code: 0 if all is as it should be, 1 if not, 2 after an error.
+
+    Raises:
+        SystemExit: With code 2, if arguments are wrong; with 0 after `--help`.
+    """
+    given = parser().parse_args(arguments)
+    try:
+        # Airflow logs to stdout, which is for the result alone.
+        with contextlib.redirect_stdout(sys.stderr):
+            outcome = _run(given)
+    except Exception as error:
+        if given.verbose:
+            traceback.print_exc()
+        sys.stderr.write(f"{given.command}: {error}\n")
+        return ERROR
+    shown = json.dumps(outcome.as_json, indent=2, ensure_ascii=False) if given.json else outcome.as_text
+    sys.stdout.write(f"{shown}\n")
+    return FINE if outcome.is_fine else NOT_AS_IT_SHOULD_BE
+
+
+def _run(given: argparse.Namespace) -> Outcome:
+    # As Airflow's own command line does: connections may be in its database.
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
+    if not given.verbose:
+        os.environ.setdefault("AIRFLOW__LOGGING__LOGGING_LEVEL", "WARNING")
+        logging.disable(logging.WARNING)
+    try:
+        # Imports Airflow, which takes seconds that `--help` need not wait for.
+        from airflow_provider_chs3.shell.commands import COMMANDS
+
+        return COMMANDS[given.command](given)
+    finally:
+        logging.disable(logging.NOTSET)

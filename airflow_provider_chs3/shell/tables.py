@@ -1,0 +1,47 @@
+"""Aligned tables of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def rendered(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table with a line under its header. Numbers stand to the right, and have their thousands apart.
+
+    Args:
+        header: The columns' names.
+        rows: Their values; None shows as nothing.
+    """
+    texts = [[_text(value) for value in row] for row in rows]
+    right = [all(isinstance(row[at], int | float | None) for row in rows) for at in range(len(header))]
+    widths = [max(len(row[at]) for row in [header, *texts]) for at in range(len(header))]
+    lines = [header, ["─" * width for width in widths], *texts]
+    return "\n".join(
+        "   ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def size(size_bytes: int) -> str:
+    """Bytes in a unit that people read."""
+    value, unit = float(size_bytes), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.1f} {_UNITS[unit]}" if unit else f"{size_bytes} B"
+
+
+def age(seconds: int) -> str:
+    """Seconds in hours and minutes."""
+    return f"{seconds // 3600} h {seconds % 3600 // 60} min" if seconds >= 60 else f"{seconds} s"
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    # A name may hold anything, and must not break the line.
+    return f"{value:,}" if isinstance(value, int | float) else " ".join(str(value).split())

@@ -1,0 +1,106 @@
+"""What is asked of a ledger, and what its answers mean."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_chs3.core.ledger import (
+    LEDGER_TABLE,
+    MonthOnNode,
+    Record,
+    look_up,
+    month_on_node,
+    record,
+)
+from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey, create_ledger
+from airflow_provider_chs3.core.models import Month, PartitionState, TableName
+from airflow_provider_chs3.core.sql import literal
+
+PUBLISHED = Record(
+    event="published",
+    attempt="nonce",
+    fingerprint="f",
+    definition="d",
+    source_bytes=100,
+    nodes=3,
+    rows=10,
+    min_block=5,
+    max_block=7,
+)
+AS_PUBLISHED = PartitionState(rows=10, parts=3, size_bytes=1, min_block=5, max_block=7, data_version=7)
+LOADED = MonthOnNode(PUBLISHED, AS_PUBLISHED)
+EMPTY = MonthOnNode(None, PartitionState())
+UNKNOWN = MonthOnNode(None, AS_PUBLISHED)
+HOSTILE = LedgerKey(TableName("d'b", "t; DROP TABLE y --"), "uu'id", Month(2026, 10), "20'2610")
+LEDGER = TableName("st`aging", LEDGER_TABLE)
+
+
+class TestStatements:
+    def test_the_ledger_is_made_only_where_it_is_missing(self):
+        assert "CREATE TABLE IF NOT EXISTS `st\\`aging`.`chs3_ledger`" in create_ledger(LEDGER).text
+
+    def test_the_look_up_reads_no_ledger_that_is_not_there(self):
+        assert LEDGER_TABLE not in look_up(LEDGER, HOSTILE, columns=()).text
+
+    def test_the_look_up_asks_an_older_ledger_for_no_column_that_it_lacks(self):
+        text = look_up(LEDGER, HOSTILE, columns=set(COLUMNS) - {"definition", "data_version"}).text
+        assert "SELECT (event, attempt, fingerprint, '', source_bytes, nodes, rows, min_block, max_block, 0)" in text
+
+    @pytest.mark.parametrize("columns", [COLUMNS, ()])
+    def test_the_look_up_counts_the_months_active_parts(self, columns):
+        text = look_up(LEDGER, HOSTILE, columns=columns).text
+        assert f"active AND (partition_id = {literal(HOSTILE.partition_id)} OR " in text
+
+    def test_the_look_up_reads_the_newest_record_by_its_number(self):
+        text = look_up(LEDGER, HOSTILE, columns=COLUMNS).text
+        assert "ORDER BY sequence DESC, recorded_at DESC LIMIT 1" in text
+
+    def test_records_of_loads_are_not_records_of_nodes(self):
+        assert "event IN ('intent', 'published', 'forgotten')" in look_up(LEDGER, HOSTILE, columns=COLUMNS).text
+
+    @pytest.mark.parametrize("value", ["d'b", "t; DROP TABLE y --", "uu'id", "2026-10"])
+    def test_records_are_found_by_table_uuid_and_month(self, value):
+        assert f"= {literal(value)}" in HOSTILE.condition
+
+    def test_a_record_is_numbered_after_those_of_its_month_on_that_node(self):
+        text = record(LEDGER, HOSTILE, "intent", {}).text
+        assert re.search(r"SELECT max\(sequence\) \+ 1, .* FROM .*chs3_ledger` WHERE ", text)
+        assert text.endswith(HOSTILE.condition)
+
+    def test_values_go_in_under_their_names(self):
+        text = record(LEDGER, HOSTILE, "published", {"rows": 7, "attempt": "a'b"}).text
+        names = re.search(r"chs3_ledger` \((.*?)\) SELECT", text)[1].replace("`", "").split(", ")
+        assert names[:2] + names[-2:] == ["sequence", "event", "rows", "attempt"]
+        assert r", 7, 'a\'b' FROM" in text
+
+    def test_details_go_in_as_json(self):
+        details = {"settings": {"x": 1}, "note": 'it\'s "ü"\n'}
+        text = record(LEDGER, HOSTILE, "load", {"details": details}).text
+        assert literal(json.dumps(details, sort_keys=True, ensure_ascii=False)) in text
+
+    @pytest.mark.parametrize("sql", [record(LEDGER, HOSTILE, "intent", {}), look_up(LEDGER, HOSTILE, columns=COLUMNS)])
+    def test_every_column_is_one_of_the_ledgers(self, sql):
+        known = set(re.findall(r"`(\w+)` ", create_ledger(LEDGER).text))
+        named = re.search(r"chs3_ledger` \((.*?)\) SELECT|SELECT \(([^()]*)\) AS record", sql.text)
+        assert set(re.split(r",\s*", (named[1] or named[2]).replace("`", ""))) <= known
+
+
+class TestAnswer:
+    def test_with_a_record(self):
+        fields = tuple(getattr(PUBLISHED, name) for name in Record.__dataclass_fields__)
+        assert month_on_node(([fields], 10, 3, 1, 5, 7, 7, 1)) == replace(LOADED, has_history=True)
+
+    def test_without_one(self):
+        assert month_on_node(([], 0, 0, 0, 0, 0, 0, 0)) == EMPTY
+
+    def test_a_month_that_was_forgotten_has_none(self):
+        fields = tuple(getattr(replace(PUBLISHED, event="forgotten"), name) for name in Record.__dataclass_fields__)
+        assert month_on_node(([fields], 10, 3, 1, 5, 7, 7, 1)) == replace(UNKNOWN, has_history=True)
+
+    def test_the_record_is_asked_for_in_its_fields_order(self):
+        asked = re.search(r"SELECT \(([^()]*)\) AS record", look_up(LEDGER, HOSTILE, columns=COLUMNS).text)[1]
+        assert re.split(r",\s*", asked) == list(Record.__dataclass_fields__)

@@ -1,0 +1,262 @@
+"""List, adopt, forget and clean, against real ledgers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.operators.ledger import (
+    AdoptMonthsOperator,
+    CleanStagingOperator,
+    ForgetMonthsOperator,
+    ListLedgerOperator,
+)
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake
+
+TRIPS = Trips(rows_per_month=600, files_per_month=3)
+OTHER_TRIPS = Trips(seed=2, rows_per_month=500, files_per_month=3)
+ORPHAN = "chs3_0123456789abcdef_0123456789abcdef"
+
+
+def where(lake: Lake) -> dict[str, Any]:
+    return {"database": lake.database, "cluster": lake.cluster.name}
+
+
+def adopt(lake: Lake, **options: Any) -> list[dict[str, Any]]:
+    arguments = {
+        "task_id": "adopt",
+        "table": lake.table,
+        "key": "trips/{YYYY-MM}/",
+        "bucket": lake.bucket,
+        **where(lake),
+    }
+    return AdoptMonthsOperator(**(arguments | {"months": [MONTH]} | options)).execute({})
+
+
+def ledger(lake: Lake, **options: Any) -> list[dict[str, Any]]:
+    return ListLedgerOperator(task_id="list", table=lake.table, **where(lake), **options).execute({})
+
+
+def forget(lake: Lake, *months: str) -> list[dict[str, Any]]:
+    return ForgetMonthsOperator(task_id="forget", table=lake.table, months=list(months), **where(lake)).execute({})
+
+
+def clean(lake: Lake, **options: Any) -> list[str]:
+    arguments = {"task_id": "clean", "older_than_seconds": 0, **where(lake)}
+    return [each["name"] for each in CleanStagingOperator(**(arguments | options)).execute({})]
+
+
+@pytest.fixture
+def loaded(trips_lake: Lake) -> Lake:
+    """A lake with a month that is loaded."""
+    trips_lake.upload(TRIPS)
+    trips_lake.load()
+    return trips_lake
+
+
+@pytest.fixture
+def foreign(trips_lake: Lake) -> Lake:
+    """A lake whose month's rows are there, put by other means: a plain insert that no ledger knows."""
+    trips_lake.upload(TRIPS)
+    trips_lake.load(write_mode="append", retries=0)
+    return trips_lake
+
+
+class TestAdopt:
+    def test_a_month_that_was_adopted_is_unchanged(self, foreign: Lake) -> None:
+        (adopted,) = adopt(foreign)
+        assert (adopted["status"], adopted["rows"]) == ("adopted", 600)
+        assert foreign.load()["status"] == "unchanged"
+        assert foreign.facts() == TRIPS.facts(MONTH)
+
+    def test_it_is_loaded_when_its_objects_change(self, foreign: Lake) -> None:
+        adopt(foreign)
+        foreign.upload(OTHER_TRIPS)
+        assert foreign.load()["reason"] == "its objects changed since it was published"
+        assert foreign.facts() == OTHER_TRIPS.facts(MONTH)
+
+    def test_a_row_too_few_is_refused_with_the_counts(self, foreign: Lake) -> None:
+        name = f"{foreign.database}.{foreign.table}"
+        rows = foreign.rows_per_node()
+        fullest = rows.index(max(rows))
+        foreign.on_node(
+            fullest, f"DELETE FROM {name} WHERE trip_id = (SELECT min(trip_id) FROM {name}) SETTINGS mutations_sync = 2"
+        )
+        with pytest.raises(AirflowFailException, match=r"hold 600 rows, but .* holds 599 of 2026-10 \(.*\)"):
+            adopt(foreign)
+        assert ledger(foreign)[0]["standing"] == "the partition holds rows that no load has put there"
+
+    def test_a_row_too_many_is_refused(self, foreign: Lake) -> None:
+        name = f"{foreign.database}.{foreign.table}"
+        foreign.on_node(0, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '{MONTH}-05 00:00:00')")
+        with pytest.raises(AirflowFailException, match="holds 601"):
+            adopt(foreign)
+
+    def test_a_partition_that_was_mutated_before_is_adopted_as_it_is(self, foreign: Lake) -> None:
+        name = f"{foreign.database}.{foreign.table}"
+        foreign.on_every_node(f"ALTER TABLE {name} UPDATE fare = 0 WHERE 1 SETTINGS mutations_sync = 2")
+        assert adopt(foreign)[0]["status"] == "adopted"
+        assert foreign.load()["status"] == "unchanged"
+
+    def test_a_month_that_is_published_is_left_as_it_is(self, loaded: Lake) -> None:
+        assert adopt(loaded)[0]["status"] == "unchanged"
+
+    def test_one_that_is_refused_does_not_hold_back_the_others(self, foreign: Lake) -> None:
+        with pytest.raises(AirflowFailException, match="2026-09 refused: No objects for 2026-09"):
+            adopt(foreign, months="2026-09,2026-10")
+        assert foreign.load()["status"] == "unchanged"
+
+    def test_all_months_are_those_of_the_bucket(self, foreign: Lake) -> None:
+        assert [each["month"] for each in adopt(foreign, months=None, all_months=True)] == [MONTH]
+
+    def test_text_is_counted_by_reading_it(self, trips_lake: Lake) -> None:
+        trips_lake.upload(TRIPS, file_format="csv.gz")
+        trips_lake.load(write_mode="append", retries=0)
+        assert adopt(trips_lake)[0]["rows"] == 600
+
+    def test_a_load_that_is_told_otherwise_finds_the_definition_changed(self, foreign: Lake) -> None:
+        definition = {"null_as_default": True}
+        adopt(foreign, definition=definition)
+        assert foreign.load(**definition)["status"] == "unchanged"
+        assert foreign.load()["reason"] == "what is made of its objects changed since it was published"
+
+    def test_it_mends_the_loss_of_all_ledgers(self, loaded: Lake) -> None:
+        loaded.on_every_node(f"DROP TABLE {loaded.database}.chs3_ledger SYNC")
+        assert adopt(loaded)[0]["status"] == "adopted"
+        assert loaded.load()["status"] == "unchanged"
+
+
+class TestForget:
+    def test_the_rows_stay_and_are_no_loads(self, loaded: Lake) -> None:
+        assert forget(loaded, MONTH) == [{"month": MONTH, "was_known": True, "rows": 600}]
+        with pytest.raises(AirflowFailException, match="replace_unknown=True"):
+            loaded.load()
+        assert loaded.facts() == TRIPS.facts(MONTH)
+
+    def test_it_is_loaded_where_that_is_wanted(self, loaded: Lake) -> None:
+        forget(loaded, MONTH)
+        assert loaded.load(replace_unknown=True)["status"] == "published"
+        assert loaded.facts() == TRIPS.facts(MONTH)
+        assert loaded.load()["status"] == "unchanged"
+
+    def test_one_whose_rows_are_gone_is_new(self, loaded: Lake) -> None:
+        loaded.on_every_node(f"ALTER TABLE {loaded.database}.{loaded.table} DROP PARTITION 202610")
+        forget(loaded, MONTH)
+        assert loaded.load()["reason"] == "never loaded"
+        assert loaded.facts() == TRIPS.facts(MONTH)
+
+    def test_it_may_be_adopted_again(self, loaded: Lake) -> None:
+        forget(loaded, MONTH)
+        assert adopt(loaded)[0]["status"] == "adopted"
+        assert loaded.load()["status"] == "unchanged"
+
+    def test_what_was_never_known_is_told(self, loaded: Lake) -> None:
+        forget(loaded, MONTH)
+        assert [each["was_known"] for each in forget(loaded, "2026-01", MONTH)] == [False, False]
+
+    def test_months_must_be_named(self, trips_lake: Lake) -> None:
+        with pytest.raises(AirflowFailException, match="No months are given"):
+            forget(trips_lake)
+
+
+class TestList:
+    def test_a_month_as_published(self, loaded: Lake) -> None:
+        (month,) = ledger(loaded)
+        assert (month["month"], month["standing"], month["is_as_published"]) == (MONTH, "as published", True)
+        assert (month["rows"], month["objects"], month["was_adopted"]) == (600, 3, False)
+        assert month["rows_per_second"] > 0
+        assert sum(node["rows"] for node in month["nodes"].values()) == 600
+
+    def test_it_is_what_xcom_takes(self, loaded: Lake) -> None:
+        assert json.loads(json.dumps(ledger(loaded))) == ledger(loaded)
+
+    def test_a_table_without_a_ledger_has_partitions_that_nobody_knows(self, foreign: Lake) -> None:
+        (partition,) = ledger(foreign)
+        assert (partition["month"], partition["partition_id"], partition["rows"]) == (None, "202610", 600)
+
+    def test_a_node_that_lost_its_ledger_is_named(self, loaded: Lake) -> None:
+        rows = loaded.rows_per_node()
+        node = loaded.cluster.nodes[rows.index(max(rows))]
+        loaded.on_node(rows.index(max(rows)), f"DROP TABLE {loaded.database}.chs3_ledger SYNC")
+        (month,) = ledger(loaded)
+        assert month["standing"].startswith("a node has lost its records of it")
+        assert str(node.tcp_port) in month["standing"]
+        assert month["rows"] == 600
+
+    def test_an_adopted_month_says_so(self, foreign: Lake) -> None:
+        adopt(foreign)
+        assert ledger(foreign)[0]["was_adopted"]
+
+    def test_only_the_months_that_are_named(self, loaded: Lake) -> None:
+        assert ledger(loaded, months="2026-09") == []
+
+    @pytest.mark.parametrize("table", ["it's", "a`b", "x; DROP TABLE y --", 'q"\\'])
+    def test_names_cannot_change_a_statement(self, lake: Lake, table: str) -> None:
+        lake.upload(TRIPS)
+        lake.table = table
+        quoted = "`" + table.replace("\\", "\\\\").replace("`", "\\`") + "`"
+        lake.on_every_node(
+            f"CREATE TABLE {lake.database}.{quoted} (trip_id UInt64, pickup_at DateTime('UTC')) "
+            "ENGINE = MergeTree PARTITION BY toYYYYMM(pickup_at) ORDER BY pickup_at"
+        )
+        lake.load(write_mode="append", retries=0)
+        assert adopt(lake)[0]["status"] == "adopted"
+        assert ledger(lake)[0]["is_as_published"]
+        assert forget(lake, MONTH)[0]["was_known"]
+
+
+class TestClean:
+    @pytest.fixture
+    def left(self, trips_lake: Lake) -> Iterator[Lake]:
+        """Staging that a dead attempt left on two nodes, and tables that are none."""
+        for number in (0, 2):
+            trips_lake.on_node(
+                number, f"CREATE TABLE {trips_lake.database}.{ORPHAN} (a Int8) ENGINE = MergeTree ORDER BY a"
+            )
+        trips_lake.on_node(1, f"CREATE TABLE {trips_lake.database}.chs3_report (a Int8) ENGINE = MergeTree ORDER BY a")
+        yield trips_lake
+        for name in (ORPHAN, "chs3_report"):
+            trips_lake.on_every_node(f"DROP TABLE IF EXISTS {trips_lake.database}.{name} SYNC")
+
+    def test_staging_goes_and_nothing_else(self, left: Lake) -> None:
+        left.upload(TRIPS)
+        left.load()
+        assert clean(left) == [ORPHAN]
+        assert left.left_behind() == ["chs3_report"]
+        assert left.load()["status"] == "unchanged"
+
+    def test_young_staging_stays(self, left: Lake) -> None:
+        assert clean(left, older_than_seconds=3600) == []
+        assert left.left_behind().count(ORPHAN) == 2
+
+    def test_a_dry_run_drops_nothing(self, left: Lake) -> None:
+        assert clean(left, dry_run_only=True) == [ORPHAN]
+        assert left.left_behind().count(ORPHAN) == 2
+
+    def test_a_query_of_it_ends_first(self, left: Lake) -> None:
+        def late_query() -> None:
+            with left.cluster.nodes[0].client() as client:
+                client.execute(
+                    f"INSERT INTO {left.database}.{ORPHAN} SELECT sleepEachRow(1) FROM numbers(100) "
+                    "SETTINGS max_block_size = 1",
+                    query_id=f"{ORPHAN}_insert1",
+                )
+
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            query = pool.submit(late_query)
+            running = f"SELECT count() FROM system.processes WHERE query_id = '{ORPHAN}_insert1'"
+            while not left.on_node(0, running)[0][0]:
+                assert not query.done()
+            assert clean(left) == [ORPHAN]
+            assert left.on_node(0, running) == [(0,)]
+            assert "QUERY_WAS_CANCELLED" in str(query.exception()) or "Code: 394" in str(query.exception())
+
+    def test_a_database_that_is_not_there_is_told(self, trips_lake: Lake) -> None:
+        with pytest.raises(AirflowFailException, match="Database 'nowhere' does not exist on"):
+            clean(trips_lake, database="nowhere")

@@ -1,0 +1,82 @@
+"""What the how-to guide on materialized views says is true, and what a load tells of them fills them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake
+
+GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "materialized-views.md"
+FIRST = Trips(rows_per_month=900, files_per_month=3)
+SECOND = Trips(seed=2, rows_per_month=1_200, files_per_month=3)
+
+
+def run(lake: Lake, statements: Iterable[str], month: str = MONTH) -> None:
+    for statement in statements:
+        text = statement.replace("taxi.", f"{lake.database}.").replace("202601", month.replace("-", ""))
+        lake.on_every_node(text)
+
+
+@pytest.fixture
+def guide() -> tuple[list[str], list[str]]:
+    """What makes the view, and what fills it."""
+    create, fill = re.findall(r"```sql\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    return create.split(";\n")[:-1], fill.split(";\n")[:-1]
+
+
+def zones(lake: Lake, table: str = "zones", condition: str = "1") -> list[tuple[str, int]]:
+    source = f"cluster({lake.cluster.name}, {lake.database}, {table})"
+    return lake.on_node(0, f"SELECT zone, sum(trips) FROM {source} WHERE {condition} GROUP BY zone ORDER BY zone")
+
+
+def expected(lake: Lake, condition: str = "1") -> list[tuple[str, int]]:
+    source = f"cluster({lake.cluster.name}, {lake.database}, trips)"
+    return lake.on_node(0, f"SELECT zone, count() FROM {source} WHERE {condition} GROUP BY zone ORDER BY zone")
+
+
+def test_the_guides_statements_fill_the_months_exactly_however_often_they_run(
+    trips_lake: Lake, guide: tuple[list[str], list[str]]
+) -> None:
+    create, fill = guide
+    run(trips_lake, create)
+    for month, trips in (("2026-09", FIRST), (MONTH, FIRST), (MONTH, SECOND)):
+        trips_lake.upload(trips, month)
+        trips_lake.load(month=month)
+        for _ in range(2):
+            run(trips_lake, fill, month)
+    assert zones(trips_lake) == expected(trips_lake)
+    assert zones(trips_lake, condition="month = 202610") == expected(trips_lake, "toYYYYMM(pickup_at) = 202610")
+
+
+def test_what_the_load_tells_adds_the_months_rows_to_each_view(
+    trips_lake: Lake, guide: tuple[list[str], list[str]], capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(trips_lake, guide[0])
+    # One whose table is its own, with a type that a view would not cast into, and columns in another order.
+    run(
+        trips_lake,
+        [
+            "CREATE TABLE taxi.wide (trips UInt64, zone String, day Date) ENGINE = SummingMergeTree ORDER BY zone",
+            "CREATE MATERIALIZED VIEW taxi.wide_view TO taxi.wide AS SELECT zone, toUInt8(1) AS trips FROM taxi.trips",
+            "CREATE MATERIALIZED VIEW taxi.own ENGINE = SummingMergeTree ORDER BY zone "
+            "AS SELECT zone, count() AS trips FROM taxi.trips AS t GROUP BY zone SETTINGS max_threads = 1",
+        ],
+    )
+    for month in ("2026-09", MONTH):
+        trips_lake.upload(FIRST, month)
+        capfd.readouterr()
+        trips_lake.load(month=month)
+    statements = re.findall(
+        r"^  (INSERT INTO .* SETTINGS additional_table_filters = \{.*?\})", capfd.readouterr().out, re.M
+    )
+    assert len(statements) == 3
+    run(trips_lake, statements)
+    october = expected(trips_lake, "toYYYYMM(pickup_at) = 202610")
+    assert {name: zones(trips_lake, name) for name in ("zones", "wide", "own")} == dict.fromkeys(
+        ("zones", "wide", "own"), october
+    )
