@@ -12,21 +12,25 @@ MEMORY_LIMIT_EXCEEDED = 241
 TOO_MANY_PARTS = 252
 QUERY_WAS_CANCELLED = 394
 S3_ERROR = 499
+POCO_EXCEPTION = 1000
 OBJECT_CHANGED = 1009
 
 #: A session token that has expired is a 400, which says no more where ClickHouse asks with HEAD.
 _S3_REFUSED = re.compile(
-    r"\b403\b|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken|Forbidden"
+    r"response code: 403|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken|Forbidden"
     r"|No response body\.* HTTP response code: 400"
 )
-_S3_GONE = re.compile(r"\b404\b|NoSuchKey|NoSuchBucket|key does not exist", re.IGNORECASE)
+_S3_GONE = re.compile(r"response code: 404|NoSuchKey|NoSuchBucket|key does not exist", re.IGNORECASE)
+#: How an error wraps the one of the HTTP library, as 636 does where a footer breaks off.
+_BROKEN_OFF = re.compile(rf"Poco::Exception\. Code: {POCO_EXCEPTION}\b")
 
 #: A retry would meet these again. Codes by what they have in common, with the way out.
 _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     (
-        frozenset({6, 27, 41, 69, 70, 117, 131, 321, 349, 376, 407, 467, 675, 691}),
+        frozenset({6, 27, 41, 69, 70, 131, 321, 349, 376, 407, 467, 675, 691}),
         "A value in the files does not fit its column: mend the file, widen the column, or convert in `select`.",
     ),
+    (frozenset({117, 271}), "A file is damaged, or holds a value that cannot be read: write it again."),
     (frozenset({8}), "A file lacks a column: name the columns in `columns`, or give the missing one in `select`."),
     (frozenset({16, 47}), "A column or name is not known: compare `columns` and `select` with table and files."),
     (frozenset({36, 44, 48, 49, 53, 62, 193, 215, 344, 386}), "ClickHouse does not take this statement as it is."),
@@ -70,6 +74,8 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
 
 _HINTS = {code: hint for codes, hint in (*_TERMINAL, *_TRANSIENT) for code in codes}
 _TERMINAL_CODES = frozenset(code for codes, _ in _TERMINAL for code in codes)
+#: While files are read: these say nothing of the file.
+_OF_SERVERS = frozenset({159, 202, 203, 209, 210, MEMORY_LIMIT_EXCEEDED, 279, QUERY_WAS_CANCELLED, S3_ERROR})
 
 
 def is_terminal(error: Chs3Error) -> bool:
@@ -79,6 +85,8 @@ def is_terminal(error: Chs3Error) -> bool:
         error: What was raised; codes that are not known here may pass.
     """
     if isinstance(error, ClickHouseServerError):
+        if is_broken_off(error):
+            return False
         return error.code in _TERMINAL_CODES or is_refused_by_s3(error) or is_too_many_partitions(error)
     return isinstance(error, TerminalError)
 
@@ -95,7 +103,7 @@ def hint_of(error: Chs3Error) -> str:
         return "The storage refused the servers' keys: check the AWS connection, or what the named collection holds."
     if is_too_many_partitions(error):
         return "One block held rows of too many months: the files of a month should hold that month."
-    if error.code == S3_ERROR:
+    if error.code == S3_ERROR or is_broken_off(error):
         return "The storage did not answer as it should: the retry reads all objects of the month again."
     return _HINTS.get(error.code, "")
 
@@ -110,6 +118,16 @@ def is_object_gone(error: ClickHouseServerError) -> bool:
     return error.code == OBJECT_CHANGED or (error.code == S3_ERROR and bool(_S3_GONE.search(error.message)))
 
 
+def is_broken_off(error: ClickHouseServerError) -> bool:
+    """Whether an answer of the storage ended in the middle (seen on 26.9: "Malformed message: Unexpected EOF")."""
+    return error.code == POCO_EXCEPTION or bool(_BROKEN_OFF.search(error.message))
+
+
+def is_of_servers(error: ClickHouseServerError) -> bool:
+    """Whether an error while a file was read says nothing of the file: servers, network or storage failed."""
+    return error.code in _OF_SERVERS or error.code == OBJECT_CHANGED or is_broken_off(error)
+
+
 def is_too_many_partitions(error: ClickHouseServerError) -> bool:
     """Whether 252 speaks of the partitions of one block, which waiting does not change."""
     return error.code == TOO_MANY_PARTS and "partitions for single INSERT block" in error.message
@@ -117,4 +135,4 @@ def is_too_many_partitions(error: ClickHouseServerError) -> bool:
 
 def known_codes() -> Iterator[int]:
     """The codes that have a meaning here."""
-    yield from sorted({*_HINTS, S3_ERROR})
+    yield from sorted({*_HINTS, S3_ERROR, POCO_EXCEPTION})

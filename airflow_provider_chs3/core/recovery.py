@@ -12,6 +12,7 @@ from airflow_provider_chs3.core.errors import (
     MEMORY_LIMIT_EXCEEDED,
     S3_ERROR,
     TOO_MANY_PARTS,
+    is_broken_off,
     is_object_gone,
     is_terminal,
 )
@@ -97,11 +98,12 @@ def after(error: Chs3Error, course: Course) -> Again | None:
         wait_seconds = WAIT_SECONDS * (course.waits + 1) if waits else 0
         reason = f"{error.host} ran out of memory: with less of it"
         return Again(course=lower, reason=reason, wait_seconds=wait_seconds)
-    if error.code in _BUSY and course.waits < MAX_WAITS:
+    code = S3_ERROR if is_broken_off(error) else error.code
+    if code in _BUSY and course.waits < MAX_WAITS:
         waited = replace(course, waits=course.waits + 1)
-        if error.code == S3_ERROR:
+        if code == S3_ERROR:
             waited = replace(waited, reader_steps=course.reader_steps + 1)
-        reason = f"{error.host}: {_BUSY[error.code]} (wait {waited.waits} of {MAX_WAITS})"
+        reason = f"{error.host}: {_BUSY[code]} (wait {waited.waits} of {MAX_WAITS})"
         return Again(course=waited, reason=reason, wait_seconds=WAIT_SECONDS * waited.waits)
     return None
 

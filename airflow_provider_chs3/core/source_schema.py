@@ -6,27 +6,38 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.columns import LoadedColumn, Selection, SourceSchema, plain_columns, text_schema
+from airflow_provider_chs3.core.columns import (
+    TEXT_TYPE,
+    LoadedColumn,
+    Selection,
+    SourceSchema,
+    plain_columns,
+    text_schema,
+)
+from airflow_provider_chs3.core.errors import is_of_servers
 from airflow_provider_chs3.core.formats import Format
 from airflow_provider_chs3.core.models import Manifest, SettingValues
 from airflow_provider_chs3.core.row_wise import check_row_wise
 from airflow_provider_chs3.core.sources import READ_SETTINGS, Batch, S3Source
-from airflow_provider_chs3.core.sql import Sql, identifier, literal
+from airflow_provider_chs3.core.sql import PARSED, Sql, identifier, literal
 from airflow_provider_chs3.core.steps import Ask, Row, Steps
 from airflow_provider_chs3.core.target import Column
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
-#: Room for tens of thousands of keys as literals; the server's default ends near 2,600.
-MAX_QUERY_SIZE_BYTES = 256 * 1024**2
-
 #: Parquet's fixed lengths: footers do not tell them, and a file of another length than the first's would read as NULL.
 _FIXED = re.compile(r"FixedString\(\d+\)")
 
+#: How the names of formats end whose files begin with a line of names.
+_WITH_NAMES = "WithNames"
+
 _READ_SETTINGS: SettingValues = {
-    "max_query_size": MAX_QUERY_SIZE_BYTES,
+    **PARSED,
     "schema_inference_make_columns_nullable": "1",
     "use_hive_partitioning": 0,
     "s3_throw_on_zero_files_match": 1,
+    # Both caches go by the time of writing: with clocks that differ, an object's last version would be taken for it.
+    "use_cache_for_count_from_files": 0,
+    "schema_inference_use_cache_for_s3": 0,
     **READ_SETTINGS,
 }
 
@@ -165,27 +176,43 @@ def _footers(files: Files, batch: Batch) -> Steps[list[Row]]:
 
 
 def _find_unreadable(files: Files, batch: Batch, error: ClickHouseServerError) -> Steps[None]:
-    """The error does not name the file, so the files are tried one by one; S3's own errors (499) are not about one."""
-    if error.code == 499:
+    """The error does not name the file, so the files are tried one by one, if it is about one."""
+    if is_of_servers(error):
         return
     for path in batch.paths:
         try:
             yield from _footers(files, Batch(files.source.glob_of(path), (path,)))
         except ClickHouseServerError as its_error:
+            if is_of_servers(its_error):
+                raise
             raise SourceError(f"{path} cannot be read as Parquet: {its_error.message}") from error
 
 
 def _describe(files: Files, path: str) -> Steps[dict[str, str]]:
-    glob = files.source.glob_of(path)
+    glob, has_line_of_names = files.source.glob_of(path), files.format.name.endswith(_WITH_NAMES)
     if not path.endswith(glob):
         yield from _check_matches_alone(files, glob, path)
     function = files.read(glob, on_cluster=False)
     sql = Sql(f"DESCRIBE TABLE {function.text}", function.secrets)
+    # Of a file with a line of names these are all that counts; by default 25,000 lines are read, to guess at types.
+    lines = {"input_format_max_rows_to_read_for_schema_inference": 1} if has_line_of_names else {}
     try:
-        rows = yield Ask(name=f"Read the columns of {path}", sql=sql, settings=_READ_SETTINGS)
+        rows = yield Ask(name=f"Read the columns of {path}", sql=sql, settings={**_READ_SETTINGS, **lines})
     except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        if has_line_of_names and "EMPTY_DATA_PASSED" in error.message:
+            return (yield from _names_alone(files, glob, path))
         raise SourceError(f"The columns of {path} could not be read as {files.format.name}: {error}") from error
     return {row[0]: row[1] for row in rows}
+
+
+def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
+    """The columns of a file without rows, whose line of names is the only one."""
+    function = files.read(glob, file_format=files.format.name.removesuffix(_WITH_NAMES), on_cluster=False)
+    sql = Sql(f"SELECT * FROM {function.text} LIMIT 1", function.secrets)
+    rows = yield Ask(name=f"Read the names of {path}", sql=sql, settings=_READ_SETTINGS)
+    return {str(name): TEXT_TYPE for name in rows[0]} if rows else {}
 
 
 def _check_matches_alone(files: Files, glob: str, path: str) -> Steps[None]:
@@ -218,6 +245,8 @@ def _common_type(name: str, found: Mapping[str, str]) -> Steps[str]:
     try:
         rows = yield Ask(name=f"Find a type for column {name}", sql=sql, settings={"use_variant_as_common_type": 0})
     except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
         (one, in_one), (other, in_other) = list(found.items())[:2]
         raise SourceError(
             f"Column {name!r} is {one} in {in_one} and {other} in {in_other}, and no type holds both: mend one of them."

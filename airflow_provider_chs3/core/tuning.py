@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from airflow_provider_chs3.core.data_shape import DataShape
 from airflow_provider_chs3.core.models import Setting, SettingValue, SettingValues
 from airflow_provider_chs3.core.slices import BLOCKS_OF_A_THREAD, Slice, is_small
-from airflow_provider_chs3.core.source_schema import MAX_QUERY_SIZE_BYTES
+from airflow_provider_chs3.core.sql import PARSED
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 #: The server's own block, in bytes and in rows, below which parts only get more.
@@ -46,7 +46,10 @@ _EXACT = (
     Setting("limit", 0, "no limit cuts the data off silently"),
     Setting("offset", 0, "no limit cuts the data off silently"),
     Setting("max_execution_time", 0, "a load may take hours"),
-    Setting("max_query_size", MAX_QUERY_SIZE_BYTES, "room for the list of objects"),
+    *(
+        Setting(name, value, "servers log a statement that they cannot parse with its keys")
+        for name, value in PARSED.items()
+    ),
 )
 
 #: Go before those above where a sharding key is followed.

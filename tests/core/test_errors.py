@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from airflow_provider_chs3 import exceptions
-from airflow_provider_chs3.core.errors import hint_of, is_terminal, known_codes
+from airflow_provider_chs3.core.errors import hint_of, is_object_gone, is_of_servers, is_terminal, known_codes
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,
@@ -155,3 +155,26 @@ def test_an_expired_session_token_of_which_servers_tell_no_more_than_the_status_
     error = ClickHouseServerError(499, "S3_ERROR", message, "node:9000", "q1")
     assert is_terminal(error)
     assert "refused the servers' keys" in hint_of(error)
+
+
+def storage_error(message: str, code: int = 499) -> ClickHouseServerError:
+    return ClickHouseServerError(code, "NAME", message, "node:9000", "q1")
+
+
+def test_a_number_in_a_key_does_not_pass_for_a_status():
+    busy = "HTTP response code: 503: while reading 'trips/403/404.parquet' in bucket 'b'"
+    assert not is_terminal(storage_error(busy))
+    assert not is_object_gone(storage_error(busy))
+    assert is_terminal(storage_error("HTTP response code: 403. Please check your AWS credentials and permissions"))
+    assert is_object_gone(storage_error("HTTP response code: 404"))
+
+
+def test_an_answer_that_broke_off_is_no_unreadable_file():
+    broken = (
+        "structure cannot be extracted:\nPoco::Exception. Code: 1000, e.code() = 0, Malformed message: Unexpected EOF"
+    )
+    for error in (storage_error(broken, 636), storage_error("Malformed message: Unexpected EOF", 1000)):
+        assert not is_terminal(error)
+        assert is_of_servers(error)
+        assert hint_of(error).startswith("The storage did not answer")
+    assert not is_of_servers(storage_error("Not a Parquet file", 636))

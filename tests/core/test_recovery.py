@@ -79,8 +79,16 @@ def test_a_server_that_is_full_is_waited_for_longer_each_time(code):
     assert course == Course(waits=MAX_WAITS)
 
 
-def test_a_storage_that_does_not_keep_up_is_read_with_fewer_threads():
-    again = after(server_error(499, "HTTP response code: 503: SlowDown"), Course())
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (499, "HTTP response code: 503: SlowDown"),
+        (1000, "Malformed message: Unexpected EOF"),
+        (636, "The structure cannot be extracted: Poco::Exception. Code: 1000, e.code() = 0"),
+    ],
+)
+def test_a_storage_that_does_not_keep_up_is_read_with_fewer_threads(code, message):
+    again = after(server_error(code, message), Course())
     assert again.course == Course(waits=1, reader_steps=1)
     assert values(lowered(COMPUTED, again.course)) == values(COMPUTED) | {"max_threads": 4}
 

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from airflow_provider_chs3.core.steps import Ask, AskNodes, ListObjects, Pause, Say, Step
@@ -130,20 +133,26 @@ def strikes_amid(steps: list[Step]) -> Iterator[Strike]:
 class Worker:
     """A process that does one thing, and may be killed at it. A fork: imports would take seconds."""
 
-    def __init__(self, work: Callable[[], Any]) -> None:
+    def __init__(self, work: Callable[[], Any], *, log: Path | None = None) -> None:
         self.pid = os.fork()
         if self.pid == 0:
-            self._work(work)
+            self._work(work, log)
 
     @staticmethod
-    def _work(work: Callable[[], Any]) -> None:
+    def _work(work: Callable[[], Any], log: Path | None) -> None:
         exit_code = 1
         try:
+            if log is not None:
+                file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                os.dup2(file, 1)
+                os.dup2(file, 2)
             work()
             exit_code = 0
         except BaseException:
             traceback.print_exc()
         finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
             os._exit(exit_code)  # what the tests have open is not this process's to close
 
     def signal(self, number: signal.Signals) -> None:
@@ -156,3 +165,14 @@ class Worker:
     def wait(self) -> int:
         """Wait for its end, and give its exit code; or, negative, the signal that ended it."""
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def wait_or_kill(self, *, timeout_seconds: float) -> int:
+        """Wait for its end, or kill it when the time is over; and give its exit code as `wait` does."""
+        deadline = time.monotonic() + timeout_seconds
+        while time.monotonic() < deadline:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.02)
+        self.signal(signal.SIGKILL)
+        return self.wait()

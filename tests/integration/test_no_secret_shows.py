@@ -133,6 +133,7 @@ ENDINGS = {
     "an expression cannot be parsed": Ending("is no expression", {"select": {"trip_id": "(trip_id"}}),
     "a value does not fit": Ending("does not fit|trip_id", {"select": {"trip_id": "-1 - toInt64(trip_id % 2)"}}),
     "a setting's value is wrong": Ending("many", {"settings": {"max_threads": "many"}}),
+    "a setting would not let it be parsed": Ending("cannot be changed", {"settings": {"max_parser_depth": 5}}),
     "the password is wrong": Ending("516", password=WRONG_PASSWORD),
 }
 
