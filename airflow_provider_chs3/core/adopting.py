@@ -155,7 +155,9 @@ def _count(load: Load) -> Steps[tuple[dict[str, int], int]]:
     source_rows = yield from count_rows(load.files, schema)
     # Not out of system.parts: rows that a lightweight DELETE took away count there.
     sql = Sql(f"SELECT count() FROM {table(load.around.target)} WHERE _partition_id = {literal(load.key.partition_id)}")
-    answers = yield load.around.on_each(name=f"Count the rows of {load.request.month}", sql=sql)
+    # A row counts once, however many replicas have it.
+    statements = dict.fromkeys(load.around.publishers, sql)
+    answers = yield AskNodes(name=f"Count the rows of {load.request.month}", sql=statements)
     return {shown(node): int(rows[0][0]) for node, rows in answers.items()}, source_rows
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.load import InsertPlan, Load
 from airflow_provider_chs3.core.models import Node, TableName
+from airflow_provider_chs3.core.replication import follow
 from airflow_provider_chs3.core.source_schema import count_rows, find_misfits, insert_parts
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps import Insert, InsertStats, Say, Steps
@@ -125,7 +126,10 @@ def verify(load: Load, plan: InsertPlan) -> Steps[dict[Node, Staged]]:
         yield Say(name=f"{added} objects of {month} came while it was loaded: the next run loads them.")
     source_rows = (yield from count_rows(load.files, plan.schema)) if load.files.manifest.objects else 0
     staged = yield from _staged(load)
-    rows = {node: each.rows + sum(each.other_rows.values()) for node, each in staged.items()}
+    _check_replicas(load, staged)
+    # A row counts once, however many replicas have it.
+    once = {node: staged[node] for node in load.around.publishers}
+    rows = {node: each.rows + sum(each.other_rows.values()) for node, each in once.items()}
     if sum(rows.values()) != source_rows:
         per_node = ", ".join(f"{node}: {count}" for node, count in rows.items())
         raise VerificationError(
@@ -133,7 +137,7 @@ def verify(load: Load, plan: InsertPlan) -> Steps[dict[Node, Staged]]:
             "Nothing was published."
         )
     others: Counter[str] = Counter()
-    for each in staged.values():
+    for each in once.values():
         others.update(each.other_rows)
     if others and load.request.policies.on_other_months == "fail":
         counts = ", ".join(f"{partition}: {count}" for partition, count in sorted(others.items()))
@@ -145,7 +149,20 @@ def verify(load: Load, plan: InsertPlan) -> Steps[dict[Node, Staged]]:
     return staged
 
 
+def _check_replicas(load: Load, staged: Mapping[Node, Staged]) -> None:
+    """What one replica publishes must be what the whole shard has staged."""
+    publishers = {node.shard_num: node for node in load.around.publishers}
+    for node, each in staged.items():
+        publisher = publishers[node.shard_num]
+        if each != staged[publisher]:
+            raise VerificationError(
+                f"Staging {load.staging} holds other rows on {node} than on {publisher}, its replica: {each.rows} and "
+                f"{staged[publisher].rows} of {load.request.month}. Nothing was published."
+            )
+
+
 def _staged(load: Load) -> Steps[dict[Node, Staged]]:
+    yield from follow(load.around, load.staging)
     sql = Sql(
         f"SELECT partition_id, sum(rows) FROM system.parts WHERE database = {literal(load.staging.database)} "
         f"AND table = {literal(load.staging.table)} AND active GROUP BY partition_id"

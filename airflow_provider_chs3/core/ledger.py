@@ -264,8 +264,10 @@ def is_changed(month: MonthOnNode, *, may_lose_all: bool, keeps_every_row: bool)
 
 
 def _has_blocks_of(record: Record, state: PartitionState, *, may_lose_all: bool) -> bool:
-    if not state.parts or not record.max_block:
-        return not state.parts and (may_lose_all or not record.max_block)
+    # Replicas number blocks from 0, which an adopted month may have.
+    was_empty = not record.max_block and not (record.event == "published" and record.rows)
+    if not state.parts or was_empty:
+        return not state.parts and (may_lose_all or was_empty)
     if state.max_block > record.max_block or state.data_version > max(record.max_block, record.data_version):
         return False
     # What is new has higher numbers. Lower ones come from the covering part without rows, once a merge took it in.

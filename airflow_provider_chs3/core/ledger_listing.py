@@ -71,8 +71,8 @@ class MonthInLedger:
 
     @property
     def rows(self) -> int:
-        """Rows in its partition, on all nodes."""
-        return sum(each.state.rows for each in self.nodes.values())
+        """Rows in its partition, on all shards."""
+        return sum({node.shard_num: each.state.rows for node, each in self.nodes.items()}.values())
 
     @property
     def size_bytes(self) -> int:

@@ -12,6 +12,7 @@ from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey
 from airflow_provider_chs3.core.models import Manifest, Node, Setting, SettingValues, TableName
 from airflow_provider_chs3.core.node_specs import NodeNow, SizedNode, shown, size_nodes
 from airflow_provider_chs3.core.recovery import Course, lowered
+from airflow_provider_chs3.core.replication import with_records_of_replicas
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.slices import Slice, slice_of, smallest
 from airflow_provider_chs3.core.source_schema import Files, read_columns
@@ -91,7 +92,7 @@ class Load:
             for node, facts in self.around.nodes.items()
         }
         answers = yield AskNodes(name=f"Look up {self.request.month} in the ledger", sql=statements)
-        return {node: month_on_node(rows[0]) for node, rows in answers.items()}
+        return with_records_of_replicas(self.around, {node: month_on_node(rows[0]) for node, rows in answers.items()})
 
 
 @dataclass(frozen=True, kw_only=True)

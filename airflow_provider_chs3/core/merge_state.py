@@ -207,7 +207,7 @@ SELECT
             >= sumIf(value, name = 'BackgroundMergesAndMutationsPoolSize') FROM system.metrics),
     (SELECT groupArray((is_readonly, absolute_delay)) FROM system.replicas WHERE {of_table}),
     (SELECT groupArray((splitByChar('_', new_part_name)[1], last_exception)) FROM system.replication_queue
-        WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART') AND {of_table})
+        WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') AND {of_table})
 """)
 
 
@@ -234,7 +234,8 @@ def _month_on_node(node: Node, month: Month, partition_id: str, row: Row, table:
         table_parts=table_parts,
         free_bytes=free_bytes,
         pool_is_busy=bool(pool_is_busy),
-        replica=_replica(replicas, [error for of_partition, error in queue if of_partition == partition_id]),
+        # REPLACE PARTITION names no new part, so that it may be about any month.
+        replica=_replica(replicas, [error for of_partition, error in queue if of_partition in (partition_id, "")]),
     )
 
 

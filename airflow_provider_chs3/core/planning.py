@@ -18,6 +18,7 @@ from airflow_provider_chs3.core.ledger import (
 )
 from airflow_provider_chs3.core.models import Fingerprint, Month, Node, PartitionState, S3Object, TableName
 from airflow_provider_chs3.core.preflight import check_target
+from airflow_provider_chs3.core.replication import with_records_of_replicas
 from airflow_provider_chs3.core.sources import S3Source
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, literals, table
 from airflow_provider_chs3.core.steps import Ask, AskNodes, Row, Say, Steps
@@ -209,37 +210,45 @@ def look_up_months(around: Surroundings, months: Collection[Month]) -> Steps[dic
     answers = yield from _ask_for_months(around, sorted(months))
     records = [record for row in answers for record in row[0]]
     parts = [part for row in answers for part in row[1]]
-    own = [(shard, month, *newest) for shard, month, newest, is_own in records if is_own]
-    newest = {(shard, month): record_of(fields) for shard, month, _, fields in own}
+    own = [(number, month, *newest) for number, month, newest, is_own in records if is_own]
+    newest = {(number, month): record_of(fields) for number, month, _, fields in own}
     partition_ids = {month: partition_id for _, month, partition_id, _ in own}
-    known = {(shard, month) for shard, month, *_ in records}
-    states = {(shard, partition_id): PartitionState(*state) for shard, partition_id, state in parts}
-    return {
+    known = {(number, month) for number, month, *_ in records}
+    states = {(number, partition_id): PartitionState(*state) for number, partition_id, state in parts}
+    found = {
         month: {
             node: MonthOnNode(
-                newest.get((node.shard_num, str(month))),
-                states.get((node.shard_num, partition_ids.get(str(month), "")), PartitionState()),
-                has_history=(node.shard_num, str(month)) in known,
+                newest.get((number, str(month))),
+                states.get((number, partition_ids.get(str(month), "")), PartitionState()),
+                has_history=(number, str(month)) in known,
             )
-            for node in around.nodes
+            for node, number in _numbers(around).items()
         }
         for month in months
     }
+    return {month: with_records_of_replicas(around, nodes) for month, nodes in found.items()}
+
+
+def _numbers(around: Surroundings) -> dict[Node, int]:
+    """A number for each node: its shard's, as `_shard_num` gives it, unless shards have several nodes."""
+    if len(around.publishers) == len(around.nodes):
+        return {node: node.shard_num for node in around.nodes}
+    return {node: number for number, node in enumerate(around.nodes)}
 
 
 def _ask_for_months(around: Surroundings, months: Collection[Month]) -> Steps[list[Row]]:
     name = f"Look up {len(months)} months in the ledger"
     knowing = [node for node, facts in around.nodes.items() if facts.has_ledger]
     shapes = {facts.ledger_columns for facts in around.nodes.values()}
-    if around.cluster and knowing and len(shapes) == 1:
-        # The preflight lets no shard with several replicas pass, so that the shard's number tells the node.
-        sql = _look_up_months(around, months, shapes.pop(), cluster=around.cluster, shard="_shard_num")
+    if around.cluster and knowing and len(shapes) == 1 and len(around.publishers) == len(around.nodes):
+        sql = _look_up_months(around, months, shapes.pop(), cluster=around.cluster, number="_shard_num")
         rows: list[Row] = yield Ask(name=f"{name} of every node", sql=sql)
         return rows
-    # A table or a column that a node does not have fails the query for all of them.
+    # A table or a column that a node does not have fails the query for all of them; and nothing tells replicas apart.
+    numbers = _numbers(around)
     each = {
         node: _look_up_months(
-            around, months, around.nodes[node].ledger_columns, cluster=None, shard=f"toUInt32({node.shard_num})"
+            around, months, around.nodes[node].ledger_columns, cluster=None, number=f"toUInt32({numbers[node]})"
         )
         for node in knowing
     }
@@ -248,7 +257,7 @@ def _ask_for_months(around: Surroundings, months: Collection[Month]) -> Steps[li
 
 
 def _look_up_months(
-    around: Surroundings, months: Iterable[Month], columns: Collection[str], *, cluster: str | None, shard: str
+    around: Surroundings, months: Iterable[Month], columns: Collection[str], *, cluster: str | None, number: str
 ) -> Sql:
     target = around.target
     # Each node's records tell of its own table, and no two tables share a UUID.
@@ -256,19 +265,19 @@ def _look_up_months(
     is_own = f"target_uuid IN ({literals(uuids)})"
     newest = f"argMaxIf((partition_id, ({record_columns(columns)})), (sequence, recorded_at), {is_own})"
     records = (
-        f"SELECT ({shard}, month, {newest}, countIf({is_own}) > 0) AS record "
+        f"SELECT ({number}, month, {newest}, countIf({is_own}) > 0) AS record "
         f"FROM {_from(around.ledger, cluster)} "
         f"WHERE target_database = {literal(target.database)} AND target_table = {literal(target.table)} "
-        f"AND month IN ({literals(map(str, months))}) AND event IN ({STANDING_EVENTS}) GROUP BY {shard}, month"
+        f"AND month IN ({literals(map(str, months))}) AND event IN ({STANDING_EVENTS}) GROUP BY {number}, month"
     )
     # What counts, and why, says `core.ledger.look_up`.
     own = "NOT startsWith(partition_id, 'patch-') AND rows > 0"
     parts = (
-        f"SELECT ({shard}, replaceRegexpOne(partition_id, '^patch-[^-]*-', '') AS partition, (sumIf(rows, {own}), "
+        f"SELECT ({number}, replaceRegexpOne(partition_id, '^patch-[^-]*-', '') AS partition, (sumIf(rows, {own}), "
         f"countIf({own}), sumIf(bytes_on_disk, {own}), minIf(min_block_number, {own}), "
         f"maxIf(max_block_number, {own}), max(data_version))) AS part "
         f"FROM {_from(TableName('system', 'parts'), cluster)} WHERE database = {literal(target.database)} "
-        f"AND table = {literal(target.table)} AND active GROUP BY {shard}, partition"
+        f"AND table = {literal(target.table)} AND active GROUP BY {number}, partition"
     )
     return Sql(f"SELECT (SELECT groupArray(record) FROM ({records})), (SELECT groupArray(part) FROM ({parts}))")
 

@@ -84,18 +84,24 @@ def _difference(part: str, odd: object, usual: object) -> str:
 
 def _engines(around: Surroundings) -> Iterator[str]:
     shards = Counter(node.shard_num for node in around.nodes)
+    replicated = [node for node, facts in around.nodes.items() if facts.target and facts.target.is_replicated]
+    if 0 < len(replicated) < sum(facts.target is not None for facts in around.nodes.values()):
+        yield (
+            f"Table {around.target} is replicated on {_named(replicated)}, but not on the other nodes: give it one "
+            "engine on all."
+        )
     for node, facts in around.nodes.items():
         engine = facts.target.engine if facts.target else "MergeTree"
         if not engine.endswith("MergeTree"):
             yield f"Table {around.target} on {node} has engine {engine}: only MergeTree tables have partitions."
-        elif engine == "VersionedCollapsingMergeTree":
+        elif engine.endswith("VersionedCollapsingMergeTree"):
             yield (
                 f"Table {around.target} on {node} is a {engine}, whose hidden sorting column keeps the partitions of a "
                 "plain staging table out: use CollapsingMergeTree or ReplacingMergeTree."
             )
-        elif engine.startswith(("Replicated", "Shared")):
-            yield f"Table {around.target} on {node} is a {engine}: replicated targets are not supported yet."
-        elif shards[node.shard_num] > 1:
+        elif engine.startswith("Shared"):
+            yield f"Table {around.target} on {node} is a {engine}: such tables are not supported yet."
+        elif shards[node.shard_num] > 1 and not engine.startswith("Replicated"):
             yield (
                 f"Shard {node.shard_num} of cluster {around.cluster!r} has {shards[node.shard_num]} replicas, but "
                 f"{around.target} on {node} is a plain {engine}: each replica would get a part of the rows. "

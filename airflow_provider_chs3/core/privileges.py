@@ -54,6 +54,20 @@ def privileges_of_load(request: LoadRequest, place: Place) -> tuple[str, ...]:
     return (*needed, f"ALTER DELETE ON {table(place.target)}", "TABLE ENGINE ON MergeTree")
 
 
+def privileges_of_replication(target: TableName, ledger: TableName) -> tuple[str, ...]:
+    """The further privileges that a load into a replicated table needs on every node.
+
+    Args:
+        target: The local table.
+        ledger: The ledger, beside which staging is.
+    """
+    return (
+        "SELECT ON system.replicas",
+        "TABLE ENGINE ON ReplicatedMergeTree",
+        *(f"SYSTEM SYNC REPLICA ON {each}" for each in (table(target), _own_tables(ledger))),
+    )
+
+
 def _own_tables(ledger: TableName) -> str:
     """The ledger and every staging table, by a wildcard, which privileges have had since 24.10."""
     return f"{identifier(ledger.database)}.chs3_*"

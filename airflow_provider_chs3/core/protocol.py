@@ -21,6 +21,7 @@ from airflow_provider_chs3.core.preflight import check_target, partition_id_of
 from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_load
 from airflow_provider_chs3.core.publishing import publish, record_load
 from airflow_provider_chs3.core.recovery import Course, after
+from airflow_provider_chs3.core.replication import find_replicas
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.risks import look_for_risks
 from airflow_provider_chs3.core.staging import (
@@ -75,6 +76,7 @@ def _load(request: LoadRequest, course: Course) -> Steps[LoadResult]:
     check_target(around, required_settings=REQUIRED_SETTINGS)
     if request.policies.write_mode == "append":
         return (yield from _append(Load.of(request, around, course, source=source, manifest=manifest)))
+    around = yield from find_replicas(around)
     partition_id = yield from partition_id_of(around, request.month)
     load = Load.of(request, around, course, source=source, manifest=manifest, partition_id=partition_id)
     before = yield from load.look_up()
@@ -246,7 +248,9 @@ def _result(
     staged: Mapping[Node, Staged] | None = None,
 ) -> LoadResult:
     manifest = load.files.manifest
-    rows = sum(state.rows for state in states.values())
+    # A row counts once, however many replicas have it.
+    once = load.around.publishers
+    rows = sum(state.rows for node, state in states.items() if node in once)
     return LoadResult(
         status=status,
         month=load.request.month,
@@ -257,7 +261,7 @@ def _result(
         source_bytes=manifest.size_bytes,
         rows=inserted.stats.read_rows if inserted and not states else rows,
         rows_by_node={str(node): state.rows for node, state in states.items()},
-        other_month_rows=sum(sum(each.other_rows.values()) for each in (staged or {}).values()),
+        other_month_rows=sum(sum(staged[node].other_rows.values()) for node in once) if staged else 0,
         parts=sum(state.parts for state in states.values()),
         insert_seconds=inserted.stats.seconds if inserted else 0.0,
         peak_memory_bytes=inserted.stats.peak_memory_bytes if inserted else None,

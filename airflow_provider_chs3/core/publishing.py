@@ -8,6 +8,7 @@ from airflow_provider_chs3.core.inserting import Staged
 from airflow_provider_chs3.core.ledger import MonthOnNode, is_changed, record
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import Node, PartitionState
+from airflow_provider_chs3.core.replication import follow
 from airflow_provider_chs3.core.sql import Sql, literal, table
 from airflow_provider_chs3.core.staging import ddl_settings
 from airflow_provider_chs3.core.steps import AskNodes, Steps
@@ -20,7 +21,8 @@ def publish(
     """Replace the month's partition on every node by what is staged there.
 
     Also where nothing is staged: a node that held rows of the last version must lose them. REPLACE PARTITION is atomic
-    on a node and may be repeated; DROP PARTITION would let a stale attempt wipe a published month.
+    on a node and may be repeated; DROP PARTITION would let a stale attempt wipe a published month. Of replicas, one
+    does it and the others follow; each records it, as its own part of the month.
 
     Args:
         load: The load.
@@ -49,10 +51,11 @@ def publish(
     )
     yield AskNodes(
         name=f"Publish {load.request.month}",
-        sql=dict.fromkeys(staged, sql),
+        sql=dict.fromkeys(load.around.publishers, sql),
         settings=ddl_settings(load.around),
         query_id=f"{load.attempt.name}_publish",
     )
+    yield from follow(load.around, load.around.target)
     months = yield from load.look_up()
     states = {node: month.state for node, month in months.items()}
     _check_published(load, staged, states)
@@ -124,7 +127,10 @@ def _is_written_by_others(load: Load, before: MonthOnNode, now: MonthOnNode) -> 
         shape = load.around.shape
         return is_changed(now, may_lose_all=shape.may_lose_all, keeps_every_row=shape.keeps_every_row)
     was, is_now = before.state, now.state
-    return max(is_now.max_block, is_now.data_version) > max(was.max_block, was.data_version)
+    # Replicas number from 0, so that the first block of others has no higher number than no block at all.
+    return (is_now.rows > 0 and not was.rows) or max(is_now.max_block, is_now.data_version) > max(
+        was.max_block, was.data_version
+    )
 
 
 def _check_published(load: Load, staged: Mapping[Node, Staged], states: Mapping[Node, PartitionState]) -> None:

@@ -53,7 +53,8 @@ def _tell_of_views(load: Load, now: Mapping[Node, NodeNow]) -> Steps[None]:
 
 def _without_room(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
     """Nodes whose disks hold less than their part of the objects; staging takes about as much as Parquet does."""
-    needed_bytes = load.files.manifest.size_bytes // len(load.around.nodes)
+    # Every replica holds all of its shard.
+    needed_bytes = load.files.manifest.size_bytes // len(load.around.publishers)
     for node, each in now.items():
         free_bytes = sum(disk.free_bytes for disk in each.disks)
         if each.disks and free_bytes < needed_bytes:

@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.columns import (
     plain_columns,
     text_schema,
 )
+from airflow_provider_chs3.core.errors import is_of_servers
 from airflow_provider_chs3.core.formats import Format
 from airflow_provider_chs3.core.models import Manifest, SettingValues
 from airflow_provider_chs3.core.row_wise import check_row_wise
@@ -175,13 +176,15 @@ def _footers(files: Files, batch: Batch) -> Steps[list[Row]]:
 
 
 def _find_unreadable(files: Files, batch: Batch, error: ClickHouseServerError) -> Steps[None]:
-    """The error does not name the file, so the files are tried one by one; S3's own errors (499) are not about one."""
-    if error.code == 499:
+    """The error does not name the file, so the files are tried one by one, if it is about one."""
+    if is_of_servers(error):
         return
     for path in batch.paths:
         try:
             yield from _footers(files, Batch(files.source.glob_of(path), (path,)))
         except ClickHouseServerError as its_error:
+            if is_of_servers(its_error):
+                raise
             raise SourceError(f"{path} cannot be read as Parquet: {its_error.message}") from error
 
 
@@ -196,6 +199,8 @@ def _describe(files: Files, path: str) -> Steps[dict[str, str]]:
     try:
         rows = yield Ask(name=f"Read the columns of {path}", sql=sql, settings={**_READ_SETTINGS, **lines})
     except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
         if has_line_of_names and "EMPTY_DATA_PASSED" in error.message:
             return (yield from _names_alone(files, glob, path))
         raise SourceError(f"The columns of {path} could not be read as {files.format.name}: {error}") from error
@@ -240,6 +245,8 @@ def _common_type(name: str, found: Mapping[str, str]) -> Steps[str]:
     try:
         rows = yield Ask(name=f"Find a type for column {name}", sql=sql, settings={"use_variant_as_common_type": 0})
     except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
         (one, in_one), (other, in_other) = list(found.items())[:2]
         raise SourceError(
             f"Column {name!r} is {one} in {in_one} and {other} in {in_other}, and no type holds both: mend one of them."

@@ -60,7 +60,7 @@ def ddl_settings(around: Surroundings) -> SettingValues:
 
 
 def create_staging(around: Surroundings, attempt: Attempt) -> Steps[None]:
-    """Create this attempt's staging on every node: plain MergeTree without TTL, else the target's shape.
+    """Create this attempt's staging on every node: MergeTree without TTL, replicated where the target is.
 
     Nothing is merged away in it, whatever the target's engine, so that its count is proof. Columns, codecs, defaults,
     indices, projections and constraints come with `AS`, settings (storage policy, granularity) from the target.
@@ -77,9 +77,15 @@ def create_staging(around: Surroundings, attempt: Attempt) -> Steps[None]:
         ("SETTINGS", shape.settings),
     )
     text = " ".join(f"{keyword} {value}" for keyword, value in clauses if value)
-    sql = Sql(f"CREATE TABLE {table(attempt.staging(around))} AS {table(around.target)} ENGINE = MergeTree {text}")
+    create = f"CREATE TABLE {table(attempt.staging(around))} AS {table(around.target)} ENGINE ="
+    engines = {
+        node: facts.keeper.engine_beside(attempt.name) if facts.keeper else "MergeTree"
+        for node, facts in around.nodes.items()
+    }
     step = AskNodes(
-        name=f"Create staging {attempt.name}", sql=dict.fromkeys(around.nodes, sql), query_id=f"{attempt.name}_create"
+        name=f"Create staging {attempt.name}",
+        sql={node: Sql(f"{create} {engine} {text}") for node, engine in engines.items()},
+        query_id=f"{attempt.name}_create",
     )
     try:
         yield step

@@ -83,6 +83,11 @@ class TargetFacts:
         return matched[1] if matched and "DESC" in matched[1] else f"({self.sorting_key})"
 
     @property
+    def is_replicated(self) -> bool:
+        """Whether its parts go to other replicas by themselves."""
+        return self.engine.startswith("Replicated")
+
+    @property
     def has_ttl(self) -> bool:
         """Whether rows expire."""
         return " TTL " in self.engine_full
@@ -99,6 +104,26 @@ class TargetFacts:
         return self.engine in ("MergeTree", "ReplicatedMergeTree") and not self.has_ttl
 
 
+@dataclass(frozen=True, slots=True)
+class KeeperPlace:
+    """Where a replica of the target is known in Keeper.
+
+    Args:
+        keeper: Which one: `default`, or the name of an auxiliary one.
+        path: What all replicas of the shard share.
+        replica: The replica's own name there.
+    """
+
+    keeper: str
+    path: str
+    replica: str
+
+    def engine_beside(self, name: str) -> str:
+        """The engine of a table of the same replicas, at a path of its own beside this one."""
+        keeper = "" if self.keeper == "default" else f"{self.keeper}:"
+        return f"ReplicatedMergeTree({literal(f'{keeper}{self.path}.{name}')}, {literal(self.replica)})"
+
+
 @dataclass(frozen=True)
 class NodeFacts:
     """One node.
@@ -111,6 +136,7 @@ class NodeFacts:
         measured: Cores and memory limit, as the server sees them; 0 bytes are not known.
         macros: Those of its macros that declare its size: `cores`, `memory`.
         has_metrics: Whether it has `system.asynchronous_metrics`.
+        keeper: Where a replicated target is known in Keeper; asked for by `core.replication`.
     """
 
     target: TargetFacts | None
@@ -120,6 +146,7 @@ class NodeFacts:
     measured: NodeSpec
     macros: Mapping[str, str] = field(default_factory=dict)
     has_metrics: bool = False
+    keeper: KeeperPlace | None = None
 
     @property
     def has_ledger(self) -> bool:
@@ -154,6 +181,11 @@ class Surroundings:
     def coordinator(self) -> Node:
         """The node that decides between two attempts at the same time."""
         return min(self.nodes)
+
+    @property
+    def publishers(self) -> tuple[Node, ...]:
+        """One node of each shard. The others, if there are any, are its replicas, and follow."""
+        return tuple({node.shard_num: node for node in sorted(self.nodes, reverse=True)}.values())[::-1]
 
     @property
     def shape(self) -> TargetFacts:

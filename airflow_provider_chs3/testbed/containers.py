@@ -32,12 +32,13 @@ class DockerUnavailableError(RuntimeError):
 
 @contextmanager
 def clickhouse_containers(
-    nodes: int = 3, *, named_collections: Mapping[str, Mapping[str, str]] | None = None
+    nodes: int = 3, *, replicas: int = 1, named_collections: Mapping[str, Mapping[str, str]] | None = None
 ) -> Iterator[Cluster]:
     """Run a cluster with the configuration of the local one.
 
     Args:
         nodes: Number of nodes; 3 by default.
+        replicas: How many of them make a shard, with Keeper in the first node; 1 by default, without Keeper.
         named_collections: Name of the collection → its keys and values; none by default.
 
     Yields:
@@ -48,7 +49,8 @@ def clickhouse_containers(
     """
     with tempfile.TemporaryDirectory(prefix="chs3-docker-", ignore_cleanup_errors=True) as folder, ExitStack() as stack:
         described = node_config.describe(nodes, Path(folder))
-        node_config.write(described, options=node_config.Options(named_collections=named_collections or {}))
+        options = node_config.Options(named_collections=named_collections or {}, replicas=replicas)
+        node_config.write(described, options=options)
         for node in described:
             # The server writes into the folder as us, so that we can remove it.
             container = _container(CLICKHOUSE_IMAGE, user=f"{os.getuid()}:{os.getgid()}")

@@ -24,6 +24,7 @@ class Options:
     macros: Mapping[str, Any] = field(default_factory=dict)
     users: Mapping[Credentials, Sequence[str]] = field(default_factory=dict)
     secret: str = field(default="", repr=False)
+    replicas: int = 1
 
 
 def describe(nodes: int, folder: Path) -> list[Node]:
@@ -46,18 +47,19 @@ def write(nodes: Sequence[Node], *, options: Options) -> None:
     """Write the configuration of every node into its folder.
 
     Args:
-        nodes: All nodes of the cluster, a shard each; each has a folder.
+        nodes: All nodes of the cluster, the replicas of a shard one after the other; each has a folder.
         options: What the test changes.
     """
+    replication = _replication(nodes) if options.replicas > 1 else {}
     for node in nodes:
         assert node.folder is not None
         # Where clickhouse-local looks for its configuration, with the folder as its $HOME.
         config_folder = node.folder / ".clickhouse-local"
         config_folder.mkdir(parents=True, exist_ok=True)
         users_file = node.folder / "users.xml"
-        users_file.write_text(_to_xml(_users(options)), encoding="utf-8")
-        server = _server(node, nodes, options=options, folder=node.folder)
-        (config_folder / "config.xml").write_text(_to_xml(server), encoding="utf-8")
+        users_file.write_text(to_xml(_users(options)), encoding="utf-8")
+        server = _server(node, nodes, options=options, folder=node.folder) | replication.get(node, {})
+        (config_folder / "config.xml").write_text(to_xml(server), encoding="utf-8")
 
 
 def _server(node: Node, nodes: Sequence[Node], *, options: Options, folder: Path) -> dict[str, Any]:
@@ -72,7 +74,7 @@ def _server(node: Node, nodes: Sequence[Node], *, options: Options, folder: Path
             CLUSTER: _cluster(nodes, options),
             SINGLE_NODE_CLUSTER: _cluster(nodes[:1], options),
         },
-        "macros": {"shard": f"{nodes.index(node) + 1:02}", "replica": node.name, **options.macros},
+        "macros": {"shard": f"{nodes.index(node) // options.replicas + 1:02}", "replica": node.name, **options.macros},
         "named_collections": options.named_collections,
         "query_log": _log_table("query_log"),
         "part_log": _log_table("part_log"),
@@ -111,23 +113,54 @@ def _common() -> dict[str, Any]:
 
 def _cluster(nodes: Sequence[Node], options: Options) -> dict[str, Any]:
     secret = {"secret": options.secret} if options.secret else {}
-    return {**secret, "shard": [_shard(node) for node in nodes]}
+    shards = [nodes[first : first + options.replicas] for first in range(0, len(nodes), options.replicas)]
+    return {**secret, "shard": [_shard(replicas) for replicas in shards]}
 
 
-def _shard(node: Node) -> dict[str, Any]:
-    replica = {"host": node.host, "port": node.tcp_port, "user": LOADER.login, "password": LOADER.password}
-    return {"internal_replication": "true", "replica": replica}
+def _shard(nodes: Sequence[Node]) -> dict[str, Any]:
+    login = {"user": LOADER.login, "password": LOADER.password}
+    replicas = [{"host": node.host, "port": node.tcp_port, **login} for node in nodes]
+    return {"internal_replication": "true", "replica": replicas}
+
+
+def _replication(nodes: Sequence[Node]) -> dict[Node, dict[str, Any]]:
+    """What each node of a replicated cluster has beside: a port for other replicas, and the first one Keeper."""
+    keeper_port, raft_port, *interserver_ports = free_ports(2 + len(nodes))
+    first = nodes[0]
+    keeper = {
+        "tcp_port": keeper_port,
+        "server_id": 1,
+        "enable_ipv6": "false",
+        "log_storage_path": f"{first.folder}/keeper/log",
+        "snapshot_storage_path": f"{first.folder}/keeper/snapshots",
+        "raft_configuration": {"server": {"id": 1, "hostname": first.host, "port": raft_port}},
+    }
+    return {
+        node: {
+            "zookeeper": {"node": {"host": first.host, "port": keeper_port}},
+            "interserver_http_host": node.host,
+            "interserver_http_port": port,
+            **({"keeper_server": keeper} if node == first else {}),
+        }
+        for node, port in zip(nodes, interserver_ports, strict=True)
+    }
 
 
 def _log_table(name: str) -> dict[str, Any]:
     return {"database": "system", "table": name, "flush_interval_milliseconds": 1000}
 
 
-def _to_xml(settings: Mapping[str, Any]) -> str:
-    root = ElementTree.Element("clickhouse")
-    _fill(root, settings)
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode")
+def to_xml(settings: Mapping[str, Any], *, root: str = "clickhouse") -> str:
+    """Return settings as a configuration file.
+
+    Args:
+        settings: Name → value, further settings, or a list of either.
+        root: The root element; servers before 20.x know it as `yandex`.
+    """
+    element = ElementTree.Element(root)
+    _fill(element, settings)
+    ElementTree.indent(element)
+    return ElementTree.tostring(element, encoding="unicode")
 
 
 def _fill(element: ElementTree.Element, value: Any) -> None:

@@ -53,6 +53,10 @@ class TestStanding:
     def test_a_month_as_published_on_every_node_is_unchanged(self):
         assert find(LOADED, LOADED, LOADED) == (Standing.UNCHANGED, ())
 
+    def test_a_first_block_of_replicas_which_is_number_0_is_one_too(self):
+        first = replace(AS_PUBLISHED, parts=1, min_block=0, max_block=0, data_version=0)
+        assert not changed(MonthOnNode(replace(PUBLISHED, min_block=0, max_block=0), first))
+
     def test_a_node_without_rows_of_the_month_is_published_too(self):
         assert find(LOADED, MonthOnNode(PUBLISHED_EMPTY, NOTHING)) == (Standing.UNCHANGED, ())
 

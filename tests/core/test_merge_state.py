@@ -70,5 +70,10 @@ class TestReplicated:
         expected = Replica(is_readonly=False, delay_seconds=31, queue=2, last_exception="Code: 234")
         assert state(replicas=[(0, 31)], queue=queue).replica == expected
 
+    def test_a_partition_to_replace_may_be_that_of_any_month(self):
+        assert state(replicas=[(0, 31)], queue=[("", "")]).replica == Replica(
+            is_readonly=False, delay_seconds=31, queue=1
+        )
+
     def test_limits_are_those_of_replicated_tables(self):
         assert state(replicas=[(0, 0)]).limits.parts_to_delay_insert == 77

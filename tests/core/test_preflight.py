@@ -116,10 +116,18 @@ class TestEngine:
         (finding,) = findings(surroundings(FACTS, with_target(engine=engine), FACTS))
         assert finding == (f"Table db.trips on ch-2:9000 has engine {engine}: only MergeTree tables have partitions.")
 
-    @pytest.mark.parametrize("engine", ["ReplicatedMergeTree", "SharedReplacingMergeTree"])
-    def test_that_replicates_is_not_supported_yet(self, engine):
-        (finding,) = findings(surroundings(FACTS, with_target(engine=engine), FACTS))
-        assert f"on ch-2:9000 is a {engine}" in finding
+    def test_that_shares_its_storage_is_not_supported_yet(self):
+        (finding,) = findings(surroundings(FACTS, with_target(engine="SharedReplacingMergeTree"), FACTS))
+        assert "on ch-2:9000 is a SharedReplacingMergeTree" in finding
+
+    def test_that_replicates_must_do_so_on_all_nodes(self):
+        (finding,) = findings(surroundings(FACTS, with_target(engine="ReplicatedMergeTree"), FACTS))
+        assert finding.startswith("Table db.trips is replicated on ch-2:9000, but not on the other nodes")
+
+    def test_that_replicates_may_have_several_replicas_a_shard(self):
+        replicated = with_target(engine="ReplicatedReplacingMergeTree")
+        nodes = (ONE, Node(1, 2, "ch-1b", 9000), TWO)
+        check_target(surroundings(replicated, replicated, replicated, nodes=nodes), required_settings=())
 
     def test_plain_on_two_replicas_of_a_shard_is_refused(self):
         nodes = (ONE, Node(1, 2, "ch-1b", 9000), TWO)

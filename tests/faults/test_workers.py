@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -89,7 +90,15 @@ def test_a_task_that_runs_out_of_time_in_mid_insert_leaves_nothing(
     trips_lake: Lake, run_dag: Callable[..., Any]
 ) -> None:
     trips_lake.upload(TRIPS)
-    run = run_dag(slow_dag(trips_lake, execution_timeout=timedelta(seconds=4)))
+
+    def ring() -> None:
+        wait_for_insert(trips_lake)
+        os.kill(os.getpid(), signal.SIGALRM)  # what Airflow's timer does when the time is over
+
+    with ThreadPoolExecutor() as pool:
+        rung = pool.submit(ring)
+        run = run_dag(slow_dag(trips_lake, execution_timeout=timedelta(minutes=5)))
+        rung.result()
     assert run.state == "failed"
     assert trips_lake.left_behind() == []
     assert_untouched(trips_lake, None)

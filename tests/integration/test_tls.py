@@ -24,7 +24,10 @@ from tests.integration.refusal import refused
 TRIPS = Trips(rows_per_month=900, files_per_month=3)
 STUNNEL = shutil.which("stunnel4") or shutil.which("stunnel")
 
-pytestmark = pytest.mark.skipif(STUNNEL is None, reason="stunnel is not installed (Debian: apt-get install stunnel4)")
+pytestmark = pytest.mark.skipif(
+    STUNNEL is None or shutil.which("openssl") is None,
+    reason="stunnel or openssl is not installed (Debian: apt-get install stunnel4 openssl)",
+)
 
 
 def certificate(file: Path, *names: str) -> Path:

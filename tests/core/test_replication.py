@@ -1,0 +1,230 @@
+"""Replicated targets: where staging is in Keeper, who publishes, and what counts once."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, replace
+from types import SimpleNamespace
+
+import pytest
+
+from airflow_provider_chs3.core.inserting import Staged, verify
+from airflow_provider_chs3.core.ledger import LedgerKey, MonthOnNode, Record
+from airflow_provider_chs3.core.models import Manifest, Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.planning import look_up_months
+from airflow_provider_chs3.core.publishing import publish
+from airflow_provider_chs3.core.replication import find_replicas, follow, with_records_of_replicas
+from airflow_provider_chs3.core.request import Policies
+from airflow_provider_chs3.core.staging import Attempt, create_staging
+from airflow_provider_chs3.core.target import KeeperPlace
+from airflow_provider_chs3.exceptions import PreflightError, TargetChangedError, VerificationError
+from tests.core.driving import drive
+from tests.core.surroundings import ONE, TWO, surroundings, with_target
+
+ONE_B, TWO_B = Node(1, 2, "ch-1b", 9000), Node(2, 2, "ch-2b", 9000)
+NODES = (ONE, ONE_B, TWO, TWO_B)
+REPLICATED = with_target(engine="ReplicatedMergeTree")
+MONTH = Month(2026, 10)
+ATTEMPT = Attempt(TableName("db", "trips"), MONTH, "ab")
+KEY = LedgerKey(TableName("db", "trips"), "", MONTH, "202610")
+RECORD = Record("published", "a", "f", "d", 1, 4, 10, 1, 1)
+
+
+def place(node: Node) -> KeeperPlace:
+    return KeeperPlace("default", f"/tables/0{node.shard_num}/trips", f"r{node.replica_num}")
+
+
+AROUND = surroundings(*(replace(REPLICATED, keeper=place(node)) for node in NODES), nodes=NODES)
+PLAIN = surroundings()
+
+
+def replicas(*, database: str = "Atomic", **paths: str):
+    """What the nodes answer when asked for their replicas."""
+    return {
+        node: [("default", paths.get(node.host.replace("-", "_"), place(node).path), place(node).replica, database)]
+        for node in NODES
+    }
+
+
+def found(answer):
+    around = surroundings(*[REPLICATED] * 4, nodes=NODES)
+    granted = {node: [(1,)] for node in NODES}
+    return drive(find_replicas(around), granted, answer).result
+
+
+def statements(step):
+    return {node: sql.text for node, sql in step.sql.items()}
+
+
+class TestReplicas:
+    def test_of_a_plain_target_are_not_asked_for(self):
+        assert drive(find_replicas(PLAIN)).result is PLAIN
+
+    def test_are_known_by_their_place_in_keeper(self):
+        assert found(replicas()).nodes == AROUND.nodes
+
+    def test_that_do_not_share_a_path_are_refused(self):
+        with pytest.raises(PreflightError, match=r"shard 1 .* do not replicate .*ch-1b:9000: /elsewhere"):
+            found(replicas(ch_1b="/elsewhere"))
+
+    def test_that_are_two_shards_to_the_cluster_are_refused(self):
+        one = place(ONE).path
+        with pytest.raises(PreflightError, match=r"Shards 1, 2 .* to each other \(/tables/01/trips\)"):
+            found(replicas(ch_2=one, ch_2b=one))
+
+    def test_in_a_database_that_repeats_ddl_by_itself_are_refused(self):
+        with pytest.raises(PreflightError, match="'db' has the engine Replicated"):
+            found(replicas(database="Replicated"))
+
+    def test_take_privileges_of_their_own(self):
+        around = surroundings(*[REPLICATED] * 4, nodes=NODES)
+        with pytest.raises(AssertionError, match=r"SYSTEM SYNC REPLICA ON `db`\.`trips`, .* ON `db`\.chs3_\*"):
+            drive(find_replicas(around))
+
+
+class TestStaging:
+    def test_is_replicated_at_a_path_of_its_own_beside_the_target(self):
+        (step,) = drive(create_staging(AROUND, ATTEMPT), {}).steps
+        engines = {node: text.split(" ENGINE = ")[1].split(" PARTITION")[0] for node, text in statements(step).items()}
+        assert engines == {
+            node: f"ReplicatedMergeTree('{place(node).path}.{ATTEMPT.name}', '{place(node).replica}')" for node in NODES
+        }
+
+    def test_is_in_the_keeper_of_the_target(self):
+        assert "('second:/p.s', 'r')" in KeeperPlace("second", "/p", "r").engine_beside("s")
+
+    def test_quotes_whatever_the_path_is(self):
+        assert KeeperPlace("default", "/it's", "r'").engine_beside("s") == r"ReplicatedMergeTree('/it\'s.s', 'r\'')"
+
+
+class TestFollowing:
+    def test_waits_on_every_node_and_not_for_merges(self):
+        (step,) = drive(follow(AROUND, AROUND.target), {}).steps
+        assert statements(step) == dict.fromkeys(NODES, "SYSTEM SYNC REPLICA `db`.`trips` LIGHTWEIGHT")
+
+    def test_a_plain_table_is_nothing_to_wait_for(self):
+        assert drive(follow(PLAIN, PLAIN.target)).steps == []
+
+
+class TestPublishers:
+    def test_are_one_replica_of_each_shard(self):
+        assert AROUND.publishers == (ONE, TWO)
+
+    def test_are_all_nodes_where_a_shard_has_one(self):
+        assert PLAIN.publishers == tuple(PLAIN.nodes)
+
+
+class TestRecords:
+    def test_of_a_replica_that_was_set_up_anew_are_those_of_its_shard(self):
+        months = {node: MonthOnNode(RECORD if node in (ONE, TWO) else None, PartitionState(10)) for node in NODES}
+        assert {month.record for month in with_records_of_replicas(AROUND, months).values()} == {RECORD}
+
+    def test_of_a_node_stay_its_own(self):
+        months = {node: MonthOnNode(replace(RECORD, attempt=str(node)), PartitionState()) for node in NODES}
+        assert with_records_of_replicas(AROUND, months) == months
+
+    def test_of_another_shard_do_not_count(self):
+        months = {node: MonthOnNode(RECORD if node == ONE else None, PartitionState()) for node in NODES}
+        assert with_records_of_replicas(AROUND, months)[TWO].record is None
+
+    def test_of_plain_tables_are_each_nodes_own(self):
+        months = {node: MonthOnNode(RECORD if node == ONE else None, PartitionState()) for node in PLAIN.nodes}
+        assert with_records_of_replicas(PLAIN, months) == months
+
+
+def load(*, before=()):
+    """A load under way, as far as verifying and publishing look at it; `before` is what the nodes are found to hold."""
+    looks = iter(before)
+
+    def look_up():
+        return next(looks)
+        yield
+
+    return SimpleNamespace(
+        around=AROUND,
+        attempt=ATTEMPT,
+        staging=ATTEMPT.staging(AROUND),
+        key=KEY,
+        key_on=lambda node: KEY,
+        files=SimpleNamespace(manifest=Manifest(())),
+        request=SimpleNamespace(month=MONTH, nonce="ab", definition="d", policies=Policies()),
+        look_up=look_up,
+    )
+
+
+def months(*rows: int, block: int = 0):
+    return {
+        node: MonthOnNode(None, PartitionState(count, int(count > 0), count, block, block, block))
+        for node, count in zip(NODES, rows, strict=True)
+    }
+
+
+STAGED = {ONE: Staged(10, {}), ONE_B: Staged(10, {}), TWO: Staged(5, {}), TWO_B: Staged(5, {})}
+
+
+class TestPublishing:
+    def test_one_replica_of_each_shard_publishes_and_the_others_are_waited_for(self):
+        under_way = load(before=[months(0, 0, 0, 0), months(10, 10, 5, 5, block=1)])
+        intent, replacing, following, recording = drive(
+            publish(under_way, months(0, 0, 0, 0), STAGED), {}, {}, {}, {}
+        ).steps
+        assert [set(step.sql) for step in (intent, replacing, following, recording)] == [
+            set(NODES),
+            {ONE, TWO},
+            set(NODES),
+            set(NODES),
+        ]
+        assert "REPLACE PARTITION ID '202610'" in statements(replacing)[ONE]
+
+    def test_a_replica_that_did_not_follow_is_not_recorded(self):
+        under_way = load(before=[months(0, 0, 0, 0), months(10, 0, 5, 5, block=1)])
+        with pytest.raises(VerificationError, match=r"on ch-1b:9000 holds 0 rows .* but 10 were staged"):
+            drive(publish(under_way, months(0, 0, 0, 0), STAGED), {}, {}, {})
+
+    def test_the_first_block_of_others_is_noticed_though_replicas_number_from_0(self):
+        under_way = load(before=[months(3, 3, 0, 0, block=0)])
+        with pytest.raises(TargetChangedError, match="somebody wrote to partition 202610"):
+            drive(publish(under_way, months(0, 0, 0, 0), STAGED))
+
+
+class TestVerifying:
+    @staticmethod
+    def verified(*rows: int, source_rows: int):
+        under_way = load()
+        under_way.files.manifest = SimpleNamespace(objects=(1,), changes_in=lambda now: "", added_in=lambda now: 0)
+        under_way.files.source = SimpleNamespace(list_month=lambda month: nothing())
+        schema = SimpleNamespace(rows=source_rows)
+        counted = {node: [("202610", count)] for node, count in zip(NODES, rows, strict=True)}
+        return drive(verify(under_way, SimpleNamespace(schema=schema)), {}, counted, as_before).result
+
+    def test_rows_count_once_however_many_replicas_have_them(self):
+        assert self.verified(10, 10, 5, 5, source_rows=15) == STAGED
+
+    def test_rows_that_one_replica_lacks_fail(self):
+        with pytest.raises(VerificationError, match="on ch-1b:9000 than on ch-1:9000, its replica: 9 and 10"):
+            self.verified(10, 9, 5, 5, source_rows=15)
+
+    def test_rows_that_are_missing_on_all_fail(self):
+        with pytest.raises(VerificationError, match="hold 15 rows, but 14 were staged"):
+            self.verified(9, 9, 5, 5, source_rows=15)
+
+
+def as_before(step):
+    """The answer of nodes whose target nobody has altered."""
+    target = REPLICATED.target
+    names = ("engine", "engine_full", "partition_key", "sorting_key", "primary_key", "sampling_key", "uuid")
+    columns = [(number, *astuple(column)) for number, column in enumerate(target.columns)]
+    row = ([tuple(getattr(target, name) for name in names)], columns, [], [], ["db"], [], [], 8, 0, [], 0)
+    return {node: [row] for node in step.sql}
+
+
+def nothing():
+    return None, Manifest(())
+    yield
+
+
+def test_a_plan_asks_each_replica_for_itself():
+    facts = {node: replace(facts, ledger_columns=frozenset({"month"})) for node, facts in AROUND.nodes.items()}
+    asked = drive(
+        look_up_months(replace(AROUND, nodes=facts), [MONTH]), lambda step: {node: [([], [])] for node in step.sql}
+    ).steps[0]
+    assert len(set(statements(asked).values())) == 4
