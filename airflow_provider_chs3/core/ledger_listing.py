@@ -253,7 +253,8 @@ def _listed(
         is_as_published=found is Standing.UNCHANGED,
         nodes=nodes,
     )
-    records = [newest[node][month] for node in published]
+    # A replica may go by the record of another.
+    records = [newest[node][month] for node in published if month in newest[node]]
     if one is None or not records:
         return listed
     return replace(
