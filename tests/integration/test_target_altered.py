@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.steps import Step
 from airflow_provider_chs3.exceptions import TransientError
@@ -82,3 +83,21 @@ def test_a_table_that_was_made_anew_gets_nothing_of_what_was_staged_for_the_old_
     assert trips_lake.rows_per_node() == [0, 0, 0]
     trips_lake.load()
     assert trips_lake.facts() == FIRST.facts(MONTH)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_rows_that_somebody_writes_meanwhile_are_not_replaced(
+    trips_lake: Lake, once_staged: Callable[[Callable[[], Any]], None], is_first: bool
+) -> None:
+    trips_lake.upload(FIRST)
+    if not is_first:
+        trips_lake.load()
+        trips_lake.upload(SECOND)
+    before = trips_lake.facts().rows
+    insert = f"INSERT INTO {trips_lake.database}.trips (trip_id, pickup_at) SELECT 1, '{MONTH}-05 00:00:00'"
+    once_staged(lambda: trips_lake.on_node(1, insert))
+    with pytest.raises(
+        AirflowFailException, match=r"somebody wrote to partition 202610 while .* Nothing was published"
+    ):
+        trips_lake.load()
+    assert trips_lake.facts().rows == before + 1
