@@ -88,6 +88,11 @@ class TargetFacts:
         return self.engine.startswith("Replicated")
 
     @property
+    def is_plain(self) -> bool:
+        """Whether its engine merges parts, and no rows."""
+        return self.engine in ("MergeTree", "ReplicatedMergeTree")
+
+    @property
     def has_ttl(self) -> bool:
         """Whether rows expire."""
         return " TTL " in self.engine_full
@@ -101,7 +106,7 @@ class TargetFacts:
     @property
     def keeps_every_row(self) -> bool:
         """Whether no merge makes rows fewer, so that counts must stay as they are."""
-        return self.engine in ("MergeTree", "ReplicatedMergeTree") and not self.has_ttl
+        return self.is_plain and not self.has_ttl
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,10 +78,16 @@ class TestCreate:
         return text
 
     def test_is_a_plain_merge_tree_of_the_targets_shape(self):
-        assert self.created(engine="ReplacingMergeTree") == (
+        assert self.created() == (
             f"CREATE TABLE `st`.`{ATTEMPT.name}` AS `db`.`trips` ENGINE = MergeTree PARTITION BY toYYYYMM(at) "
             "PRIMARY KEY (id, at) ORDER BY (id, at) SETTINGS index_granularity = 8192"
         )
+
+    @pytest.mark.parametrize("engine", ["ReplacingMergeTree", "ReplicatedSummingMergeTree"])
+    def test_of_an_engine_that_merges_rows_never_merges(self, engine):
+        created = self.created(engine=engine)
+        assert " ENGINE = MergeTree PARTITION" in created
+        assert "max_bytes_to_merge_at_max_space_in_pool = 1," in created.split("index_granularity = 8192, ")[1]
 
     def test_has_no_ttl(self):
         engine_full = "MergeTree ORDER BY id TTL at + toIntervalDay(1) SETTINGS index_granularity = 8192"

@@ -87,7 +87,8 @@ def upload(lake: Lake, seed: int) -> None:
 
 def answer(lake: Lake, shape: Shape) -> tuple[int, int]:
     rows = lake.on_every_node(f"SELECT {shape.answer.format(f'{lake.database}.trips')}")
-    return tuple(map(sum, zip(*(row[0] for row in rows), strict=True)))
+    # A node that read no file has nothing to add up, which is NULL in a Nullable column.
+    return tuple(map(sum, zip(*((value or 0 for value in row[0]) for row in rows), strict=True)))
 
 
 def merge(lake: Lake) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -150,7 +151,7 @@ class TestBlockNumbers:
     def test_survive_merges(self, replicated, staging):
         replicated.replace_partition(FIRST, staging)
         before = replicated.blocks(FIRST)
-        replicated.ask(FIRST, f"OPTIMIZE TABLE {replicated.table} PARTITION 202610 FINAL")
+        replicated.on_all(f"OPTIMIZE TABLE {replicated.table} PARTITION 202610 FINAL")
         replicated.wait()
         parts = replicated.ask(
             FOLLOWER, f"SELECT count() FROM system.parts WHERE active AND table = '{replicated.table}'"
@@ -179,6 +180,9 @@ class TestQueue:
         replicated.ask(FOLLOWER, "SYSTEM STOP REPLICATION QUEUES")
         replicated.replace_partition(FIRST, staging)
         sql = f"SELECT type, new_part_name FROM system.replication_queue WHERE table = '{replicated.table}'"
-        queue = replicated.ask(FOLLOWER, sql)
+        # Replicas hear of each other's entries through Keeper, a moment later.
+        deadline = time.monotonic() + 30
+        while not (queue := replicated.ask(FOLLOWER, sql)) and time.monotonic() < deadline:
+            time.sleep(0.05)
         replicated.ask(FOLLOWER, "SYSTEM START REPLICATION QUEUES")
         assert queue == [("REPLACE_RANGE", "")]

@@ -1,0 +1,232 @@
+"""What stands between worker, nodes and storage, and can be made to fail."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from math import inf
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.testbed.nodes import Cluster
+
+_HOST = "127.0.0.1"
+#: An answer that ends in an error does not end in END_OF_STREAM; the server is silent after it.
+_SILENCE_SECONDS = 1.0
+_END_OF_STREAM = b"\x05"
+
+
+class NodeProxy:
+    """A TCP proxy in front of one node's native port.
+
+    Attributes:
+        mode: `pass`; `refuse` new connections; cut them when the answer to a statement `begins`; or when it `ends`,
+            which the worker then has not seen, although the statement took effect.
+    """
+
+    def __init__(self, node_port: int) -> None:
+        self.mode = "pass"
+        self._node_port = node_port
+        self._listener = socket.create_server((_HOST, 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                worker, _ = self._listener.accept()
+                if self.mode == "refuse":
+                    worker.close()
+                    continue
+                node = socket.create_connection((_HOST, self._node_port))
+                threading.Thread(target=_copy, args=(worker, node), daemon=True).start()
+                threading.Thread(target=self._answer, args=(node, worker, self.mode), daemon=True).start()
+
+    def _answer(self, node: socket.socket, worker: socket.socket, mode: str) -> None:
+        with suppress(OSError):
+            worker.sendall(node.recv(65536))  # the greeting
+            if mode == "begins":
+                node.recv(1)
+            elif mode == "ends":
+                node.settimeout(_SILENCE_SECONDS)
+                while (answer := node.recv(65536)) and not answer.endswith(_END_OF_STREAM):
+                    pass
+            else:
+                _copy(node, worker)
+        _hang_up(node, worker)
+
+
+def _copy(source: socket.socket, to: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            to.sendall(data)
+    _hang_up(source, to)
+
+
+def _hang_up(*sockets: socket.socket) -> None:
+    # Closing alone would wake no thread that waits for bytes, and tell the other side nothing.
+    for each in sockets:
+        with suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+        each.close()
+
+
+@dataclass
+class Network:
+    """A proxy in front of each node; workers reach them through these alone."""
+
+    proxies: list[NodeProxy]
+    cluster: Cluster
+
+    def airflow_connection(self) -> str:
+        """The JSON of an Airflow connection that leads to the proxies."""
+        connection = self.cluster.airflow_connection()
+        pairs = zip(self.cluster.nodes, self.proxies, strict=True)
+        addresses = {f"{node.host}:{node.tcp_port}": f"{_HOST}:{proxy.port}" for node, proxy in pairs}
+        extra = {**connection["extra"], "node_addresses": addresses, "send_receive_timeout_seconds": 20}
+        return json.dumps({**connection, "port": self.proxies[0].port, "extra": extra})
+
+    def strike(self, mode: str, *nodes: int) -> None:
+        """Have all proxies, or those of some nodes, fail so from now on; `pass` mends them."""
+        for proxy in [self.proxies[node] for node in nodes] or self.proxies:
+            proxy.mode = mode
+
+    @contextmanager
+    def struck(self, mode: str, *nodes: int) -> Iterator[None]:
+        """The same for a while."""
+        self.strike(mode, *nodes)
+        try:
+            yield
+        finally:
+            self.strike("pass")
+
+
+@contextmanager
+def network(cluster: Cluster) -> Iterator[Network]:
+    """Proxies for a cluster."""
+    proxies = [NodeProxy(node.tcp_port) for node in cluster.nodes]
+    try:
+        yield Network(proxies, cluster)
+    finally:
+        for proxy in proxies:
+            proxy.close()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the storage answers to one request.
+
+    Attributes:
+        status: HTTP status.
+        body: Its body.
+        length: What Content-Length says; None is the body's.
+    """
+
+    status: int
+    body: bytes
+    length: int | None = None
+
+
+#: The request's method and path, and the true answer → what is answered.
+Fault = Callable[[str, str, Answer], Answer]
+
+
+class StorageProxy:
+    """An HTTP proxy in front of the storage.
+
+    Attributes:
+        fault: Changes answers; None leaves them.
+        struck: How many it changed.
+    """
+
+    def __init__(self, endpoint_url: str) -> None:
+        self.fault: Fault | None = None
+        self.struck = 0
+        self._storage = urlsplit(endpoint_url).netloc
+        self._server = ThreadingHTTPServer((_HOST, 0), self._handler())
+        self._server.daemon_threads = True
+        self.endpoint_url = f"http://{_HOST}:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        def serve(request: BaseHTTPRequestHandler) -> None:
+            self._serve(request)
+
+        names = {"protocol_version": "HTTP/1.1", "do_GET": serve, "do_HEAD": serve, "log_message": lambda *_: None}
+        return type("Handler", (BaseHTTPRequestHandler,), names)
+
+    def _serve(self, request: BaseHTTPRequestHandler) -> None:
+        connection = http.client.HTTPConnection(self._storage)
+        # With the headers as they are: the signature covers the name of the host too.
+        connection.request(request.command, request.path, headers=dict(request.headers.items()))
+        response = connection.getresponse()
+        true = answer = Answer(response.status, response.read(), int(response.getheader("Content-Length", 0)))
+        connection.close()
+        if self.fault:
+            answer = self.fault(request.command, request.path, true)
+            self.struck += answer is not true
+        with suppress(OSError):
+            _send(request, answer, response.getheaders())
+        # What was promised and not sent would otherwise be waited for.
+        request.close_connection = answer is not true
+
+
+def _send(request: BaseHTTPRequestHandler, answer: Answer, headers: Iterable[tuple[str, str]]) -> None:
+    request.send_response_only(answer.status)
+    for name, value in headers:
+        if name.lower() not in ("content-length", "connection", "transfer-encoding"):
+            request.send_header(name, value)
+    request.send_header("Content-Length", str(len(answer.body) if answer.length is None else answer.length))
+    request.end_headers()
+    if request.command != "HEAD":
+        request.wfile.write(answer.body)
+
+
+def refusing(status: int, code: str, *, times: float = inf) -> Fault:
+    """S3's errors, for ever or so many times."""
+    body = f"<?xml version='1.0' encoding='UTF-8'?><Error><Code>{code}</Code><Message>struck</Message></Error>"
+    numbers = count()
+
+    def answer(method: str, path: str, true: Answer) -> Answer:
+        return Answer(status, body.encode()) if next(numbers) < times else true
+
+    return answer
+
+
+def slow(seconds: float) -> Fault:
+    """Answers that take so long."""
+
+    def answer(method: str, path: str, true: Answer) -> Answer:
+        time.sleep(seconds)
+        return true
+
+    return answer
+
+
+def truncated(*, is_announced: bool, times: float = inf) -> Fault:
+    """Objects of which only the first half is sent, with a Content-Length of all of it or of that half."""
+    numbers = count()
+
+    def answer(method: str, path: str, true: Answer) -> Answer:
+        if method != "GET" or not path.endswith(".parquet") or next(numbers) >= times:
+            return true
+        half = true.body[: max(1, len(true.body) // 2)]
+        return Answer(true.status, half, len(true.body) if is_announced else None)
+
+    return answer

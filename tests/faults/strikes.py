@@ -1,0 +1,96 @@
+"""Strikes at steps of a load."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import count
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.core.steps import Pause, Step
+from airflow_provider_chs3.hooks.runner import Runner
+
+_RECOVERY = re.compile(r"Wait \d+ s")
+
+
+class Strikes:
+    """Sees every step of every load, and can strike at one.
+
+    Attributes:
+        steps: Names of the steps so far.
+        struck: Names of those that were struck.
+        pauses_seconds: How long the load would have waited for servers or storage: it does not really.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reset()
+        perform = Runner.__dict__["perform"]
+
+        def struck(runner: Runner, step: Step) -> Any:
+            self.steps.append(step.name)
+            with self._around(step):
+                if isinstance(step, Pause) and _RECOVERY.fullmatch(step.name):
+                    self.pauses_seconds.append(step.seconds)
+                    return None
+                return perform.__get__(runner, Runner)(step)
+
+        monkeypatch.setattr(Runner, "perform", struck)
+
+    def reset(self) -> None:
+        """Forget, and leave loads alone."""
+        self.steps: list[str] = []
+        self.struck: list[str] = []
+        self.pauses_seconds: list[float] = []
+        self._around: Callable[[Step], AbstractContextManager[None]] = lambda step: nullcontext()
+
+    def around_one(
+        self, number: int, chosen: Callable[[Step], bool], fault: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        """Have a fault last for one step: of those chosen the one of this number, from 0."""
+        seen = count()
+
+        def around(step: Step) -> AbstractContextManager[None]:
+            if not chosen(step) or next(seen) != number:
+                return nullcontext()
+            self.struck.append(step.name)
+            return fault()
+
+        self._around = around
+
+    def before(self, name: str, act: Callable[[], object], *, times: int = 1) -> None:
+        """Act before the first steps whose names begin so."""
+
+        @contextmanager
+        def fault() -> Iterator[None]:
+            act()
+            yield
+
+        self._around_named(name, fault, times)
+
+    def after(self, name: str, act: Callable[[], object], *, times: int = 1) -> None:
+        """Act after them, if they do not fail."""
+
+        @contextmanager
+        def fault() -> Iterator[None]:
+            yield
+            act()
+
+        self._around_named(name, fault, times)
+
+    def _around_named(self, name: str, fault: Callable[[], AbstractContextManager[None]], times: int) -> None:
+        def around(step: Step) -> AbstractContextManager[None]:
+            if not step.name.startswith(name) or len(self.struck) == times:
+                return nullcontext()
+            self.struck.append(step.name)
+            return fault()
+
+        self._around = around
+
+
+@pytest.fixture
+def strikes(monkeypatch: pytest.MonkeyPatch) -> Strikes:
+    """Strikes at the loads of one test."""
+    return Strikes(monkeypatch)

@@ -1,0 +1,108 @@
+"""Connections between worker and nodes that break at each step of a load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from airflow_provider_chs3.core.steps import Ask, AskNodes, Insert, Step
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.faults.outcome import assert_exact, assert_untouched
+from tests.faults.proxies import Network, network
+from tests.faults.strikes import Strikes
+from tests.integration.lake import Lake
+
+OLD, NEW = Trips(rows_per_month=900, files_per_month=3), Trips(seed=2, rows_per_month=1_000, files_per_month=3)
+
+
+@pytest.fixture
+def between(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
+    """The worker reaches every node through a proxy alone."""
+    with network(trips_lake.cluster) as proxies:
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", proxies.airflow_connection())
+        yield proxies
+
+
+def speaks(step: Step) -> bool:
+    return isinstance(step, Ask | AskNodes | Insert)
+
+
+# The steps come from the protocol itself, so that a new one is struck without anyone remembering.
+@pytest.mark.parametrize("mode", ["ends", "refuse"])
+def test_a_run_after_connections_broke_at_any_step_ends_in_the_objects_rows(
+    trips_lake: Lake, between: Network, strikes: Strikes, mode: str
+) -> None:
+    before, trips = None, OLD
+    trips_lake.upload(trips)
+    for number in count():
+        strikes.reset()
+        strikes.around_one(number, speaks, lambda: between.struck(mode))
+        try:
+            trips_lake.load()
+        except ClickHouseConnectionError:
+            assert strikes.struck, strikes.steps
+        if not strikes.struck:
+            break
+        if not any(name.startswith("Make sure that the ledger") for name in strikes.steps):
+            # Only looked so far: the next round loads these objects.
+            assert_untouched(trips_lake, before)
+            assert trips_lake.left_behind() == [], strikes.struck
+            continue
+        strikes.reset()
+        trips_lake.load()
+        assert_exact(trips_lake, trips)
+        before, trips = trips, NEW if trips is OLD else OLD
+        trips_lake.upload(trips)
+    assert number > 20
+    assert_exact(trips_lake, trips)
+
+
+@pytest.mark.parametrize(
+    "step", ["Create staging", "Insert", "Record the intent", "Publish", "Record 2026-10 as published"]
+)
+def test_a_run_after_a_writing_statement_broke_off_ends_in_the_objects_rows(
+    trips_lake: Lake, between: Network, strikes: Strikes, step: str
+) -> None:
+    trips_lake.upload(OLD)
+    strikes.around_one(0, lambda each: each.name.startswith(step), lambda: between.struck("begins"))
+    with pytest.raises(ClickHouseConnectionError):
+        trips_lake.load()
+    strikes.reset()
+    trips_lake.load()
+    assert_exact(trips_lake, OLD)
+
+
+@pytest.mark.parametrize(
+    ("step", "mode"), [("Record the intent", "refuse"), ("Publish", "refuse"), ("Publish", "ends")]
+)
+def test_a_run_after_one_node_broke_off_while_others_published_ends_in_the_objects_rows(
+    trips_lake: Lake, between: Network, strikes: Strikes, step: str, mode: str
+) -> None:
+    trips_lake.upload(OLD)
+    trips_lake.load()
+    trips_lake.upload(NEW)
+    strikes.around_one(0, lambda each: each.name.startswith(step), lambda: between.struck(mode, 1))
+    with pytest.raises(ClickHouseConnectionError, match="is how the cluster names this node"):
+        trips_lake.load()
+    strikes.reset()
+    trips_lake.load()
+    assert_exact(trips_lake, NEW)
+    assert trips_lake.load()["status"] == "unchanged"
+
+
+def test_a_network_that_stays_down_leaves_what_the_next_run_removes(
+    trips_lake: Lake, between: Network, strikes: Strikes
+) -> None:
+    trips_lake.upload(OLD)
+    strikes.before("Count what is staged", lambda: between.strike("refuse"))
+    with pytest.raises(ClickHouseConnectionError):
+        trips_lake.load()
+    assert_untouched(trips_lake, None)
+    assert trips_lake.left_behind() != []
+    between.strike("pass")
+    strikes.reset()
+    trips_lake.load()
+    assert_exact(trips_lake, OLD)

@@ -1,0 +1,102 @@
+"""Nodes that die, are down, or forget."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.faults.outcome import assert_exact, assert_untouched
+from tests.faults.strikes import Strikes
+from tests.integration.lake import MONTH, Lake
+from tests.integration.test_attempts import SLOW, SLOW_SETTINGS, wait_for_insert
+
+OLD, NEW = Trips(rows_per_month=3_000, files_per_month=6), Trips(seed=2, rows_per_month=3_500, files_per_month=6)
+
+
+@pytest.fixture(scope="module")
+def own_cluster() -> Iterator[ClickHouseCluster]:
+    """A cluster whose nodes may be killed; each test starts again what it killed."""
+    with ClickHouseCluster.start() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def mortal_lake(
+    own_cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Lake]:
+    """A lake on nodes that may be killed, its month published, and newer objects there."""
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(own_cluster.airflow_connection()))
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))
+    lake = Lake(own_cluster, chs3_s3.client(), chs3_bucket, f"test_{uuid.uuid4().hex[:12]}")
+    lake.on_every_node(f"CREATE DATABASE {lake.database}")
+    lake.create_table()
+    lake.upload(OLD)
+    lake.load()
+    lake.upload(NEW)
+    yield lake
+    assert lake.left_behind() == []
+    lake.on_every_node(f"DROP DATABASE {lake.database} SYNC")
+
+
+def name_of(lake: Lake, node: int) -> str:
+    return f"{lake.cluster.nodes[node].host}:{lake.cluster.nodes[node].tcp_port}"
+
+
+@pytest.mark.parametrize("node", [0, 1])
+def test_a_node_killed_during_the_insert_costs_a_reload(
+    mortal_lake: Lake, own_cluster: ClickHouseCluster, node: int
+) -> None:
+    with ThreadPoolExecutor() as pool:
+        load = pool.submit(mortal_lake.operator(select=SLOW, settings=SLOW_SETTINGS).execute, {})
+        wait_for_insert(mortal_lake)
+        own_cluster.kill(node)
+        with pytest.raises(Chs3Error, match=name_of(mortal_lake, node)):
+            load.result(timeout=60)
+    own_cluster.restart(node)
+    assert_untouched(mortal_lake, OLD)
+    mortal_lake.load()
+    assert_exact(mortal_lake, NEW)
+
+
+@pytest.mark.parametrize("node", [0, 1])
+@pytest.mark.parametrize("step", ["Publish", f"Record {MONTH} as published"])
+def test_a_node_killed_around_its_publishing_costs_a_reload(
+    mortal_lake: Lake, own_cluster: ClickHouseCluster, strikes: Strikes, step: str, node: int
+) -> None:
+    strikes.before(step, lambda: own_cluster.kill(node))
+    with pytest.raises(ClickHouseConnectionError, match=name_of(mortal_lake, node)):
+        mortal_lake.load()
+    own_cluster.restart(node)
+    strikes.reset()
+    assert mortal_lake.load()["status"] == "published"
+    assert_exact(mortal_lake, NEW)
+    assert mortal_lake.load()["status"] == "unchanged"
+
+
+def test_a_node_that_is_down_at_the_start_is_named_and_a_later_run_loads(
+    mortal_lake: Lake, own_cluster: ClickHouseCluster
+) -> None:
+    own_cluster.kill(2)
+    with pytest.raises(ClickHouseConnectionError, match=f"{name_of(mortal_lake, 2)} is how the cluster names"):
+        mortal_lake.load()
+    own_cluster.restart(2)
+    assert_untouched(mortal_lake, OLD)
+    mortal_lake.load()
+    assert_exact(mortal_lake, NEW)
+
+
+@pytest.mark.parametrize("node", [0, 1])
+def test_a_node_that_lost_its_ledger_costs_a_reload(mortal_lake: Lake, node: int) -> None:
+    mortal_lake.load()
+    mortal_lake.on_node(node, f"DROP TABLE {mortal_lake.database}.chs3_ledger SYNC")
+    assert mortal_lake.load()["status"] == "published"
+    assert_exact(mortal_lake, NEW)
+    assert mortal_lake.load()["status"] == "unchanged"

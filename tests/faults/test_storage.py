@@ -1,0 +1,202 @@
+"""A storage that fails the servers (the worker lists directly), and objects that change while they are loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.core.recovery import MAX_NEW_LISTS
+from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError
+from airflow_provider_chs3.testbed.trips import Trips, read_facts
+from tests.faults.outcome import assert_exact, assert_untouched
+from tests.faults.proxies import Fault, StorageProxy, refusing, slow, truncated
+from tests.faults.strikes import Strikes
+from tests.integration.lake import MONTH, Lake
+from tests.integration.test_attempts import SLOW, SLOW_SETTINGS, wait_for_insert
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.testbed.s3 import S3Endpoint
+
+OLD, NEW = Trips(rows_per_month=600, files_per_month=6), Trips(seed=2, rows_per_month=660, files_per_month=6)
+#: Before anything is read, and when all that comes before the insert has been read.
+MOMENTS = ("Look up", "Insert")
+
+
+@pytest.fixture
+def storage(trips_lake: Lake, chs3_s3: S3Endpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[StorageProxy]:
+    """What servers read through; they try again once, where their default is to do so for many minutes."""
+    connection = trips_lake.cluster.airflow_connection()
+    connection["extra"]["settings"] = {"s3_retry_attempts": 1}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+    proxy = StorageProxy(chs3_s3.endpoint_url)
+    yield proxy
+    proxy.close()
+
+
+def strike(strikes: Strikes, storage: StorageProxy, moment: str, fault: Fault) -> None:
+    strikes.before(moment, lambda: setattr(storage, "fault", fault))
+
+
+@pytest.mark.parametrize(
+    ("moment", "fault"),
+    [
+        pytest.param("Look up", lambda: refusing(500, "InternalError", times=8), id="500"),
+        pytest.param("Insert", lambda: refusing(503, "SlowDown", times=8), id="503"),
+        pytest.param("Look up", lambda: truncated(is_announced=True, times=8), id="truncated"),
+    ],
+)
+def test_a_load_waits_for_a_storage_that_fails_for_a_while_and_goes_on(
+    trips_lake: Lake, strikes: Strikes, storage: StorageProxy, moment: str, fault: Callable[[], Fault]
+) -> None:
+    trips_lake.upload(OLD)
+    strike(strikes, storage, moment, fault())
+    trips_lake.load(endpoint_url=storage.endpoint_url)
+    assert strikes.pauses_seconds[:1] == [20]
+    assert_exact(trips_lake, OLD)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(lambda: slow(0.1), id="slow"),
+        pytest.param(lambda: truncated(is_announced=False), id="short"),
+        pytest.param(lambda: truncated(is_announced=True, times=3), id="truncated"),
+    ],
+)
+def test_what_servers_bridge_by_themselves_changes_nothing(
+    trips_lake: Lake, strikes: Strikes, storage: StorageProxy, fault: Callable[[], Fault]
+) -> None:
+    trips_lake.upload(OLD)
+    strike(strikes, storage, "Insert", fault())
+    trips_lake.load(endpoint_url=storage.endpoint_url)
+    assert_exact(trips_lake, OLD)
+
+
+@pytest.mark.parametrize(
+    ("moment", "fault", "said"),
+    [
+        pytest.param("Insert", lambda: refusing(500, "InternalError"), "499 .*response code: 500", id="500"),
+        pytest.param("Look up", lambda: refusing(503, "SlowDown"), "499 .*response code: 503", id="503"),
+        pytest.param("Insert", lambda: truncated(is_announced=True), "Unexpected EOF", id="truncated"),
+        pytest.param("Look up", lambda: truncated(is_announced=True), "Unexpected EOF", id="footers"),
+    ],
+)
+def test_a_storage_that_fails_for_ever_is_told_after_three_waits(
+    trips_lake: Lake,
+    strikes: Strikes,
+    storage: StorageProxy,
+    moment: str,
+    fault: Callable[[], Fault],
+    said: str,
+) -> None:
+    trips_lake.upload(OLD)
+    strike(strikes, storage, moment, fault())
+    with pytest.raises(ClickHouseServerError, match=f"(?s){said}.*The storage did not answer as it should"):
+        trips_lake.load(endpoint_url=storage.endpoint_url)
+    assert strikes.pauses_seconds == [20, 40, 60]
+    assert_untouched(trips_lake, None)
+    assert trips_lake.left_behind() == []
+    storage.fault = None
+    strikes.reset()
+    trips_lake.load(endpoint_url=storage.endpoint_url)
+    assert_exact(trips_lake, OLD)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_storage_that_begins_to_refuse_the_keys_ends_the_task_at_once(
+    trips_lake: Lake, strikes: Strikes, storage: StorageProxy, moment: str
+) -> None:
+    trips_lake.upload(OLD)
+    strike(strikes, storage, moment, refusing(403, "AccessDenied"))
+    with pytest.raises(AirflowFailException, match="refused the servers' keys: check the AWS connection"):
+        trips_lake.load(endpoint_url=storage.endpoint_url)
+    assert strikes.pauses_seconds == []
+    assert_untouched(trips_lake, None)
+    assert trips_lake.left_behind() == []
+
+
+def inserts(strikes: Strikes) -> int:
+    return sum(name.startswith("Insert") for name in strikes.steps)
+
+
+def assert_exact_to_bucket(lake: Lake, s3: S3Endpoint) -> None:
+    """As `assert_exact`, where the bucket holds other files than those of one generator."""
+    url = f"{s3.endpoint_url}/{lake.bucket}/trips/{MONTH}/*.parquet"
+    with lake.cluster.nodes[0].client() as client:
+        source = f"s3('{url}', '{s3.access_key}', '{s3.secret_key}', 'Parquet')"
+        assert lake.facts() == read_facts(client, source, MONTH)
+    assert lake.left_behind() == []
+
+
+@pytest.mark.parametrize("strike_at", ["before", "after"])
+def test_objects_overwritten_around_the_insert_are_loaded_as_they_are_then(
+    trips_lake: Lake, strikes: Strikes, strike_at: str
+) -> None:
+    trips_lake.upload(OLD)
+    getattr(strikes, strike_at)("Insert", lambda: trips_lake.upload(NEW))
+    assert trips_lake.load()["status"] == "published"
+    assert inserts(strikes) == 2
+    assert_exact(trips_lake, NEW)
+
+
+def test_an_object_overwritten_during_the_insert_is_loaded_as_it_is_then(trips_lake: Lake, strikes: Strikes) -> None:
+    trips_lake.upload(OLD)
+    with ThreadPoolExecutor() as pool:
+        load = pool.submit(trips_lake.operator(select=SLOW, settings=SLOW_SETTINGS).execute, {})
+        wait_for_insert(trips_lake)
+        name, content = list(NEW.files(MONTH))[3]
+        trips_lake.put(f"trips/{MONTH}/{name}", content)
+        load.result(timeout=60)
+    assert inserts(strikes) == 2
+    assert sum(trips_lake.rows_per_node()) == 610
+    assert trips_lake.left_behind() == []
+
+
+@pytest.mark.parametrize("strike_at", ["before", "after"])
+def test_an_object_deleted_around_the_insert_is_not_loaded(
+    trips_lake: Lake, strikes: Strikes, chs3_s3: S3Endpoint, strike_at: str
+) -> None:
+    key = trips_lake.upload(OLD)[2]
+    getattr(strikes, strike_at)("Insert", lambda: trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=key))
+    trips_lake.load()
+    assert inserts(strikes) == 2
+    assert sum(trips_lake.rows_per_node()) == 500
+    assert_exact_to_bucket(trips_lake, chs3_s3)
+
+
+@pytest.mark.parametrize("strike_at", ["before", "after"])
+def test_an_object_added_around_the_insert_is_loaded_by_the_next_run(
+    trips_lake: Lake, strikes: Strikes, chs3_s3: S3Endpoint, strike_at: str
+) -> None:
+    trips_lake.upload(OLD)
+    ((_, content),) = Trips(seed=3, rows_per_month=70, files_per_month=1).files(MONTH)
+    getattr(strikes, strike_at)("Insert", lambda: trips_lake.put(f"trips/{MONTH}/late.parquet", content))
+    trips_lake.load()
+    assert_exact(trips_lake, OLD)
+    trips_lake.load()
+    assert sum(trips_lake.rows_per_node()) == 670
+    assert_exact_to_bucket(trips_lake, chs3_s3)
+
+
+def test_objects_that_change_at_every_try_are_an_error_and_the_month_stays(trips_lake: Lake, strikes: Strikes) -> None:
+    trips_lake.upload(OLD)
+    trips_lake.load()
+    seeds = count(2)
+    strikes.reset()
+    strikes.after("Insert", lambda: trips_lake.upload(Trips(seed=next(seeds), rows_per_month=600)), times=99)
+    trips_lake.upload(NEW)
+    with pytest.raises(ObjectsChangedError, match=r"changed while they were loaded.*Nothing was published"):
+        trips_lake.load()
+    assert inserts(strikes) == 1 + MAX_NEW_LISTS
+    assert_untouched(trips_lake, OLD)
+    assert trips_lake.left_behind() == []
+    trips_lake.upload(NEW)
+    strikes.reset()
+    trips_lake.load()
+    assert_exact(trips_lake, NEW)
