@@ -67,6 +67,8 @@ class Runner:
         listing: Lists buckets from the worker; None where ClickHouse lists.
         log: Where progress goes.
         progress_interval_seconds: Time between two progress lines of an insert.
+        in_turns: Ask nodes one after the other. For a handler of signals, which must start no threads: it may have
+            interrupted a start of threads, which holds locks.
     """
 
     def __init__(
@@ -76,11 +78,13 @@ class Runner:
         listing: S3Listing | None,
         log: Log,
         progress_interval_seconds: float,
+        in_turns: bool = False,
     ) -> None:
         self.hook = hook
         self.listing = listing
         self.log = log
         self.progress_interval_seconds = progress_interval_seconds
+        self.in_turns = in_turns
         # Asked for here: Airflow's context is not to be had in the threads that talk to nodes.
         self.log_comment = {"log_comment": airflow_log_comment()}
 
@@ -117,6 +121,8 @@ class Runner:
         self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
         if not step.sql:
             return {}
+        if self.in_turns:
+            return {node: self._ask_node(node, sql, step) for node, sql in step.sql.items()}
         with ThreadPoolExecutor(max_workers=min(_PARALLEL_NODES, len(step.sql))) as pool:
             asked = {node: pool.submit(self._ask_node, node, sql, step) for node, sql in step.sql.items()}
         # All have ended, so that no node is still at it when the workflow hears of an error.

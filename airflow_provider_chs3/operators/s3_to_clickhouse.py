@@ -161,7 +161,7 @@ class S3ToClickHouseOperator(MonthlyOperator):
         if self._request is None:
             return
         self.log.info("Ending the queries of this load, and dropping its staging.")
-        self._runner(None).run(stop_load(self._request))
+        self._runner(None, in_turns=True).run(stop_load(self._request))
 
     def _check_append(self) -> None:
         if self.write_mode == "append" and self.retries and not self.allow_duplicates:
@@ -203,10 +203,11 @@ class S3ToClickHouseOperator(MonthlyOperator):
             share=Share(memory_share=self.memory_share, parallel_months=self.parallel_months),
         )
 
-    def _runner(self, listing: S3Listing | None) -> Runner:
+    def _runner(self, listing: S3Listing | None, *, in_turns: bool = False) -> Runner:
         return Runner(
             hook=self.hook(),
             listing=listing,
             log=self.log,
             progress_interval_seconds=self.progress_interval_seconds,
+            in_turns=in_turns,
         )

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -118,3 +119,23 @@ def test_kill_query_by_somebody_fails_the_load_for_good(trips_lake: Lake) -> Non
     assert_untouched(trips_lake, None)
     trips_lake.load()
     assert_exact(trips_lake, TRIPS)
+
+
+def test_sigterm_while_nodes_are_about_to_be_asked_does_not_hang(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+
+    def load() -> None:
+        operator = trips_lake.operator()
+        signal.signal(signal.SIGTERM, lambda number, frame: operator.on_kill())
+        start = Thread.start
+
+        def interrupted(thread: Thread) -> None:
+            # An executor holds its locks while it starts a thread.
+            Thread.start = start  # type: ignore[method-assign]
+            os.kill(os.getpid(), signal.SIGTERM)
+            start(thread)
+
+        Thread.start = interrupted  # type: ignore[method-assign]
+        operator.execute({})
+
+    assert Worker(load).wait_or_kill(timeout_seconds=60) >= 0
