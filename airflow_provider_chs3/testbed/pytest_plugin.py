@@ -89,7 +89,8 @@ def chs3_cluster(request: pytest.FixtureRequest, chs3_s3: S3Endpoint) -> Iterato
         case _:
             from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 
-            with ClickHouseCluster.start(named_collections=named_collections) as cluster:
+            # With a secret, a query runs as its user on the other nodes too.
+            with ClickHouseCluster.start(named_collections=named_collections, secret="chs3") as cluster:
                 yield cluster
 
 
