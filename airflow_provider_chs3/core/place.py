@@ -20,6 +20,26 @@ ONLY_NODE = Node(1, 1, "", 0)
 _DISTRIBUTED = re.compile(r"Distributed\('((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)'(.*)", re.DOTALL)
 
 
+@dataclass(frozen=True, slots=True)
+class KeeperPlace:
+    """Where a replica of the target is known in Keeper.
+
+    Args:
+        keeper: Which one: `default`, or the name of an auxiliary one.
+        path: What all replicas of the shard share.
+        replica: The replica's own name there.
+    """
+
+    keeper: str
+    path: str
+    replica: str
+
+    def engine_beside(self, name: str) -> str:
+        """The engine of a table of the same replicas, at a path of its own beside this one."""
+        keeper = "" if self.keeper == "default" else f"{self.keeper}:"
+        return f"ReplicatedMergeTree({literal(f'{keeper}{self.path}.{name}')}, {literal(self.replica)})"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
     """A table, and the nodes that hold it.

@@ -15,10 +15,11 @@ from dataclasses import replace
 from airflow_provider_chs3.core.ledger import MonthOnNode
 from airflow_provider_chs3.core.models import Node, TableName
 from airflow_provider_chs3.core.node_specs import shown
+from airflow_provider_chs3.core.place import KeeperPlace
 from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_replication
 from airflow_provider_chs3.core.sql import Sql, literal, table
 from airflow_provider_chs3.core.steps import AskNodes, Row, Steps
-from airflow_provider_chs3.core.target import KeeperPlace, Surroundings
+from airflow_provider_chs3.core.target import Surroundings
 from airflow_provider_chs3.exceptions import PreflightError
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from airflow_provider_chs3.core.models import Node, NodeSpec, SettingValues, TableName
-from airflow_provider_chs3.core.place import Place, find_place
+from airflow_provider_chs3.core.place import KeeperPlace, Place, find_place
 from airflow_provider_chs3.core.sql import Sql, literal, literals
 from airflow_provider_chs3.core.steps import AskNodes, Row, Steps
 
@@ -107,26 +107,6 @@ class TargetFacts:
     def keeps_every_row(self) -> bool:
         """Whether no merge makes rows fewer, so that counts must stay as they are."""
         return self.is_plain and not self.has_ttl
-
-
-@dataclass(frozen=True, slots=True)
-class KeeperPlace:
-    """Where a replica of the target is known in Keeper.
-
-    Args:
-        keeper: Which one: `default`, or the name of an auxiliary one.
-        path: What all replicas of the shard share.
-        replica: The replica's own name there.
-    """
-
-    keeper: str
-    path: str
-    replica: str
-
-    def engine_beside(self, name: str) -> str:
-        """The engine of a table of the same replicas, at a path of its own beside this one."""
-        keeper = "" if self.keeper == "default" else f"{self.keeper}:"
-        return f"ReplicatedMergeTree({literal(f'{keeper}{self.path}.{name}')}, {literal(self.replica)})"
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ import pytest
 from airflow_provider_chs3.core.inserting import Staged, verify
 from airflow_provider_chs3.core.ledger import LedgerKey, MonthOnNode, Record
 from airflow_provider_chs3.core.models import Manifest, Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.place import KeeperPlace
 from airflow_provider_chs3.core.planning import look_up_months
 from airflow_provider_chs3.core.publishing import publish
 from airflow_provider_chs3.core.replication import find_replicas, follow, with_records_of_replicas
 from airflow_provider_chs3.core.request import Policies
 from airflow_provider_chs3.core.staging import Attempt, create_staging
-from airflow_provider_chs3.core.target import KeeperPlace
 from airflow_provider_chs3.exceptions import PreflightError, TargetChangedError, VerificationError
 from tests.core.driving import drive
 from tests.core.surroundings import ONE, TWO, surroundings, with_target

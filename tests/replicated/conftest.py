@@ -13,9 +13,10 @@ import pytest
 from clickhouse_driver import Client
 
 from airflow_provider_chs3.core.models import Month, Node, TableName
+from airflow_provider_chs3.core.place import KeeperPlace
 from airflow_provider_chs3.core.staging import Attempt
 from airflow_provider_chs3.core.steps import AskNodes, Pause, Step, Steps
-from airflow_provider_chs3.core.target import KeeperPlace, Surroundings
+from airflow_provider_chs3.core.target import Surroundings
 from tests.core.surroundings import FACTS, TARGET
 from tests.replicated.debian_cluster import debian_cluster, missing
 
