@@ -155,7 +155,7 @@ def test_a_load_waits_while_too_many_queries_run_and_goes_on(trips_lake: Lake, s
     trips_lake.upload(TRIPS)
     with busy(trips_lake, 8) as end:
         strikes.before("Wait", end)
-        trips_lake.load(settings={"max_concurrent_queries_for_user": 8})
+        trips_lake.load(settings={"max_concurrent_queries_for_all_users": 8})
     assert len(told(strikes, "202 ")) == 1
     assert strikes.pauses_seconds == [20]
     assert_exact(trips_lake, TRIPS)
