@@ -46,7 +46,7 @@ def test_a_table_that_does_not_exist(lake: Lake) -> None:
 
 def test_a_database_that_does_not_exist(lake: Lake) -> None:
     lake.upload(TRIPS)
-    refused(lake, "Database 'nowhere' does not exist", database="nowhere")
+    refused(lake, "Database 'test_nowhere' does not exist", database="test_nowhere")
 
 
 def test_a_table_that_exists_on_one_node_only(lake: Lake) -> None:
@@ -144,16 +144,17 @@ def test_an_engine_whose_partitions_cannot_be_staged(lake: Lake) -> None:
 
 def test_a_database_with_a_dot_in_its_name(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
-    refused(trips_lake, "'a.b' has a dot in its name", database="a.b")
+    refused(trips_lake, "'test_a.b' has a dot in its name", database="test_a.b")
 
 
 @pytest.mark.parametrize("name", ["x; DROP TABLE y", "a`b", "a'b", "a\\b", "a b", "ü{}%"])
 def test_hostile_names_are_just_names_that_do_not_exist(trips_lake: Lake, name: str) -> None:
     trips_lake.upload(TRIPS)
     refused(trips_lake, "does not exist", table=name)
-    refused(trips_lake, "does not exist", database=name)
+    # The user of tests may do nothing in databases of other names.
+    refused(trips_lake, "does not exist", database=f"test_{name}")
     refused(trips_lake, "is not known", cluster=name)
-    refused(trips_lake, "does not exist", staging_database=name)
+    refused(trips_lake, "does not exist", staging_database=f"test_{name}")
     refused(trips_lake, "no such column", columns=[name])
 
 
