@@ -9,13 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from airflow_provider_chs3.testbed.credentials import (
-    LOADER,
-    NARROW,
-    NARROW_PRIVILEGES,
-    READER,
-    Credentials,
-)
+from airflow_provider_chs3.testbed.credentials import LOADER, READER, Credentials
 from airflow_provider_chs3.testbed.nodes import CLUSTER, SINGLE_NODE_CLUSTER, Node
 from airflow_provider_chs3.testbed.ports import HOST, free_ports
 
@@ -102,7 +96,7 @@ def _users(options: Options) -> dict[str, Any]:
         LOADER.login: {**_user(LOADER), "named_collection_control": 1},
         READER.login: {**_user(READER), "grants": {"query": "GRANT SELECT ON *.*"}},
     }
-    for credentials, privileges in {NARROW: NARROW_PRIVILEGES, **options.users}.items():
+    for credentials, privileges in options.users.items():
         grants = {"query": [f"GRANT {privilege}" for privilege in privileges]}
         users[credentials.login] = {**_user(credentials), "grants": grants}
     return {"profiles": {"default": options.user_settings}, "users": users, "quotas": {"default": {}}}

@@ -89,8 +89,7 @@ def chs3_cluster(request: pytest.FixtureRequest, chs3_s3: S3Endpoint) -> Iterato
         case _:
             from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 
-            # With a secret, a query runs as its user on the other nodes too.
-            with ClickHouseCluster.start(named_collections=named_collections, secret="chs3") as cluster:
+            with ClickHouseCluster.start(named_collections=named_collections) as cluster:
                 yield cluster
 
 
