@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG
+from airflow.sdk.execution_time.supervisor import in_process_api_server
 
 from airflow_provider_chs3.core.steps import Step
 from airflow_provider_chs3.testbed.trips import Trips
@@ -77,7 +78,13 @@ def slow_dag(lake: Lake, **options: Any) -> DAG:
 def test_sigterm_in_mid_insert_leaves_nothing(trips_lake: Lake, run_dag: Callable[..., Any]) -> None:
     trips_lake.upload(TRIPS)
     dag = slow_dag(trips_lake)
-    worker = Worker(lambda: run_dag(dag))
+
+    def run() -> None:
+        # A thread of Airflow's own, which an earlier test may have started, does not come with the fork.
+        in_process_api_server.cache_clear()
+        run_dag(dag)
+
+    worker = Worker(run)
     wait_for_insert(trips_lake)
     worker.signal(signal.SIGTERM)
     worker.wait()
