@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from airflow.providers.common.sql.hooks.sql import DbApiHook
 
@@ -53,6 +53,18 @@ class ClickHouseHook(DbApiHook):
     def __init__(self, *args: Any, schema: str | None = None, log_sql: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, schema=schema, log_sql=log_sql, **kwargs)
         self.schema = schema
+
+    @classmethod
+    def with_options(cls, options: ConnectionOptions, *, clickhouse_conn_id: str) -> Self:
+        """A hook whose connection was looked up already: on an event loop, Airflow's own look-up would block.
+
+        Args:
+            options: What the connection says.
+            clickhouse_conn_id: Its id.
+        """
+        hook = cls(clickhouse_conn_id=clickhouse_conn_id)
+        hook.options = options
+        return hook
 
     @cached_property
     def options(self) -> ConnectionOptions:
@@ -140,10 +152,18 @@ class ClickHouseHook(DbApiHook):
 
         query_id = query_id or str(uuid.uuid4())
         all_settings = {"log_comment": airflow_log_comment()} | dict(check_settings(settings or {}, where="settings"))
-        client = self.client(address=address, send_receive_timeout_seconds=send_receive_timeout_seconds)
-        with translated_errors(client, query_id=query_id, secrets=secrets), client:
+        with (
+            self._connected(address, send_receive_timeout_seconds) as client,
+            translated_errors(client, query_id=query_id, secrets=secrets),
+        ):
             rows = client.execute(sql, query_id=query_id, settings=all_settings)
             yield client, rows if isinstance(rows, list) else []
+
+    @contextmanager
+    def _connected(self, address: Address | None, send_receive_timeout_seconds: float | None) -> Iterator[Client]:
+        """A client for one statement."""
+        with self.client(address=address, send_receive_timeout_seconds=send_receive_timeout_seconds) as client:
+            yield client
 
     def get_conn(self) -> Connection:
         """A DB-API connection, for common-sql."""

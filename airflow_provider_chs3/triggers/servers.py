@@ -1,0 +1,136 @@
+"""How triggers reach ClickHouse: from a few threads, never on the event loop, over few connections.
+
+All triggers of a triggerer share one event loop. Each Airflow connection that they use is looked up once, without
+blocking that loop, and again after an error: whoever changed it need not restart a triggerer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from typing import TypeVar
+
+from airflow_provider_chs3.exceptions import TransientError
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.connection import ConnectionOptions
+from airflow_provider_chs3.hooks.pooled import PooledClickHouseHook
+
+_T = TypeVar("_T")
+
+#: Threads of a process in which triggers talk to ClickHouse; a step that asks several nodes has one more for each.
+_THREADS = 8
+
+#: Those that one Airflow connection may have at a time: servers that hang must not keep the others from being asked.
+_THREADS_PER_CONNECTION = 2
+
+#: System tables answer at once; a node that takes longer for a packet hangs.
+_SEND_RECEIVE_TIMEOUT_SECONDS = 30.0
+
+
+class Server:
+    """An Airflow connection, as the triggers of one event loop use it. Made by `server()`.
+
+    Args:
+        conn_id: Its id.
+    """
+
+    def __init__(self, conn_id: str) -> None:
+        self.conn_id = conn_id
+        self.users = 0
+        self._limit = asyncio.Semaphore(_THREADS_PER_CONNECTION)
+        self._looking_up = asyncio.Lock()
+        self._hook: PooledClickHouseHook | None = None
+
+    async def run(self, function: Callable[[ClickHouseHook], _T]) -> _T:
+        """Run something that blocks in a thread.
+
+        Args:
+            function: Is given a hook that may be used from several threads. What it raises is raised here.
+
+        Returns:
+            What the function returns.
+
+        Raises:
+            AirflowNotFoundException: There is no such connection.
+            ConfigurationError: If a field of the connection is wrong.
+            TransientError: Airflow did not give the connection.
+        """
+        async with self._limit:
+            hook = await self._look_up()
+            try:
+                return await asyncio.get_running_loop().run_in_executor(_threads(), function, hook)
+            except Exception:
+                if self._hook is hook:
+                    self.close()
+                raise
+
+    def close(self) -> None:
+        """Close the connections to ClickHouse, and have the Airflow connection looked up again."""
+        hook, self._hook = self._hook, None
+        if hook is not None:
+            hook.close()
+
+    async def _look_up(self) -> PooledClickHouseHook:
+        from airflow.providers.common.compat.connection import get_async_connection
+        from airflow.providers.common.compat.sdk import AirflowNotFoundException
+        from asgiref.sync import sync_to_async
+
+        async with self._looking_up:
+            if self._hook is None:
+                try:
+                    connection = await get_async_connection(self.conn_id)
+                except AirflowNotFoundException:
+                    raise
+                except Exception as error:
+                    raise TransientError(f"Airflow does not give the connection {self.conn_id!r}: {error}") from error
+                # In a thread, as reading a connection's extra makes Airflow mask it, which takes a call that blocks.
+                options = await sync_to_async(ConnectionOptions.from_airflow)(connection)
+                timeout_seconds = min(options.send_receive_timeout_seconds, _SEND_RECEIVE_TIMEOUT_SECONDS)
+                options = replace(options, send_receive_timeout_seconds=timeout_seconds)
+                self._hook = PooledClickHouseHook.with_options(options, clickhouse_conn_id=self.conn_id)
+            return self._hook
+
+
+_servers: dict[tuple[asyncio.AbstractEventLoop, str], Server] = {}
+
+
+@contextmanager
+def server(conn_id: str) -> Iterator[Server]:
+    """The connection, shared with all who use it on this event loop; closed when the last of them leaves.
+
+    Args:
+        conn_id: Id of an Airflow connection of type `chs3`.
+    """
+    key = (asyncio.get_running_loop(), conn_id)
+    shared = _servers.setdefault(key, Server(conn_id))
+    shared.users += 1
+    try:
+        yield shared
+    finally:
+        shared.users -= 1
+        if not shared.users:
+            del _servers[key]
+            shared.close()
+
+
+async def run_blocking(conn_id: str, function: Callable[[ClickHouseHook], _T]) -> _T:
+    """Run something that blocks once, such as ending a query in a trigger's `on_kill`.
+
+    Args:
+        conn_id: Id of an Airflow connection of type `chs3`.
+        function: Is given a hook for the connection; what it raises is raised here.
+
+    Returns:
+        What the function returns.
+    """
+    with server(conn_id) as shared:
+        return await shared.run(function)
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="chs3_poll")
