@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 
-from airflow_provider_chs3.core.merge_state import MergeState
+from airflow_provider_chs3.core.merge_state import MergeState, Replica
+from airflow_provider_chs3.core.pace import Pace, pace_of
 from airflow_provider_chs3.exceptions import ConfigurationError, MergeHealthError
 
 #: A merge is not begun below so many times the size of its parts as free space; `DISK_USAGE_COEFFICIENT_TO_SELECT` in
@@ -69,35 +70,40 @@ class Verdict:
         state: What was seen.
         health: What it means.
         reason: Why, in words, and with the way out where a person must act; empty where it is healthy.
+        pace: How fast a settling month goes, and how long it may still take; None for all others.
     """
 
     state: MergeState
     health: Health
     reason: str
+    pace: Pace | None = None
 
     def __str__(self) -> str:
         state = self.state
         parts = f"{state.parts} part{'s' if state.parts != 1 else ''}"
-        why = f": {self.reason}" if self.reason else ""
-        return f"{state.month} on {state.node} {self.health}, {parts}{why}"
+        why = ", ".join(filter(None, (self.reason, str(self.pace or ""))))
+        return f"{state.month} on {state.node} {self.health}, {parts}{': ' if why else ''}{why}"
 
 
-def judge(state: MergeState, thresholds: Thresholds) -> Verdict:
+def judge(state: MergeState, thresholds: Thresholds, before: MergeState | None = None) -> Verdict:
     """Decide how the merges of one month stand on one node.
 
     Args:
         state: What was seen there.
         thresholds: What counts as few, many and long.
+        before: What was seen there earlier. The verdict does not depend on it: it makes the estimate of the time left
+            better. Default: None, no earlier look.
     """
+    most_parts = _large_parts(state) + thresholds.spare_parts
 
     def verdict(health: Health, reason: str) -> Verdict:
-        return Verdict(state=state, health=health, reason=reason)
+        pace = pace_of(state, most_parts=most_parts, before=before) if health is Health.SETTLING else None
+        return Verdict(state=state, health=health, reason=reason, pace=pace)
 
     if hindrance := next(_hindrances(state, thresholds), None):
         return verdict(Health.STUCK, hindrance)
     if at_work := _at_work(state, thresholds):
         return verdict(Health.SETTLING, at_work)
-    most_parts = _large_parts(state) + thresholds.spare_parts
     if state.parts <= most_parts and not state.mutations:
         return verdict(Health.HEALTHY, "")
     if state.pool_is_busy:
@@ -120,6 +126,12 @@ def _hindrances(state: MergeState, thresholds: Thresholds) -> Iterator[str]:
     replica = state.replica
     if replica and replica.is_readonly:
         yield "the replica is read-only: look at Keeper and at system.replicas on this node"
+    if state.broken_parts:
+        yield (
+            f"{len(state.broken_parts)} of its parts are broken, and their rows missing "
+            f"({', '.join(state.broken_parts)} in system.detached_parts): load the month again, then ALTER TABLE … "
+            "DROP DETACHED PART"
+        )
     for mutation in state.mutations:
         if mutation.fail_reason:
             yield (
@@ -130,8 +142,10 @@ def _hindrances(state: MergeState, thresholds: Thresholds) -> Iterator[str]:
         return
     is_idle = state.unchanged_seconds >= thresholds.stuck_after_seconds
     if replica and is_idle and replica.delay_seconds > thresholds.max_replica_delay_seconds:
-        error = f": {_first_line(replica.last_exception)}" if replica.last_exception else ""
-        yield f"the replica lags {replica.delay_seconds} s behind{error}; look at system.replication_queue on this node"
+        yield (
+            f"the replica lags {replica.delay_seconds} s behind{_why_it_waits(replica)}; look at "
+            "system.replication_queue on this node"
+        )
     needed_bytes = FREE_SPACE_FACTOR * state.two_smallest_bytes
     has_work = bool(state.mutations) or state.parts > _large_parts(state) + thresholds.spare_parts
     if has_work and state.free_bytes < needed_bytes and state.unchanged_seconds >= thresholds.settled_after_seconds:
@@ -145,12 +159,17 @@ def _at_work(state: MergeState, thresholds: Thresholds) -> str:
     """What is being done; empty where nothing is."""
     replica = state.replica
     if state.merges:
-        return f"merging, {', '.join(f'{done:.0%}' for done in state.merges)} done"
+        return f"merging, {', '.join(f'{merge.progress:.0%}' for merge in state.merges)} done"
     if replica and replica.queue:
-        return f"{replica.queue} parts in the replication queue"
+        return f"{replica.queue} parts in the replication queue{_why_it_waits(replica)}"
     if replica and replica.delay_seconds > thresholds.max_replica_delay_seconds:
         return f"the replica lags {replica.delay_seconds} s behind"
     return ""
+
+
+def _why_it_waits(replica: Replica) -> str:
+    reason = replica.last_exception or replica.postpone_reason
+    return f": {_first_line(reason)}" if reason else ""
 
 
 def _large_parts(state: MergeState) -> int:
@@ -244,5 +263,6 @@ def as_json(verdicts: Iterable[Verdict]) -> dict[str, object]:
             "parts": each.state.parts,
             "size_bytes": each.state.size_bytes,
             "reason": each.reason,
+            **({"pace": each.pace.as_json()} if each.pace else {}),
         }
     return {"health": str(overall(verdicts)), "months": months}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE
+from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.models import Month, Node, TableName
 from airflow_provider_chs3.core.preflight import partition_id_of
 from airflow_provider_chs3.core.sql import Sql, literal, literals
@@ -14,42 +14,22 @@ from airflow_provider_chs3.core.steps import Row, Steps
 from airflow_provider_chs3.core.target import Surroundings, TargetFacts, look_around
 from airflow_provider_chs3.exceptions import PreflightError
 
-_SIZE_SUFFIXES = {"": 1} | {
-    f"{prefix}{binary}": base**power
-    for power, prefix in enumerate("KMGTP", start=1)
-    for binary, base in (("", 1000), ("i", 1024))
-}
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
-    """What the table's settings allow; its own go before the server's.
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A merge or mutation that runs.
 
     Args:
-        parts_to_delay_insert: Parts of a partition at which inserts are slowed down.
-        parts_to_throw_insert: Parts of a partition at which inserts into the table are refused.
-        max_parts_in_total: Parts of the table at which inserts are refused.
-        max_bytes_to_merge_at_max_space_in_pool: Merges make no larger parts.
-        max_avg_part_size_for_too_many_parts: Where a partition's parts are larger on average, in bytes, their number
-            slows down and refuses nothing.
+        progress: Share done, 0 to 1.
+        seconds: Time since it began.
+        size_bytes: Size on disk of the parts that go into it.
+        parts: Their number.
     """
 
-    parts_to_delay_insert: int
-    parts_to_throw_insert: int
-    max_parts_in_total: int
-    max_bytes_to_merge_at_max_space_in_pool: int
-    max_avg_part_size_for_too_many_parts: int
-
-    @classmethod
-    def of(cls, server: Mapping[str, str], table_settings: str) -> Limits:
-        """The limits of a table.
-
-        Args:
-            server: Name to value, from `system.merge_tree_settings`.
-            table_settings: The table's own, as `SETTINGS` in its definition shows them.
-        """
-        own = {name: _own(name, table_settings) for name in cls.__slots__}
-        return cls(**{name: int(server[name]) if value is None else value for name, value in own.items()})
+    progress: float
+    seconds: float
+    size_bytes: int
+    parts: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,12 +56,14 @@ class Replica:
         delay_seconds: How far it is behind the others (`absolute_delay`).
         queue: Of the month: parts to fetch, merge or mutate.
         last_exception: Of one of these; empty where none failed.
+        postpone_reason: Why one of these is put off; empty where none is.
     """
 
     is_readonly: bool
     delay_seconds: int
     queue: int = 0
     last_exception: str = ""
+    postpone_reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,12 +78,15 @@ class MergeState:
         two_smallest_bytes: Size of the two smallest: no merge needs less.
         unchanged_seconds: Time since its newest part was made, or since the server started where that is less; by the
             node's own clock.
-        merges: Share done, 0 to 1, of each merge or mutation that runs on its parts.
+        merges: The merges and mutations that run on its parts.
         mutations: Those that have some of its parts left to do.
         limits: The table's.
         table_parts: Active parts of the whole table.
         free_bytes: The most that one of the table's disks has free and not reserved.
         pool_is_busy: Whether all threads for merges and mutations work, on whatever table.
+        at_seconds: When this was seen, as Unix time by the node's own clock.
+        broken_parts: Its parts that the server found broken and detached, so that their rows are missing; on a
+            replicated table only those that no replica has given back.
         replica: Where the table is replicated.
     """
 
@@ -111,17 +96,24 @@ class MergeState:
     size_bytes: int
     two_smallest_bytes: int
     unchanged_seconds: int
-    merges: tuple[float, ...]
+    merges: tuple[Merge, ...]
     mutations: tuple[Mutation, ...]
     limits: Limits
     table_parts: int
     free_bytes: int
     pool_is_busy: bool
+    at_seconds: float
+    broken_parts: tuple[str, ...] = ()
     replica: Replica | None = None
 
 
 def observe_months(
-    *, table: TableName, months: tuple[Month, ...], cluster: str | None, default_cluster: str | None
+    *,
+    table: TableName,
+    months: tuple[Month, ...],
+    cluster: str | None,
+    default_cluster: str | None,
+    known: dict[TargetFacts, dict[Month, str]] | None = None,
 ) -> Steps[tuple[MergeState, ...]]:
     """Find nodes and partitions, and ask how their merges stand.
 
@@ -130,6 +122,8 @@ def observe_months(
         months: The months.
         cluster: The cluster; None takes the Distributed table's, else the default.
         default_cluster: The connection's cluster; None is the single server that the connection leads to.
+        known: Keeps the ids of partitions from one look to the next, as each takes a question of its own; None keeps
+            none.
 
     Returns:
         The state of each month on each node.
@@ -145,11 +139,11 @@ def observe_months(
         settings=(),
     )
     _check_table(around)
-    partitions = {}
+    ids = {} if known is None else known.setdefault(around.shape, {})
     for month in months:
-        partition_id = yield from partition_id_of(around, month)
-        partitions[partition_id] = month
-    return (yield from observe(around, partitions))
+        if month not in ids:
+            ids[month] = yield from partition_id_of(around, month)
+    return (yield from observe(around, {ids[month]: month for month in months}))
 
 
 def observe(around: Surroundings, partitions: Mapping[str, Month]) -> Steps[tuple[MergeState, ...]]:
@@ -194,7 +188,8 @@ SELECT
         FROM system.parts WHERE active AND {of_months} GROUP BY partition_id)),
     (SELECT count() FROM system.parts WHERE active AND {of_table}),
     uptime(),
-    (SELECT groupArray((partition_id, progress)) FROM system.merges WHERE {of_months}),
+    (SELECT groupArray((partition_id, (progress, elapsed, total_size_bytes_compressed, num_parts)))
+        FROM system.merges WHERE {of_months}),
     (SELECT groupArray((arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)),
             command, latest_fail_reason, dateDiff('second', create_time, now())))
         FROM system.mutations WHERE NOT is_done AND {of_table}),
@@ -205,15 +200,45 @@ SELECT
         WHERE policy_name IN (SELECT storage_policy FROM system.tables WHERE {name_of_table}))),
     (SELECT sumIf(value, name = 'BackgroundMergesAndMutationsPoolTask')
             >= sumIf(value, name = 'BackgroundMergesAndMutationsPoolSize') FROM system.metrics),
-    (SELECT groupArray((is_readonly, absolute_delay)) FROM system.replicas WHERE {of_table}),
-    (SELECT groupArray((splitByChar('_', new_part_name)[1], last_exception)) FROM system.replication_queue
-        WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') AND {of_table})
+    (SELECT groupArray((partition_id, name)) FROM system.detached_parts WHERE {of_months} AND {_is_broken(table)}),
+    toFloat64(now64(3)),
+    {replicas_query(table)},
+    {queue_query(table)}
 """)
+
+
+def _is_broken(table: TableName) -> str:
+    """Condition on `system.detached_parts`: the part's rows are missing."""
+    of_table = f"database = {literal(table.database)} AND table = {literal(table.table)}"
+    # A replica fetches such parts again. Plain tables merge over the gap, so that a part around it proves nothing.
+    is_given_back = f"""(SELECT count() FROM system.replicas WHERE {of_table}) > 0 AND arrayExists(
+        range -> range.1 = partition_id AND range.2 <= min_block_number AND max_block_number <= range.3,
+        (SELECT groupArray((partition_id, min_block_number, max_block_number)) FROM system.parts
+            WHERE active AND {of_table}))"""
+    return f"startsWith(reason, 'broken') AND NOT ({is_given_back})"
+
+
+def replicas_query(table: TableName) -> str:
+    """Sub-query for how the replica of a table stands on a node; its array is empty where none is replicated."""
+    return (
+        "(SELECT groupArray((is_readonly, absolute_delay)) FROM system.replicas "
+        f"WHERE database = {literal(table.database)} AND table = {literal(table.table)})"
+    )
+
+
+def queue_query(table: TableName) -> str:
+    """Sub-query for the parts that a replica has yet to fetch, merge or mutate."""
+    return (
+        "(SELECT groupArray((splitByChar('_', new_part_name)[1], last_exception, postpone_reason)) "
+        "FROM system.replication_queue "
+        "WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') "
+        f"AND database = {literal(table.database)} AND table = {literal(table.table)})"
+    )
 
 
 def _month_on_node(node: Node, month: Month, partition_id: str, row: Row, table: TargetFacts) -> MergeState:
     partitions, table_parts, uptime_seconds, merges, mutations, limits, replicated_limits = row[:7]
-    free_bytes, pool_is_busy, replicas, queue = row[7:]
+    free_bytes, pool_is_busy, broken, at_seconds, replicas, queue = row[7:]
     of_month = {each[0]: each[1:] for each in partitions}
     parts, size_bytes, two_smallest_bytes, age_seconds = of_month.get(partition_id, (0, 0, 0, uptime_seconds))
     return MergeState(
@@ -224,7 +249,7 @@ def _month_on_node(node: Node, month: Month, partition_id: str, row: Row, table:
         two_smallest_bytes=two_smallest_bytes,
         # A server that has just started has had no time to merge what it found.
         unchanged_seconds=min(age_seconds, uptime_seconds),
-        merges=tuple(progress for of_partition, progress in merges if of_partition == partition_id),
+        merges=tuple(Merge(*merge) for of_partition, merge in merges if of_partition == partition_id),
         mutations=tuple(
             Mutation(command=command, fail_reason=fail_reason, age_seconds=age_seconds)
             for partition_ids, command, fail_reason, age_seconds in mutations
@@ -234,24 +259,29 @@ def _month_on_node(node: Node, month: Month, partition_id: str, row: Row, table:
         table_parts=table_parts,
         free_bytes=free_bytes,
         pool_is_busy=bool(pool_is_busy),
-        # REPLACE PARTITION names no new part, so that it may be about any month.
-        replica=_replica(replicas, [error for of_partition, error in queue if of_partition in (partition_id, "")]),
+        at_seconds=at_seconds,
+        broken_parts=tuple(sorted(name for of_partition, name in broken if of_partition == partition_id)),
+        replica=replica_of(partition_id, replicas, queue),
     )
 
 
-def _replica(replicas: list[Row], queue_errors: list[str]) -> Replica | None:
+def replica_of(partition_id: str, replicas: list[Row], queue: list[Row]) -> Replica | None:
+    """How a month's replica on a node stands; None where the table is not replicated.
+
+    Args:
+        partition_id: The month's partition.
+        replicas: What `replicas_query` gave.
+        queue: What `queue_query` gave.
+    """
     if not replicas:
         return None
     is_readonly, delay_seconds = replicas[0]
+    # REPLACE PARTITION names no new part, so that it may be about any month.
+    waiting = [reasons for of_partition, *reasons in queue if of_partition in (partition_id, "")]
     return Replica(
         is_readonly=bool(is_readonly),
         delay_seconds=delay_seconds,
-        queue=len(queue_errors),
-        last_exception=next(filter(None, queue_errors), ""),
+        queue=len(waiting),
+        last_exception=next((error for error, _ in waiting if error), ""),
+        postpone_reason=next((reason for _, reason in waiting if reason), ""),
     )
-
-
-def _own(name: str, table_settings: str) -> int | None:
-    """The table's own value, such as `2000` or `'2K'`; None where it has none."""
-    matched = re.search(rf"(?:^|, ){name} = '?(\d+)([KMGTP]i?)?'?(?:,|$)", table_settings)
-    return int(matched[1]) * _SIZE_SUFFIXES[matched[2] or ""] if matched else None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.merge_state import Limits
+from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.models import Node, NodeSpec, TableName
 from airflow_provider_chs3.core.place import ONLY_NODE
 from airflow_provider_chs3.core.sql import Sql, literal, literals

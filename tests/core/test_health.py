@@ -18,7 +18,8 @@ from airflow_provider_chs3.core.health import (
     judge,
     overall,
 )
-from airflow_provider_chs3.core.merge_state import Limits, MergeState, Mutation, Replica
+from airflow_provider_chs3.core.merge_limits import Limits
+from airflow_provider_chs3.core.merge_state import Merge, MergeState, Mutation, Replica
 from airflow_provider_chs3.core.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError, MergeHealthError
 from tests.core.surroundings import ONE, TWO
@@ -45,8 +46,10 @@ FEW = MergeState(
     table_parts=3,
     free_bytes=1000 * GIB,
     pool_is_busy=False,
+    at_seconds=1_800_000_000.0,
 )
 MANY = replace(FEW, parts=501, table_parts=501)
+MERGE = Merge(progress=0.25, seconds=10, size_bytes=400 * 1024**2, parts=3)
 REPLICA = Replica(is_readonly=False, delay_seconds=0)
 WAITING = Mutation(command="DELETE WHERE x", fail_reason="", age_seconds=HOUR_SECONDS)
 FAILED = replace(WAITING, fail_reason="Code: 395. Value passed to 'throwIf'\nStack trace: …")
@@ -89,10 +92,10 @@ class TestHealthy:
 
 class TestSettling:
     def test_a_merge_runs(self):
-        assert health(replace(FEW, merges=(0.4,))) is Health.SETTLING
+        assert health(replace(FEW, merges=(MERGE,))) is Health.SETTLING
 
     def test_a_merge_runs_for_hours_among_many_parts(self):
-        assert health(replace(MANY, merges=(0.99,))) is Health.SETTLING
+        assert health(replace(MANY, merges=(MERGE,))) is Health.SETTLING
 
     def test_parts_changed_a_moment_ago(self):
         assert health(replace(FEW, parts=12, unchanged_seconds=119)) is Health.SETTLING
@@ -153,7 +156,7 @@ class TestStuck:
         )
 
     def test_a_failed_mutation_while_it_is_tried_again(self):
-        assert health(replace(FEW, mutations=(FAILED,), merges=(0.1,))) is Health.STUCK
+        assert health(replace(FEW, mutations=(FAILED,), merges=(MERGE,))) is Health.STUCK
 
     def test_a_mutation_at_which_nothing_works(self):
         assert "mutation DELETE WHERE x waits" in verdict(replace(FEW, mutations=(WAITING,))).reason
@@ -167,6 +170,18 @@ class TestStuck:
 
     def test_a_read_only_replica(self):
         assert "read-only" in verdict(replace(FEW, replica=replace(REPLICA, is_readonly=True))).reason
+
+    def test_a_broken_part_even_if_all_else_is_well(self):
+        state = replace(FEW, parts=1, broken_parts=("broken-on-start_202610_1_1_0",))
+        assert health(state) is Health.STUCK
+        assert (
+            "1 of its parts are broken, and their rows missing (broken-on-start_202610_1_1_0" in verdict(state).reason
+        )
+
+    def test_a_replica_that_lags_for_long_with_what_it_waits_for(self):
+        lagging = Replica(is_readonly=False, delay_seconds=900, queue=3, postpone_reason="fetches are stopped")
+        state = replace(FEW, replica=lagging)
+        assert "lags 900 s behind: fetches are stopped" in verdict(state).reason
 
     def test_a_replica_that_lags_for_long_with_its_error(self):
         lagging = Replica(is_readonly=False, delay_seconds=900, queue=3, last_exception="Code: 234. No replica has it")
@@ -192,7 +207,7 @@ class TestThresholds:
             Thresholds(**wrong)
 
 
-HEALTHY, SETTLING, STUCK = (verdict(each) for each in (FEW, replace(FEW, node=TWO, merges=(0.25,)), MANY))
+HEALTHY, SETTLING, STUCK = (verdict(each) for each in (FEW, replace(FEW, node=TWO, merges=(MERGE,)), MANY))
 TOO_MANY = verdict(replace(FEW, parts=12))
 
 
@@ -230,7 +245,9 @@ class TestIsOver:
 
 class TestWhatIsTold:
     def test_a_line_with_parts_and_the_share_done_of_each_merge(self):
-        assert str(SETTLING) == "2026-10 on ch-2:9000 settling, 3 parts: merging, 25% done"
+        assert str(SETTLING) == (
+            "2026-10 on ch-2:9000 settling, 3 parts: merging, 25% done, 10.0 MiB/s, about 30 s left"
+        )
 
     def test_nothing_more_where_it_is_healthy(self):
         assert str(verdict(replace(FEW, parts=1))) == "2026-10 on ch-1:9000 healthy, 1 part"
@@ -250,6 +267,12 @@ class TestWhatIsTold:
             "parts": 3,
             "size_bytes": 3 * GIB,
             "reason": "merging, 25% done",
+            "pace": {
+                "bytes_per_second": 10 * 1024**2,
+                "parts_per_second": None,
+                "seconds_left": 30,
+                "more_follows": False,
+            },
         }
 
 

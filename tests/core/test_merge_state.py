@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_chs3.core.merge_state import Limits, MergeState, Mutation, Replica, observe
+from airflow_provider_chs3.core.merge_limits import Limits
+from airflow_provider_chs3.core.merge_state import Merge, MergeState, Mutation, Replica, observe
 from airflow_provider_chs3.core.models import Month
 from tests.core.driving import Driven, drive
 from tests.core.surroundings import ONE, surroundings, with_target
@@ -17,12 +18,14 @@ ANSWER = {
     "partitions": [("202610", 12, 3000, 20, 400)],
     "table_parts": 40,
     "uptime_seconds": 5000,
-    "merges": [("202610", 0.5), ("202609", 0.9)],
+    "merges": [("202610", (0.5, 4.0, 2000, 7)), ("202609", (0.9, 1.0, 5, 2))],
     "mutations": [(["202610"], "DELETE WHERE x", "", 8), (["202609", "202608"], "DELETE WHERE y", "no good", 9)],
     "limits": LIMITS,
     "replicated_limits": REPLICATED_LIMITS,
     "free_bytes": 10**9,
     "pool_is_busy": 0,
+    "broken": [("202610", "broken_202610_1_1_0"), ("202609", "broken_202609_1_1_0")],
+    "at_seconds": 1_800_000_000.0,
     "replicas": [],
     "queue": [],
 }
@@ -41,8 +44,17 @@ def state(**changes: Any) -> MergeState:
 
 def test_parts_merges_and_mutations_are_those_of_the_month():
     seen = state()
-    assert (seen.parts, seen.size_bytes, seen.two_smallest_bytes, seen.merges) == (12, 3000, 20, (0.5,))
+    assert (seen.parts, seen.size_bytes, seen.two_smallest_bytes, seen.merges) == (
+        12,
+        3000,
+        20,
+        (Merge(progress=0.5, seconds=4.0, size_bytes=2000, parts=7),),
+    )
     assert seen.mutations == (Mutation(command="DELETE WHERE x", fail_reason="", age_seconds=8),)
+
+
+def test_broken_parts_are_those_of_the_month():
+    assert state().broken_parts == ("broken_202610_1_1_0",)
 
 
 def test_one_statement_serves_several_months():
@@ -66,12 +78,14 @@ def test_limits_are_the_servers_and_the_tables_own():
 
 class TestReplicated:
     def test_the_queue_is_that_of_the_month(self):
-        queue = [("202610", ""), ("202610", "Code: 234"), ("202609", "Code: 1")]
-        expected = Replica(is_readonly=False, delay_seconds=31, queue=2, last_exception="Code: 234")
+        queue = [("202610", "", "later"), ("202610", "Code: 234", ""), ("202609", "Code: 1", "")]
+        expected = Replica(
+            is_readonly=False, delay_seconds=31, queue=2, last_exception="Code: 234", postpone_reason="later"
+        )
         assert state(replicas=[(0, 31)], queue=queue).replica == expected
 
     def test_a_partition_to_replace_may_be_that_of_any_month(self):
-        assert state(replicas=[(0, 31)], queue=[("", "")]).replica == Replica(
+        assert state(replicas=[(0, 31)], queue=[("", "", "")]).replica == Replica(
             is_readonly=False, delay_seconds=31, queue=1
         )
 

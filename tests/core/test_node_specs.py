@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.columns import SourceSchema
 from airflow_provider_chs3.core.data_shape import DataShape, row_width_bytes, shape_of
 from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.key_template import KeyTemplate
-from airflow_provider_chs3.core.merge_state import Limits
+from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.models import Manifest, NodeSpec, S3Object
 from airflow_provider_chs3.core.node_specs import Disk, NodeNow, SizedNode, ask_nodes_now, size_nodes
 from airflow_provider_chs3.core.slices import Share, slice_of, smallest

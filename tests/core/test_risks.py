@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_provider_chs3.core.merge_state import Limits
+from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.models import Manifest, Month, S3Object
 from airflow_provider_chs3.core.node_specs import Disk, NodeNow, OtherParts
 from airflow_provider_chs3.core.request import Policies
