@@ -16,17 +16,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from airflow_provider_chs3.core.errors import is_terminal
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.inserting import Log
 from airflow_provider_chs3.triggers.servers import Server, server
 
 _Item = TypeVar("_Item", bound=Hashable)
@@ -65,13 +65,19 @@ class Subject(ABC, Generic[_Item, _Answer]):
         """
 
 
+class _Log(Protocol):
+    """A standard logger, or Airflow's."""
+
+    def warning(self, message: str, /, *args: Any) -> None: ...
+
+
 async def answer(
     subject: Subject[_Item, _Answer],
     item: _Item,
     *,
     after_seconds: float,
     at_least_seconds: float | None = None,
-    log: logging.Logger,
+    log: _Log,
 ) -> _Answer:
     """Wait, and ask.
 
