@@ -46,7 +46,8 @@ def run_dag(airflow_db: None) -> Callable[..., DagRun]:
     `dag.test()` finds DAGs of the DAGs folder by itself; one that a test defines must be in the database first.
     """
     from airflow.dag_processing.bundles.manager import DagBundlesManager
-    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+
+    from tests.dag_bag import DagBag, sync_bag_to_db
 
     def run(dag: DAG, **options: Any) -> DagRun:
         DagBundlesManager().sync_bundles_to_db()

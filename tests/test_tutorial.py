@@ -51,7 +51,7 @@ def _ask(sql: str) -> str:
 
 
 def test_it_comes_to_what_it_shows(connected: None, run_dag: Callable[..., Any], tmp_path: Path) -> None:
-    from airflow.dag_processing.dagbag import DagBag
+    from tests.dag_bag import DagBag
 
     (create_tables, upload_late_file), (dag_file,) = SCRIPTS, DAG_FILE
     first_night, after_the_late_file, on_record, _ = ANSWERS

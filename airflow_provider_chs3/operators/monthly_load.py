@@ -19,6 +19,9 @@ from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSens
 _SHARED = frozenset(inspect.signature(MonthlyOperator.__init__).parameters) - {"self", "kwargs"}
 _OF_THE_SENSOR = _SHARED & set(inspect.signature(ClickHouseMergeHealthSensor.__init__).parameters)
 
+#: Known before the task runs where Airflow has rendered the task by then (3.2), else when the task tells it.
+_LABEL = "{{ month | default(task.month) }}"
+
 
 def monthly_load(
     *,
@@ -77,13 +80,13 @@ def monthly_load(
                 task_id="load",
                 month=month,
                 max_active_tis_per_dagrun=parallel_months,
-                map_index_template="{{ task.month }}",
+                map_index_template=_LABEL,
                 **load_arguments,
             )
             merges = ClickHouseMergeHealthSensor(
                 task_id="merges",
                 month=month,
-                map_index_template="{{ task.month }}",
+                map_index_template=_LABEL,
                 **where,
                 **{"mode": "reschedule", **(merge_health or {})},
             )

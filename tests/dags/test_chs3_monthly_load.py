@@ -24,7 +24,7 @@ TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
 
 @pytest.fixture(scope="module")
 def dag(airflow_db: None) -> DAG:
-    from airflow.dag_processing.dagbag import DagBag
+    from tests.dag_bag import DagBag
 
     bag = DagBag(DAGS)
     assert bag.import_errors == {}

@@ -27,7 +27,7 @@ MORE_TRIPS = Trips(seed=2, rows_per_month=600, files_per_month=3)
 
 @pytest.fixture(scope="module")
 def dag(airflow_db: None) -> DAG:
-    from airflow.dag_processing.dagbag import DagBag
+    from tests.dag_bag import DagBag
 
     bag = DagBag(DAGS)
     assert bag.import_errors == {}
