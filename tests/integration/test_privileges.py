@@ -64,6 +64,7 @@ HEALTH = [
     *(
         f"SELECT ON system.{name}"
         for name in (
+            "detached_parts",
             "disks",
             "merge_tree_settings",
             "merges",
