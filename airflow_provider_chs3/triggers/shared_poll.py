@@ -26,7 +26,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from airflow_provider_chs3.core.errors import is_terminal
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.inserting import Log
 from airflow_provider_chs3.triggers.servers import Server, server
 
 _Item = TypeVar("_Item", bound=Hashable)
