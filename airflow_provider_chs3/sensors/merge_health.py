@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensorOperator, PokeReturnValue, conf
 
 from airflow_provider_chs3.core.health import Reactions, Thresholds, as_json, is_over, judge
-from airflow_provider_chs3.core.merge_state import observe_months
-from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger, Merges
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 class ClickHouseMergeHealthSensor(BaseSensorOperator):
     """Wait until background merges are done with months of a table, on every node.
 
-    Each poke asks every node once, and remembers nothing, so that `mode="reschedule"` is as good as `mode="poke"`. What
-    the verdicts are, and when: docs/merge-health.md.
+    Each look asks every node once, and needs nothing of earlier ones, so that it ends alike whether it defers or not,
+    and in every mode. What the verdicts are, and when: docs/merge-health.md.
 
     Args:
         table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.
@@ -42,6 +43,9 @@ class ClickHouseMergeHealthSensor(BaseSensorOperator):
         stuck_after_seconds: Many parts, or a mutation, at which nothing was done for so long, are stuck. Default: 600.
         stuck_fraction: Many parts are more than this part of the table's `parts_to_delay_insert`. Default: 0.5.
         max_replica_delay_seconds: A replica further behind lags. Default: 300.
+        deferrable: Whether to wait in Airflow's triggerer, after one look, whatever `mode` says: next 10 seconds later,
+            then every `poke_interval`, and less often, up to every 5 minutes, while nothing changes. Default: Airflow's
+            `[operators] default_deferrable`.
 
     Returns:
         The overall verdict, and verdict, parts, bytes and reason of each month on each node, as JSON-safe values.
@@ -75,6 +79,7 @@ class ClickHouseMergeHealthSensor(BaseSensorOperator):
         stuck_after_seconds: float = 600,
         stuck_fraction: float = 0.5,
         max_replica_delay_seconds: float = 300,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -86,6 +91,7 @@ class ClickHouseMergeHealthSensor(BaseSensorOperator):
         self.clickhouse_conn_id = clickhouse_conn_id
         self.on_settled_with_too_many_parts = on_settled_with_too_many_parts
         self.on_stuck = on_stuck
+        self.deferrable = deferrable
         self.thresholds = Thresholds(
             spare_parts=spare_parts,
             settled_after_seconds=settled_after_seconds,
@@ -95,27 +101,62 @@ class ClickHouseMergeHealthSensor(BaseSensorOperator):
         )
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Look once."""
+        """Look once; a deferrable sensor that has to wait defers then.
+
+        Raises:
+            TaskDeferred: It has to wait, and is deferrable.
+        """
         with airflow_errors():
             months = self._months()
-            if self.month:
-                context["month"] = self.month  # type: ignore[typeddict-unknown-key]  # for map_index_template
+            self._label(context)
             reactions = Reactions(
                 on_settled_with_too_many_parts=self.on_settled_with_too_many_parts, on_stuck=self.on_stuck
             )
-            hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
-            runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=self.poke_interval)
-            states = runner.run(
-                observe_months(
-                    table=TableName(self.database or hook.options.database, self.table),
-                    months=months,
-                    cluster=self.cluster or None,
-                    default_cluster=hook.options.cluster,
-                )
-            )
+            states = self._merges.look(ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id), months)
             verdicts = [judge(state, self.thresholds) for state in states]
             self.log.info("%s %s", self.table, " | ".join(map(str, verdicts)))
-            return PokeReturnValue(is_done=is_over(verdicts, reactions), xcom_value=as_json(verdicts))
+            looked = PokeReturnValue(is_done=is_over(verdicts, reactions), xcom_value=as_json(verdicts))
+        if self.deferrable and not looked.is_done:
+            self._defer(months, reactions)
+        return looked
+
+    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> Any:
+        """What the trigger found.
+
+        Raises:
+            AirflowFailException: A person must act.
+        """
+        self._label(context)
+        if "error" in event:
+            raise AirflowFailException(event["error"])
+        return event["result"]
+
+    @property
+    def _merges(self) -> Merges:
+        return Merges(
+            conn_id=self.clickhouse_conn_id, table=self.table, database=self.database, cluster=self.cluster or None
+        )
+
+    def _label(self, context: Context) -> None:
+        """For `map_index_template`."""
+        if self.month:
+            context["month"] = self.month  # type: ignore[typeddict-unknown-key]
+
+    def _defer(self, months: Sequence[Month], reactions: Reactions) -> None:
+        self.defer(
+            trigger=MergeHealthTrigger(
+                clickhouse_conn_id=self.clickhouse_conn_id,
+                table=self.table,
+                database=self.database,
+                cluster=self.cluster or None,
+                months=[str(month) for month in months],
+                thresholds=asdict(self.thresholds),
+                reactions=asdict(reactions),
+                poll_interval_seconds=self.poke_interval,
+            ),
+            method_name=self.execute_complete.__name__,
+            timeout=timedelta(seconds=self.timeout),
+        )
 
     def _months(self) -> tuple[Month, ...]:
         if bool(self.month) == (self.months is not None):

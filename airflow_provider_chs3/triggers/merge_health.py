@@ -1,0 +1,170 @@
+"""Wait for merges without a worker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_provider_chs3.core.backoff import next_interval_seconds
+from airflow_provider_chs3.core.health import Reactions, Thresholds, Verdict, as_json, is_over, judge
+from airflow_provider_chs3.core.merge_state import MergeState, observe_months
+from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.target import TargetFacts
+from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.triggers import shared_poll
+
+_log = logging.getLogger(__name__)
+
+Months = tuple[Month, ...]
+States = tuple[MergeState, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merges(shared_poll.Subject[Months, States]):
+    """The merges of a table. An item is some of its months, the answer how each stands on each node.
+
+    Args:
+        conn_id: Id of an Airflow connection of type `chs3`.
+        table: The table.
+        database: Its database; None takes the connection's.
+        cluster: The cluster; None takes the Distributed table's, else the connection's.
+    """
+
+    table: str
+    database: str | None
+    cluster: str | None
+
+    def asker(self, hook: ClickHouseHook) -> Callable[[frozenset[Months]], Mapping[Months, States]]:
+        """Asks for all months at once."""
+        known: dict[TargetFacts, dict[Month, str]] = {}
+
+        def ask(wanted: frozenset[Months]) -> Mapping[Months, States]:
+            by_month: dict[Month, list[MergeState]] = {month: [] for months in wanted for month in months}
+            for state in self.look(hook, tuple(sorted(by_month)), known=known):
+                by_month[state.month].append(state)
+            return {months: tuple(state for month in months for state in by_month[month]) for months in wanted}
+
+        return ask
+
+    def look(
+        self, hook: ClickHouseHook, months: Months, *, known: dict[TargetFacts, dict[Month, str]] | None = None
+    ) -> States:
+        """Ask every node once.
+
+        Args:
+            hook: The connection.
+            months: The months.
+            known: See `core.merge_state.observe_months`.
+
+        Raises:
+            PreflightError: If the table is missing on a node, or not partitioned by month.
+        """
+        runner = Runner(hook=hook, listing=None, log=_log, progress_interval_seconds=0)
+        return runner.run(
+            observe_months(
+                table=TableName(self.database or hook.options.database, self.table),
+                months=months,
+                cluster=self.cluster,
+                default_cluster=hook.options.cluster,
+                known=known,
+            )
+        )
+
+
+class MergeHealthTrigger(BaseTrigger):
+    """Waits until merges are over, or a person must act.
+
+    Its event holds `result`, as `core.health.as_json` gives it, or `error`, the text of an error that a retry would
+    meet again.
+
+    Args:
+        clickhouse_conn_id: Connection of type `chs3`.
+        table: The table.
+        database: Its database; None takes the connection's.
+        cluster: The cluster; None takes the Distributed table's, else the connection's.
+        months: The months, `YYYY-MM`.
+        thresholds: Arguments of `core.health.Thresholds`.
+        reactions: Arguments of `core.health.Reactions`.
+        poll_interval_seconds: Time between two looks while things change; it grows while they don't.
+    """
+
+    def __init__(
+        self,
+        *,
+        clickhouse_conn_id: str,
+        table: str,
+        database: str | None,
+        cluster: str | None,
+        months: Sequence[str],
+        thresholds: Mapping[str, Any],
+        reactions: Mapping[str, str],
+        poll_interval_seconds: float,
+    ) -> None:
+        super().__init__()
+        self.clickhouse_conn_id = clickhouse_conn_id
+        self.table = table
+        self.database = database
+        self.cluster = cluster
+        self.months = list(months)
+        self.thresholds = dict(thresholds)
+        self.reactions = dict(reactions)
+        self.poll_interval_seconds = poll_interval_seconds
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Where the class is, and its arguments: names and numbers."""
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "clickhouse_conn_id": self.clickhouse_conn_id,
+                "table": self.table,
+                "database": self.database,
+                "cluster": self.cluster,
+                "months": self.months,
+                "thresholds": self.thresholds,
+                "reactions": self.reactions,
+                "poll_interval_seconds": self.poll_interval_seconds,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look until it is over."""
+        try:
+            with airflow_errors():
+                verdicts = await self._wait()
+        except AirflowFailException as error:
+            yield TriggerEvent({"error": str(error)})
+        else:
+            yield TriggerEvent({"result": as_json(verdicts)})
+
+    async def _wait(self) -> Sequence[Verdict]:
+        subject = Merges(
+            conn_id=self.clickhouse_conn_id, table=self.table, database=self.database, cluster=self.cluster
+        )
+        months = tuple(map(Month.parse, self.months))
+        thresholds, reactions = Thresholds(**self.thresholds), Reactions(**self.reactions)
+        verdicts: Sequence[Verdict] = ()
+        after_seconds, at_least_seconds = shared_poll.FIRST_POLL_SECONDS, shared_poll.FIRST_POLL_SECONDS
+        while True:
+            states = await shared_poll.answer(
+                subject, months, after_seconds=after_seconds, at_least_seconds=at_least_seconds, log=self.log
+            )
+            before, verdicts = verdicts, _judge(states, thresholds, before=verdicts)
+            self.log.info("%s %s", self.table, " | ".join(map(str, verdicts)))
+            if is_over(verdicts, reactions):
+                return verdicts
+            after_seconds = next_interval_seconds(
+                verdicts, before, former_seconds=after_seconds, shortest_seconds=self.poll_interval_seconds
+            )
+            at_least_seconds = after_seconds / 2
+
+
+def _judge(states: States, thresholds: Thresholds, *, before: Sequence[Verdict]) -> Sequence[Verdict]:
+    earlier = {(verdict.state.node, verdict.state.month): verdict.state for verdict in before}
+    return [judge(state, thresholds, earlier.get((state.node, state.month))) for state in states]

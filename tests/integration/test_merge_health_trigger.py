@@ -1,0 +1,142 @@
+"""The deferred sensor: what it defers with, what its trigger finds, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferred
+
+from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+from airflow_provider_chs3.testbed.credentials import LOADER
+from airflow_provider_chs3.triggers import shared_poll
+from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger
+from tests.integration.lake import MONTH, Lake
+from tests.integration.test_merge_health import insert, look, merges, sensor
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No scheduler runs here that a trigger could be too quick for."""
+    monkeypatch.setattr(shared_poll, "FIRST_POLL_SECONDS", 0.1)
+
+
+@pytest.fixture
+def settling(trips_lake: Lake) -> Lake:
+    """The first node has 300 parts of the month, which nothing merges yet."""
+    merges(trips_lake, 0, "STOP")
+    insert(trips_lake, 0, parts=300)
+    return trips_lake
+
+
+def sensor_without_server() -> ClickHouseMergeHealthSensor:
+    return ClickHouseMergeHealthSensor(task_id="wait", table="trips", month=MONTH)
+
+
+def deferred(lake: Lake, **options: Any) -> TaskDeferred:
+    with pytest.raises(TaskDeferred) as raised:
+        sensor(lake, **{"deferrable": True, "poke_interval": 0.1, **options}).execute({})
+    return raised.value
+
+
+def restored(lake: Lake, **options: Any) -> MergeHealthTrigger:
+    """The trigger as another process makes it of what is stored."""
+    _, arguments = deferred(lake, **options).trigger.serialize()
+    return MergeHealthTrigger(**json.loads(json.dumps(arguments)))
+
+
+def event_of(trigger: MergeHealthTrigger, *, meanwhile: Callable[[], object]) -> dict[str, Any]:
+    """What the trigger fires with; `meanwhile` happens when it has looked once."""
+
+    async def first_event() -> dict[str, Any]:
+        events = [asyncio.create_task(anext(trigger.run()))]
+        await asyncio.sleep(0.5)
+        assert not events[0].done()
+        await asyncio.to_thread(meanwhile)
+        return (await events[0]).payload
+
+    return asyncio.run(first_event())
+
+
+class TestDeferring:
+    def test_what_is_over_at_the_first_look_does_not_defer(self, trips_lake: Lake) -> None:
+        assert sensor(trips_lake, deferrable=True).execute({})["health"] == "healthy"
+
+    def test_it_defers_with_names_and_numbers_only(self, settling: Lake) -> None:
+        path, arguments = deferred(settling).trigger.serialize()
+        assert path == "airflow_provider_chs3.triggers.merge_health.MergeHealthTrigger"
+        assert json.loads(json.dumps(arguments)) == arguments
+        assert LOADER.password not in repr(arguments)
+
+    def test_the_sensors_timeout_is_kept(self, settling: Lake) -> None:
+        assert deferred(settling, timeout=7200).timeout == timedelta(hours=2)
+
+    def test_what_a_poke_would_fail_with_it_fails_with(self, settling: Lake) -> None:
+        with pytest.raises(AirflowFailException, match="OPTIMIZE TABLE"):
+            sensor(settling, deferrable=True, settled_after_seconds=0, on_settled_with_too_many_parts="fail").execute(
+                {}
+            )
+
+    def test_airflows_default_decides(self, settling: Lake) -> None:
+        assert sensor(settling).deferrable is False
+
+
+class TestTrigger:
+    def test_it_ends_as_a_poke_does_when_merges_are_done(self, settling: Lake) -> None:
+        event = event_of(restored(settling), meanwhile=lambda: merges(settling, 0, "START"))
+        assert event["result"]["health"] == "healthy"
+        assert event["result"] == look(settling).xcom_value
+
+    def test_its_result_is_the_tasks(self) -> None:
+        event = {"result": {"health": "healthy", "months": {}}}
+        wait = sensor_without_server()
+        assert wait.execute_complete({}, event) == event["result"]
+
+    def test_a_person_who_must_act_is_told_why_and_no_retry_helps(self, settling: Lake) -> None:
+        trigger = restored(settling, stuck_after_seconds=0)
+        few = f"ALTER TABLE {settling.database}.{settling.table} MODIFY SETTING parts_to_delay_insert = 100"
+        event = event_of(trigger, meanwhile=lambda: settling.on_node(0, few))
+        with pytest.raises(AirflowFailException, match=r"stuck, 300 parts: .*SYSTEM START MERGES"):
+            sensor_without_server().execute_complete({}, event)
+
+    def test_a_table_that_is_gone_ends_the_waiting(self, settling: Lake) -> None:
+        drop = f"DROP TABLE {settling.database}.{settling.table} SYNC"
+        event = event_of(restored(settling, poke_interval=1), meanwhile=lambda: settling.on_node(0, drop))
+        assert "does not exist on" in event["error"]
+
+    def test_it_tells_how_it_goes(self, settling: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+        event_of(restored(settling), meanwhile=lambda: merges(settling, 0, "START"))
+        lines = [line for line in capsys.readouterr().out.splitlines() if "MergeHealthTrigger]" in line]
+        assert f"trips {MONTH} on " in lines[0]
+        assert "settling, 300 parts: nothing merges since" in lines[0]
+        assert "settling" not in lines[-1]
+
+
+def test_sensors_on_one_table_share_their_questions(settling: Lake) -> None:
+    _, arguments = deferred(settling).trigger.serialize()
+    other_months = [f"2026-{number:02}" for number in range(5, 10)]
+    triggers = [MergeHealthTrigger(**arguments | {"months": [MONTH, other]}) for other in other_months * 6]
+
+    def questions() -> int:
+        settling.on_node(0, "SYSTEM FLUSH LOGS")
+        ((count,),) = settling.on_node(
+            0,
+            "SELECT count() FROM system.query_log WHERE type = 'QueryFinish' AND NOT has(databases, 'system.query_log')"
+            f" AND position(query, '{settling.database}') > 0 AND position(query, 'FROM system.merges') > 0",
+        )
+        return int(count)
+
+    async def all_events() -> None:
+        waiting = [asyncio.create_task(anext(trigger.run())) for trigger in triggers]
+        await asyncio.sleep(1)
+        await asyncio.to_thread(merges, settling, 0, "START")
+        await asyncio.gather(*waiting)
+
+    before = questions()
+    asyncio.run(all_events())
+    # Looks are 0.1 s apart at least, and 30 triggers looked.
+    assert questions() - before < 30
