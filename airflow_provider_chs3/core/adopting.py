@@ -9,11 +9,10 @@ from typing import Any
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standing, record, standing
 from airflow_provider_chs3.core.ledger_table import make_ledger
 from airflow_provider_chs3.core.listing import list_ready_month
-from airflow_provider_chs3.core.load import Load
+from airflow_provider_chs3.core.load import Load, values_of
 from airflow_provider_chs3.core.models import Month, Node, PartitionState, TableName
 from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.preflight import check_target, partition_id_of
-from airflow_provider_chs3.core.publishing import values_of
 from airflow_provider_chs3.core.recovery import Course
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.source_schema import count_rows, read_columns

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.load import InsertPlan, Load
+from airflow_provider_chs3.core.insert_plan import InsertPlan
+from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import Node, TableName
 from airflow_provider_chs3.core.replication import follow
 from airflow_provider_chs3.core.source_schema import count_rows, find_misfits, insert_parts
+from airflow_provider_chs3.core.sources import Batch
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps import Insert, InsertStats, Say, Steps
 from airflow_provider_chs3.core.structure import check_structure
+from airflow_provider_chs3.core.underway import Beginning, DoneInsert, Underway, record_underway
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
 
 #: Errors that a value can cause: it cannot be parsed, cast, or be NULL.
@@ -24,50 +27,107 @@ class Inserted:
     """What the inserts of one load did together.
 
     Args:
-        stats: Seconds, rows read and peak memory.
-        query_ids: One for each insert.
+        done: Each of them.
     """
 
-    stats: InsertStats
-    query_ids: tuple[str, ...]
+    done: tuple[DoneInsert, ...]
+
+    @property
+    def stats(self) -> InsertStats:
+        """Seconds and rows read of all, and the highest peak of memory."""
+        every = [each.stats for each in self.done]
+        peaks = [each.peak_memory_bytes for each in every if each.peak_memory_bytes is not None]
+        return InsertStats(
+            seconds=sum(each.seconds for each in every),
+            read_rows=sum(each.read_rows for each in every),
+            peak_memory_bytes=max(peaks, default=None),
+        )
+
+    @property
+    def query_ids(self) -> tuple[str, ...]:
+        """One for each insert."""
+        return tuple(each.query_id for each in self.done)
 
 
-def insert(load: Load, plan: InsertPlan, *, into: TableName) -> Steps[Inserted]:
+def insert(
+    load: Load,
+    plan: InsertPlan,
+    *,
+    into: TableName,
+    beginning: Beginning | None = None,
+    done: Sequence[DoneInsert] = (),
+) -> Steps[Inserted]:
     """Insert the manifest's objects, every node writing what it reads, or what the sharding key gives it.
+
+    Args:
+        load: The load.
+        plan: What is inserted.
+        into: The table on every node.
+        beginning: Recorded before each insert, so that another process can go on; None does not.
+        done: The first inserts, which an earlier process has seen to end.
 
     Raises:
         SourceError: If a value does not fit; it names column, file and value.
     """
-    names, expressions = insert_parts(plan.loaded, null_as_default=load.request.selection.null_as_default)
-    cluster = load.around.cluster
-    to = _written(load, into)
-    done: list[InsertStats] = []
-    query_ids: list[str] = []
+    so_far = list(done)
     for number, batch in enumerate(load.files.batches(), start=1):
-        function = load.files.read(batch.glob, structure=plan.schema.structure)
-        text = f"INSERT INTO {to} ({names}) SELECT {expressions} FROM {function.text} WHERE {batch.condition}"
-        query_ids.append(f"{load.attempt.name}_insert{number}")
-        step = Insert(
-            name=f"Insert {len(batch.paths)} objects of {load.request.month}",
-            sql=Sql(text, function.secrets),
-            settings=plan.setting_values,
-            query_id=query_ids[-1],
-            cluster=cluster,
-            total_rows=plan.schema.rows,
-        )
-        try:
-            done.append((yield step))
-        except ClickHouseServerError as error:
-            if error.code in _VALUE_ERRORS:
-                yield from _explain(load, plan, error)
-            raise
-    peaks = [each.peak_memory_bytes for each in done if each.peak_memory_bytes is not None]
-    stats = InsertStats(
-        seconds=sum(each.seconds for each in done),
-        read_rows=sum(each.read_rows for each in done),
-        peak_memory_bytes=max(peaks, default=None),
+        if number <= len(done):
+            continue
+        query_id = f"{load.attempt.name}_insert{number}"
+        if beginning:
+            yield from record_underway(load, plan, beginning, done=so_far, running=query_id)
+        step = _step(load, plan, batch, into=into, query_id=query_id)
+        so_far.append(DoneInsert(query_id, (yield from _run(load, plan, step))))
+    return Inserted(tuple(so_far))
+
+
+def await_insert(load: Load, plan: InsertPlan, underway: Underway) -> Steps[tuple[DoneInsert, ...]]:
+    """See the insert that an earlier process started to its end.
+
+    Args:
+        load: The load, under the nonce of that attempt.
+        plan: What is inserted.
+        underway: What is recorded of it.
+
+    Returns:
+        All inserts that have ended.
+
+    Raises:
+        SourceError: As `insert` does.
+        ClickHouseServerError: What the insert ended with.
+    """
+    if not underway.running:
+        return underway.done
+    batch = load.files.batches()[len(underway.done)]
+    step = _step(load, plan, batch, into=load.staging, query_id=underway.running)
+    stats = yield from _run(load, plan, replace(step, is_started=True))
+    return (*underway.done, DoneInsert(underway.running, stats))
+
+
+def _step(load: Load, plan: InsertPlan, batch: Batch, *, into: TableName, query_id: str) -> Insert:
+    names, expressions = insert_parts(plan.loaded, null_as_default=load.request.selection.null_as_default)
+    function = load.files.read(batch.glob, structure=plan.schema.structure)
+    to = _written(load, into)
+    text = f"INSERT INTO {to} ({names}) SELECT {expressions} FROM {function.text} WHERE {batch.condition}"
+    return Insert(
+        name=f"Insert {len(batch.paths)} objects of {load.request.month}",
+        sql=Sql(text, function.secrets),
+        settings=plan.setting_values,
+        query_id=query_id,
+        attempt=load.request.nonce,
+        cluster=load.around.cluster,
+        total_rows=plan.schema.rows,
     )
-    return Inserted(stats, tuple(query_ids))
+
+
+def _run(load: Load, plan: InsertPlan, step: Insert) -> Steps[InsertStats]:
+    try:
+        stats: InsertStats = yield step
+        return stats
+    except ClickHouseServerError as error:
+        if error.code in _VALUE_ERRORS:
+            yield from _explain(load, plan, error)
+        raise
 
 
 def _written(load: Load, into: TableName) -> str:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema
-from airflow_provider_chs3.core.data_shape import shape_of
 from airflow_provider_chs3.core.ledger import MonthOnNode, look_up, month_on_node
 from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey
-from airflow_provider_chs3.core.models import Manifest, Node, Setting, SettingValues, TableName
-from airflow_provider_chs3.core.node_specs import NodeNow, SizedNode, shown, size_nodes
-from airflow_provider_chs3.core.recovery import Course, lowered
+from airflow_provider_chs3.core.models import Manifest, Node, PartitionState, TableName
+from airflow_provider_chs3.core.recovery import Course
 from airflow_provider_chs3.core.replication import with_records_of_replicas
 from airflow_provider_chs3.core.request import LoadRequest
-from airflow_provider_chs3.core.slices import Slice, slice_of, smallest
-from airflow_provider_chs3.core.source_schema import Files, read_columns
+from airflow_provider_chs3.core.source_schema import Files
 from airflow_provider_chs3.core.sources import S3Source
-from airflow_provider_chs3.core.sql import Sql, table
 from airflow_provider_chs3.core.staging import Attempt
-from airflow_provider_chs3.core.steps import AskNodes, Say, Steps
+from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.core.target import Surroundings
-from airflow_provider_chs3.core.tuning import load_settings, settings_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +68,10 @@ class Load:
         """This attempt's staging table."""
         return self.attempt.staging(self.around)
 
+    def of_objects(self, manifest: Manifest) -> Load:
+        """The same load of these objects."""
+        return replace(self, files=replace(self.files, manifest=manifest))
+
     def with_ledger(self) -> Load:
         """The same load, once the ledger is on every node."""
         nodes = {node: replace(facts, ledger_columns=frozenset(COLUMNS)) for node, facts in self.around.nodes.items()}
@@ -95,107 +93,28 @@ class Load:
         return with_records_of_replicas(self.around, {node: month_on_node(rows[0]) for node, rows in answers.items()})
 
 
-@dataclass(frozen=True, kw_only=True)
-class InsertPlan:
-    """What is inserted, and how.
+def values_of(
+    load: Load, *, rows: int, state: PartitionState, details: Mapping[str, object] | None = None
+) -> dict[str, str | int | Mapping[str, object]]:
+    """What a node's record tells of a month.
 
     Args:
-        schema: The files' columns.
-        loaded: The target's columns, each with where it comes from.
-        settings: All settings, with their reasons.
-        memory_bytes: What the load may use on a node.
-        memory_steps: How often its need of memory was lowered.
+        load: What was read, and how.
+        rows: Rows of the month on the node.
+        state: The partition there.
+        details: What else there is to tell.
     """
-
-    schema: SourceSchema
-    loaded: tuple[LoadedColumn, ...]
-    settings: tuple[Setting, ...]
-    memory_bytes: int
-    memory_steps: int
-
-    @property
-    def setting_values(self) -> SettingValues:
-        """Name to value."""
-        return {each.name: each.value for each in self.settings}
-
-
-def plan_insert(load: Load, now: Mapping[Node, NodeNow]) -> Steps[InsertPlan]:
-    """Find columns, types and settings, and tell the nodes' specs and the settings with their reasons.
-
-    Args:
-        load: The load.
-        now: How the nodes are right now.
-
-    Raises:
-        SourceError: If files lack a column or contradict each other.
-        TransientError: If memory did not suffice with the least that a load takes.
-        ConfigurationError: If columns, expressions, settings or node specs do not fit.
-    """
-    request, around = load.request, load.around
-    nodes = size_nodes(around, now, argument=request.node_specs, connection=request.connection_node_specs)
-    schema, loaded = SourceSchema(types={}, rows=0), list[LoadedColumn]()
-    if load.files.manifest.objects:
-        schema, loaded = yield from read_columns(load.files, request.selection, around.shape.columns)
-        ignored = [name for name in schema.types if not any(name == each.column.name for each in loaded)]
-        if ignored and not request.selection.select:
-            yield Say(name=f"Columns of the files that are not loaded: {', '.join(ignored)}.")
-    is_remote = any(each.is_on_remote_disk for each in now.values())
-    data = shape_of(load.files, schema, nodes=len(nodes), is_on_remote_disk=is_remote)
-    one = slice_of(smallest(each.spec for each in nodes.values()), request.share, data, now.values())
-    computed = load_settings(
-        one=one,
-        data=data,
-        known=around.known_settings,
-        own=request.settings,
-        null_as_default=request.selection.null_as_default,
-        by_sharding_key=request.policies.distribution == "sharding_key",
-    )
-    course = yield from _with_what_worked(load, one.memory_bytes)
-    settings = lowered(computed, course)
-    yield from _tell(nodes, one, settings)
-    return InsertPlan(
-        schema=schema,
-        loaded=tuple(loaded),
-        settings=settings,
-        memory_bytes=one.memory_bytes,
-        memory_steps=course.memory_steps,
-    )
-
-
-def _with_what_worked(load: Load, memory_bytes: int) -> Steps[Course]:
-    """Begin with what the table's newest load needed, rather than run out of memory as that one did."""
-    coordinator = load.around.coordinator
-    if not load.around.nodes[coordinator].has_ledger:
-        return load.course
-    sql = _look_up_memory_steps(load.around.ledger, load.key_on(coordinator), memory_bytes=memory_bytes)
-    rows = (yield AskNodes(name="Look up what the last load of the table needed", sql={coordinator: sql}))[coordinator]
-    steps = sum(steps for steps, has_more_memory in rows if not has_more_memory)
-    if steps:
-        yield Say(name=f"The last load of {load.around.target} ran out of memory: this one begins with less of it.")
-    return replace(load.course, memory_steps=load.course.memory_steps + steps)
-
-
-def _look_up_memory_steps(ledger: TableName, key: LedgerKey, *, memory_bytes: int) -> Sql:
-    """Ask how often the table's newest load, of whatever month, had to lower its need of memory.
-
-    Args:
-        ledger: The ledger.
-        key: Names the table.
-        memory_bytes: What a load may use now: with more of it than then, nothing follows from that load.
-    """
-    return Sql(
-        "SELECT JSONExtractUInt(details, 'memory_steps'), "
-        f"JSONExtractUInt(details, 'memory_bytes') < {memory_bytes} FROM {table(ledger)} "
-        f"WHERE {key.table_condition} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
-    )
-
-
-def _tell(nodes: Mapping[Node, SizedNode], one: Slice, settings: Iterable[Setting]) -> Steps[None]:
-    lines = "\n".join(f"  {shown(node)}: {each}" for node, each in nodes.items())
-    notes = "".join(f"; {note}" for note in one.notes)
-    yield Say(name=f"Nodes:\n{lines}")
-    memory = f"{one.memory_bytes} bytes" if one.memory_bytes else "an unknown part"
-    yield Say(
-        name=f"This load may use {one.cores} of {one.node_cores} cores and {memory} of the memory of each node{notes}."
-    )
-    yield Say(name=f"Settings, beside those that make every load exact:\n{settings_table(settings)}")
+    manifest = load.files.manifest
+    return {
+        "attempt": load.request.nonce,
+        "fingerprint": manifest.fingerprint,
+        "definition": load.request.definition,
+        "objects": len(manifest.objects),
+        "source_bytes": manifest.size_bytes,
+        "nodes": len(load.around.nodes),
+        "rows": rows,
+        "min_block": state.min_block,
+        "max_block": state.max_block,
+        "data_version": state.data_version,
+        "details": details or {},
+    }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.sql import Sql, literal
+from airflow_provider_chs3.core.sql import Sql, literal, literals
+from airflow_provider_chs3.core.steps import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +28,65 @@ class NodeProgress:
     peak_memory_bytes: int
 
 
-def progress_query(query_id: str, cluster: str | None) -> Sql:
-    """Ask what every node does for a query.
+@dataclass(frozen=True, slots=True)
+class InsertProgress:
+    """How far an insert is.
 
-    The initiator's own line counts what the others report to it, so it is left out where others read.
+    Args:
+        is_running: Whether any node still runs it, or a part of it.
+        nodes: What those have done that read for it.
     """
-    processes = f"clusterAllReplicas({literal(cluster)}, system.processes)" if cluster else "system.processes"
+
+    is_running: bool = False
+    nodes: tuple[NodeProgress, ...] = ()
+
+
+def progress_query(query_ids: Collection[str], cluster: str | None) -> Sql:
+    """Ask what every node does for inserts; `progress_of` reads the answer.
+
+    Args:
+        query_ids: Their ids.
+        cluster: The cluster that they run on; None for a single server.
+    """
     return Sql(
-        f"SELECT {'_shard_num' if cluster else '1'} AS shard, sum(read_rows), sum(read_bytes), sum(memory_usage), "
-        f"max(peak_memory_usage) FROM {processes} WHERE initial_query_id = {literal(query_id)} "
-        f"AND is_initial_query = {0 if cluster else 1} GROUP BY shard ORDER BY shard"
+        f"SELECT initial_query_id, is_initial_query, {'_shard_num' if cluster else '1'} AS shard, sum(read_rows), "
+        f"sum(read_bytes), sum(memory_usage), max(peak_memory_usage) FROM {_on_all_nodes('processes', cluster)} "
+        f"WHERE initial_query_id IN ({literals(query_ids)}) GROUP BY ALL ORDER BY shard"
     )
+
+
+def progress_of(query_id: str, rows: Iterable[Row], cluster: str | None) -> InsertProgress:
+    """How far one of the inserts is.
+
+    Args:
+        query_id: Its id.
+        rows: What `progress_query` gave.
+        cluster: As there.
+    """
+    own = [row[1:] for row in rows if row[0] == query_id]
+    # The initiator's own line counts what the others report to it, so it is left out where others read.
+    nodes = tuple(NodeProgress(*row[1:]) for row in own if bool(row[0]) != bool(cluster))
+    return InsertProgress(bool(own), nodes)
+
+
+def insert_outcome_query(query_id: str, cluster: str | None) -> Sql:
+    """Ask how an insert ended: code and text of its error, or 0; host; seconds; rows read; peak of memory on a node.
+
+    No row where the node that started it has not written its log yet.
+    """
+    log, of_insert = _on_all_nodes("query_log", cluster), f"initial_query_id = {literal(query_id)}"
+    # The log is partitioned by months, and an insert that nobody asked for in a month is nobody's.
+    recent = "event_date >= today() - 31 AND type != 'QueryStart'"
+    return Sql(
+        "SELECT anyIf(exception_code, is_initial_query), anyIf(exception, is_initial_query), "
+        "anyIf(hostName(), is_initial_query), maxIf(query_duration_ms, is_initial_query) / 1000, "
+        f"sumIf(read_rows, is_initial_query), max(memory_usage) FROM {log} WHERE {of_insert} AND {recent} "
+        "HAVING countIf(is_initial_query) > 0"
+    )
+
+
+def _on_all_nodes(system_table: str, cluster: str | None) -> str:
+    return f"clusterAllReplicas({literal(cluster)}, system.{system_table})" if cluster else f"system.{system_table}"
 
 
 def progress_line(nodes: Sequence[NodeProgress], *, total_rows: int | None, seconds: float) -> str:

@@ -5,15 +5,17 @@ list → look around → compare with the ledger → plan → stage → insert �
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from airflow_provider_chs3.core.inserting import Inserted, Staged, insert, verify
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standing, standing
+from airflow_provider_chs3.core.comparing import compare
+from airflow_provider_chs3.core.insert_plan import InsertPlan, plan_insert
+from airflow_provider_chs3.core.inserting import Inserted, Staged, await_insert, insert, verify
+from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standing
 from airflow_provider_chs3.core.ledger_table import make_ledger
 from airflow_provider_chs3.core.listing import list_ready_month
-from airflow_provider_chs3.core.load import InsertPlan, Load, plan_insert
+from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import LoadResult, Node, PartitionState, TableName
 from airflow_provider_chs3.core.node_specs import ask_nodes_now
 from airflow_provider_chs3.core.place import Place, check_distribution, find_place
@@ -30,12 +32,19 @@ from airflow_provider_chs3.core.staging import (
     create_staging,
     end_attempt,
     end_earlier_attempts,
+    rename_staging,
+    superseded,
     take_over,
 )
 from airflow_provider_chs3.core.steps import Pause, Say, Steps
 from airflow_provider_chs3.core.target import look_at
 from airflow_provider_chs3.core.tuning import REQUIRED_SETTINGS, names_to_look_up
-from airflow_provider_chs3.exceptions import Chs3Error, SourceError, SupersededError, TargetChangedError
+from airflow_provider_chs3.core.underway import Beginning, DoneInsert, Underway, find_underway, record_underway
+from airflow_provider_chs3.exceptions import (
+    Chs3Error,
+    ClickHouseConnectionError,
+    SupersededError,
+)
 
 
 def load_month(request: LoadRequest) -> Steps[LoadResult]:
@@ -45,14 +54,21 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
         request: What is asked for.
 
     What passes by itself, or with other settings, makes the load start over: objects that change, too little memory,
-    servers that are full (see `core.recovery`).
+    servers that are full (see `core.recovery`). Where inserts go on without the process that started them (see
+    `core.underway`), the same workflow goes on with one that an earlier process of the task has started.
 
     Raises:
         Chs3Error: Whatever stands in the way; unless it says otherwise, the target is as it was.
     """
-    course = Course()
+    underway = (yield from find_underway(request)) if request.owner else None
+    if request.resumes and (underway is None or underway.nonce != request.resumes):
+        attempt = Attempt(request.target, request.month, request.resumes)
+        raise SupersededError(superseded(attempt))
+    course = underway.course if underway else Course()
     for number in count():
         try:
+            if underway and not number:
+                return (yield from _go_on(request, underway))
             return (yield from _load(replace(request, nonce=f"{request.nonce}{number or ''}"), course))
         except Chs3Error as error:
             again = after(error, course) if request.policies.write_mode == "replace" else None
@@ -80,7 +96,7 @@ def _load(request: LoadRequest, course: Course) -> Steps[LoadResult]:
     partition_id = yield from partition_id_of(around, request.month)
     load = Load.of(request, around, course, source=source, manifest=manifest, partition_id=partition_id)
     before = yield from load.look_up()
-    found, reason = _compare(load, before)
+    found, reason = compare(load, before)
     if found is Standing.UNCHANGED:
         yield from _clean_up_published(load, before)
         states = {node: month.state for node, month in before.items()}
@@ -90,11 +106,36 @@ def _load(request: LoadRequest, course: Course) -> Steps[LoadResult]:
     return (yield from _replace(load, plan, before, reason))
 
 
-def stop_load(request: LoadRequest) -> Steps[None]:
-    """End an attempt from outside: no query of it runs on any node, and its staging is gone, when this is done."""
-    place = yield from _find_place(request)
-    around = yield from look_at(place, settings=names_to_look_up(request.settings))
-    yield from end_attempt(around, Attempt(around.target, request.month, request.nonce))
+def _go_on(request: LoadRequest, underway: Underway) -> Steps[LoadResult]:
+    """Go on with an insert that an earlier process of the same task has started."""
+    yield Say(name=f"{request.month}: going on with attempt {underway.nonce}, which this task began before.")
+    source, listed = yield from request.source.list_month(request.month)
+    partition_id = yield from partition_id_of(underway.around, request.month)
+    load = Load.of(
+        replace(request, nonce=underway.nonce),
+        underway.around,
+        underway.course,
+        source=source,
+        manifest=listed,
+        partition_id=partition_id,
+    )
+    try:
+        load = load.of_objects(underway.manifest_in(listed))
+        done = yield from await_insert(load, underway.plan, underway)
+        mine = replace(load, request=request)
+        yield from rename_staging(load.around, load.attempt, to=mine.attempt)
+        load = mine
+        beginning = underway.beginning((yield from load.look_up()))
+        yield from record_underway(load, underway.plan, beginning, done=done, running="")
+        result = yield from _stage_and_publish(load, underway.plan, beginning, done)
+    except ClickHouseConnectionError:
+        # The insert may go on: the next try looks for it again.
+        raise
+    except Exception:
+        yield from _clean_up(load)
+        raise
+    yield from _clean_up(load)
+    return result
 
 
 def _find_place(request: LoadRequest) -> Steps[Place]:
@@ -106,49 +147,6 @@ def _find_place(request: LoadRequest) -> Steps[Place]:
             ledger=TableName(request.staging_database or "", LEDGER_TABLE),
         )
     )
-
-
-def _compare(load: Load, before: Mapping[Node, MonthOnNode]) -> tuple[Standing, str]:
-    """Decide whether the month is loaded.
-
-    Raises:
-        TargetChangedError: If it holds rows of others, and nobody said to replace them.
-        SourceError: If it shrank too much.
-    """
-    request, target = load.request, load.around.target
-    found, nodes = standing(
-        before,
-        fingerprint=load.files.manifest.fingerprint,
-        definition=request.definition,
-        may_lose_all=load.around.shape.may_lose_all,
-        keeps_every_row=load.around.shape.keeps_every_row,
-    )
-    where = f"{target}, partition {load.key.partition_id}, on {', '.join(map(str, nodes))}"
-    if found is Standing.ROWS_UNKNOWN and not request.policies.replace_unknown:
-        raise TargetChangedError(
-            f"{where}: {found.value}. To replace them by the objects' rows give replace_unknown=True; "
-            "to keep them, load into another table."
-        )
-    if found is Standing.TARGET_CHANGED and request.policies.on_target_changed == "fail":
-        raise TargetChangedError(
-            f"{where}: {found.value}. A reload would undo that (rows that were erased on request would come back): "
-            "if that is right, give on_target_changed='reload'."
-        )
-    if found is not Standing.UNCHANGED:
-        _check_shrink(load, before)
-    return found, found.value
-
-
-def _check_shrink(load: Load, before: Mapping[Node, MonthOnNode]) -> None:
-    published = [month.record.source_bytes for month in before.values() if month.record]
-    was, is_now = max(published, default=0), load.files.manifest.size_bytes
-    policies = load.request.policies
-    wanted_empty = policies.on_no_objects == "empty" and not load.files.manifest.objects
-    if is_now < was * (1 - policies.max_shrink_fraction) and not wanted_empty:
-        raise SourceError(
-            f"The objects of {load.request.month} shrank from {was} to {is_now} bytes since they were published, by "
-            f"more than max_shrink_fraction={policies.max_shrink_fraction}: if that is right, raise it for this run."
-        )
 
 
 def _sizes(load: Load) -> str:
@@ -164,12 +162,13 @@ def _plan(load: Load) -> Steps[InsertPlan]:
 
 def _replace(load: Load, plan: InsertPlan, before: Mapping[Node, MonthOnNode], reason: str) -> Steps[LoadResult]:
     around = load.around
+    beginning = Beginning(before=before, reason=reason)
     yield from make_ledger(around.ledger, {node: facts.ledger_columns for node, facts in around.nodes.items()})
     load = load.with_ledger()
     yield from end_earlier_attempts(load.around, load.attempt)
     try:
         yield from create_staging(load.around, load.attempt)
-        result = yield from _stage_and_publish(load, plan, before, reason)
+        result = yield from _stage_and_publish(load, plan, beginning)
     except Exception:
         yield from _clean_up(load)
         raise
@@ -178,18 +177,19 @@ def _replace(load: Load, plan: InsertPlan, before: Mapping[Node, MonthOnNode], r
 
 
 def _stage_and_publish(
-    load: Load, plan: InsertPlan, before: Mapping[Node, MonthOnNode], reason: str
+    load: Load, plan: InsertPlan, beginning: Beginning, done: Sequence[DoneInsert] = ()
 ) -> Steps[LoadResult]:
     try:
         yield from take_over(load.around, load.attempt)
-        inserted = yield from insert(load, plan, into=load.staging)
+        inserted = yield from insert(load, plan, into=load.staging, beginning=beginning, done=done)
         staged = yield from verify(load, plan)
-        states = yield from publish(load, before, staged)
+        states = yield from publish(load, beginning.before, staged)
     except SupersededError:
         raise
     except Chs3Error as error:
         yield from check_not_superseded(load.around, load.attempt, error)
         raise
+    reason = beginning.reason
     result = _result(load, states, status="published", reason=reason, plan=plan, inserted=inserted, staged=staged)
     yield from _record(load, plan, result)
     return result

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from airflow_provider_chs3.core.inserting import Staged
 from airflow_provider_chs3.core.ledger import MonthOnNode, is_changed, record
-from airflow_provider_chs3.core.load import Load
+from airflow_provider_chs3.core.load import Load, values_of
 from airflow_provider_chs3.core.models import Node, PartitionState
 from airflow_provider_chs3.core.replication import follow
 from airflow_provider_chs3.core.sql import Sql, literal, table
@@ -71,33 +71,6 @@ def record_load(load: Load, details: Mapping[str, object]) -> Steps[None]:
     coordinator = load.around.coordinator
     sql = _record(load, coordinator, "load", rows=0, state=PartitionState(), details=details)
     yield AskNodes(name="Record the load", sql={coordinator: sql})
-
-
-def values_of(
-    load: Load, *, rows: int, state: PartitionState, details: Mapping[str, object] | None = None
-) -> dict[str, str | int | Mapping[str, object]]:
-    """What a node's record tells of a month.
-
-    Args:
-        load: What was read, and how.
-        rows: Rows of the month on the node.
-        state: The partition there.
-        details: What else there is to tell.
-    """
-    manifest = load.files.manifest
-    return {
-        "attempt": load.request.nonce,
-        "fingerprint": manifest.fingerprint,
-        "definition": load.request.definition,
-        "objects": len(manifest.objects),
-        "source_bytes": manifest.size_bytes,
-        "nodes": len(load.around.nodes),
-        "rows": rows,
-        "min_block": state.min_block,
-        "max_block": state.max_block,
-        "data_version": state.data_version,
-        "details": details or {},
-    }
 
 
 def _record(

@@ -127,6 +127,9 @@ class LoadRequest:
         node_specs: Specs by host, `host:port` or `default`, as the operator declares them.
         connection_node_specs: The same of the connection; what neither declares, nodes say or are measured for.
         share: How much of the nodes the load may use.
+        owner: Names the task that loads, whatever its try: an insert that an earlier process of it started is taken up
+            again, if it goes on without that process. Empty where inserts end with their process.
+        resumes: The attempt that must be taken up; None where a load may begin anew.
     """
 
     month: Month
@@ -145,6 +148,8 @@ class LoadRequest:
     node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
     connection_node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
     share: Share = field(default_factory=Share)
+    owner: str = ""
+    resumes: str | None = None
 
     @property
     def definition(self) -> str:

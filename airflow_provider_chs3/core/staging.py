@@ -98,7 +98,7 @@ def create_staging(around: Surroundings, attempt: Attempt) -> Steps[None]:
         yield step
     except ClickHouseServerError as error:
         if error.code == _QUERY_WAS_CANCELLED:
-            raise SupersededError(_superseded(attempt)) from error
+            raise SupersededError(superseded(attempt)) from error
         raise
 
 
@@ -133,9 +133,23 @@ def take_over(around: Surroundings, attempt: Attempt) -> Steps[None]:
     ask = AskNodes(name="Look for other attempts", sql={around.coordinator: Sql(query)})
     names = [name for (name,) in (yield ask)[around.coordinator]]
     if not names or names[0] != attempt.name:
-        raise SupersededError(_superseded(attempt))
+        raise SupersededError(superseded(attempt))
     if older := names[1:]:
         yield from end_named(around, older)
+
+
+def rename_staging(around: Surroundings, attempt: Attempt, *, to: Attempt) -> Steps[None]:
+    """Take staging over from a process that is gone: should it come back, it does not find its staging any more.
+
+    Raises:
+        SupersededError: If staging is gone from a node.
+    """
+    sql = Sql(f"RENAME TABLE {table(attempt.staging(around))} TO {table(to.staging(around))}")
+    try:
+        yield around.on_each(name=f"Take staging over as {to.name}", sql=sql)
+    except ClickHouseServerError as error:
+        yield from check_not_superseded(around, attempt, error)
+        raise
 
 
 def end_attempt(around: Surroundings, attempt: Attempt) -> Steps[None]:
@@ -175,10 +189,11 @@ def check_not_superseded(around: Surroundings, attempt: Attempt, error: Exceptio
             yield Pause(name="Wait to see who killed the query", seconds=1)
         answers = yield around.on_each(name="Look whether staging is still there", sql=Sql(query))
         if any(not rows[0][0] for rows in answers.values()):
-            raise SupersededError(_superseded(attempt))
+            raise SupersededError(superseded(attempt))
 
 
-def _superseded(attempt: Attempt) -> str:
+def superseded(attempt: Attempt) -> str:
+    """What to tell of an attempt that a newer one has ended."""
     return (
         f"Another load of {attempt.target} for {attempt.month} started later and took over; this one stopped and "
         "published nothing more. Let the other one finish; give the task max_active_tis_per_dag=1 to avoid overlaps."

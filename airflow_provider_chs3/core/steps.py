@@ -79,15 +79,19 @@ class Insert(Step):
         sql: The statement.
         settings: Settings to send with it.
         query_id: Its query id.
+        attempt: The nonce of the attempt that it belongs to.
         cluster: The cluster that it runs on; None for a single server.
         total_rows: Rows that it will read, where known.
+        is_started: Whether an earlier process has sent it: it is only waited for.
     """
 
     sql: Sql
     settings: SettingValues
     query_id: str
+    attempt: str
     cluster: str | None
     total_rows: int | None
+    is_started: bool = False
 
 
 @dataclass(frozen=True, slots=True)

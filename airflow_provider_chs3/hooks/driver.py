@@ -138,7 +138,7 @@ def translated_errors(client: Client, *, query_id: str | None = None, secrets: S
     try:
         yield
     except driver_errors.ServerException as error:
-        translated = _server_error(error, client, query_id, secrets)
+        translated = server_error(error.code, error.message, address=client.address, query_id=query_id, secrets=secrets)
         # It stays the context of the new error, where tools that collect errors find it.
         error.message = translated.message
         error.args, error.nested = (translated.message,), None
@@ -149,17 +149,26 @@ def translated_errors(client: Client, *, query_id: str | None = None, secrets: S
         raise ClickHouseConnectionError(scrub(_first_line(error), secrets), client.address, query_id) from None
 
 
-def _server_error(
-    error: driver_errors.ServerException, client: Client, query_id: str | None, secrets: Sequence[str]
+def server_error(
+    code: int, message: str, *, address: str, query_id: str | None, secrets: Sequence[str]
 ) -> ClickHouseServerError:
-    message = _STACK_TRACE.sub("", error.message).strip()
+    """What a server said, without stack trace and secrets.
+
+    Args:
+        code: The error's code.
+        message: Its text, as the server wrote it.
+        address: The node that was asked, as `host:port`.
+        query_id: The id of the statement.
+        secrets: What the message may hold and must not show.
+    """
+    message = _STACK_TRACE.sub("", message).strip()
     remote = _RECEIVED_FROM.findall(message)
     return ClickHouseServerError(
-        code=error.code,
-        name=ERROR_NAMES.get(error.code, ""),
+        code=code,
+        name=ERROR_NAMES.get(code, ""),
         message=scrub(_EXCEPTION_CLASS.sub("", message), secrets),
         # The last one is the node where it began; the others passed it on.
-        host=remote[-1] if remote else client.address,
+        host=remote[-1] if remote else address,
         query_id=query_id,
     )
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from airflow_provider_chs3.core.progress import NodeProgress, progress_line, progress_query
+from airflow_provider_chs3.core.progress import InsertProgress, progress_line, progress_of, progress_query
 from airflow_provider_chs3.core.steps import Insert, InsertStats
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
 #: The list of objects may be megabytes; `system.query_log` has all of it.
-_LOGGED_SQL_CHARACTERS = 2_000
+LOGGED_SQL_CHARACTERS = 2_000
 
 #: The first look comes soon, so that short inserts show their memory too.
 _FIRST_LOOK_SECONDS = 0.5
@@ -29,6 +29,9 @@ class Log(Protocol):
 
     def debug(self, message: str, /, *args: Any) -> None:
         """Say what happens, for those who look into it."""
+
+    def warning(self, message: str, /, *args: Any) -> None:
+        """Say what goes wrong, and may pass."""
 
 
 @dataclass
@@ -62,7 +65,7 @@ def run_insert(
         ClickHouseConnectionError: The connection broke; servers cancel the insert then.
     """
     log.info("%s: query id %s", step.name, step.query_id)
-    log.info("%s", textwrap.shorten(step.sql.masked, _LOGGED_SQL_CHARACTERS, placeholder=" …"))
+    log.info("%s", textwrap.shorten(step.sql.masked, LOGGED_SQL_CHARACTERS, placeholder=" …"))
     outcome = _Outcome()
     settings = {**step.settings, **log_comment}
     started = time.monotonic()
@@ -72,7 +75,7 @@ def run_insert(
     wait_seconds = min(_FIRST_LOOK_SECONDS, progress_interval_seconds)
     while not outcome.done.wait(wait_seconds):
         wait_seconds = progress_interval_seconds
-        nodes = _look(step, hook)
+        nodes = _look(step, hook).nodes
         if nodes:
             peak_memory_bytes = max(peak_memory_bytes or 0, *(node.peak_memory_bytes for node in nodes))
             log.info("%s", progress_line(nodes, total_rows=step.total_rows, seconds=time.monotonic() - started))
@@ -92,10 +95,10 @@ def _insert(step: Insert, hook: ClickHouseHook, settings: Mapping[str, str | int
         outcome.done.set()
 
 
-def _look(step: Insert, hook: ClickHouseHook) -> list[NodeProgress]:
+def _look(step: Insert, hook: ClickHouseHook) -> InsertProgress:
     try:
-        rows = hook.query(progress_query(step.query_id, step.cluster).text)
+        rows = hook.query(progress_query([step.query_id], step.cluster).text)
     except Chs3Error:
         # A look that fails says nothing of the insert, which tells its own end.
-        return []
-    return [NodeProgress(*row) for row in rows]
+        return InsertProgress()
+    return progress_of(step.query_id, rows, step.cluster)

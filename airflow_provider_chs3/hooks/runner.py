@@ -149,6 +149,15 @@ class Runner:
 
     @perform.register
     def _(self, step: Insert) -> InsertStats:
+        return self.insert(step)
+
+    def insert(self, step: Insert) -> InsertStats:
+        """Run an insert to its end; it is cancelled if this process dies.
+
+        Raises:
+            ClickHouseServerError: The insert failed.
+            ClickHouseConnectionError: The connection broke.
+        """
         return run_insert(
             step,
             hook=self.hook,

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import time
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.providers.common.compat.sdk import AirflowSkipException
+from airflow.providers.common.compat.sdk import AirflowSkipException, AirflowTaskTimeout, conf
 
 from airflow_provider_chs3.core.columns import Selection
 from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.models import Month, TableName
-from airflow_provider_chs3.core.protocol import load_month, stop_load
+from airflow_provider_chs3.core.protocol import load_month
 from airflow_provider_chs3.core.request import LoadRequest, Policies
 from airflow_provider_chs3.core.slices import SHARED, Share
+from airflow_provider_chs3.core.steps import Insert
+from airflow_provider_chs3.core.stopping import StopRequest, stop_load
 from airflow_provider_chs3.core.tuning import tunable
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
+from airflow_provider_chs3.hooks.detached import DetachingRunner
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.s3 import S3Listing
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
@@ -66,6 +73,11 @@ class S3ToClickHouseOperator(MonthlyOperator):
         parallel_months: How many months load at the same time: each takes so much less of cores and memory. Default:
             by the nodes and the data, so many that all cores have work: 1 where a month is small.
         progress_interval_seconds: Time between two lines of progress in the log. Default: 10.
+        deferrable: Leave the worker while ClickHouse inserts: the insert is started over HTTP, so that it goes on by
+            itself, and the triggerer waits for it. A retry goes on with it, too. `append` is never deferred. Default:
+            Airflow's `[operators] default_deferrable`.
+        cancel_on_kill: End the load on all nodes if a person fails or clears the task, or the worker is told to stop.
+            Default: True.
 
     Returns:
         Status, rows, rows by node, bytes, objects, parts, seconds, settings and ids of the load, as JSON-safe values.
@@ -114,6 +126,8 @@ class S3ToClickHouseOperator(MonthlyOperator):
         memory_share: float = SHARED,
         parallel_months: int | None = None,
         progress_interval_seconds: float = 10,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        cancel_on_kill: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -138,30 +152,50 @@ class S3ToClickHouseOperator(MonthlyOperator):
         self.memory_share = memory_share
         self.parallel_months = parallel_months
         self.progress_interval_seconds = progress_interval_seconds
+        self.deferrable = deferrable
+        self.cancel_on_kill = cancel_on_kill
         self._check_append()
         self._request: LoadRequest | None = None
 
     def execute(self, context: Context) -> dict[str, object]:
-        """Load the month."""
+        """Load the month; or go on with what an earlier try of this task has started."""
+        return self._load(context, resumes=None)
+
+    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, object]:
+        """Go on once the insert has ended.
+
+        Args:
+            context: Airflow's.
+            event: What `InsertTrigger` sends.
+
+        Raises:
+            AirflowTaskTimeout: The task has taken longer than its `execution_timeout`.
+        """
+        if event["is_late"]:
+            self._request = self._load_request(context, resumes=event["attempt"])
+            self.on_kill()
+            raise AirflowTaskTimeout(f"The insert took longer than execution_timeout={self.execution_timeout}.")
+        return self._load(context, resumes=event["attempt"])
+
+    def on_kill(self) -> None:
+        """End the load's queries on every node, and drop its staging."""
+        if self._request is None or not self.cancel_on_kill:
+            return
+        self.log.info("Ending the queries of this load, and dropping its staging.")
+        runner = Runner(**self._runner_arguments(), listing=None, in_turns=True)
+        runner.run(stop_load(StopRequest.of(self._request)))
+
+    def _load(self, context: Context, *, resumes: str | None) -> dict[str, object]:
         with airflow_errors():
             self._check_append()
-            month = Month.parse(self.month) if self.month else self.month_of_run(context)
-            context["month"] = str(month)  # type: ignore[typeddict-unknown-key]  # for map_index_template
-            listing = S3Listing(self.aws_conn_id)
-            self._request = self._load_request(month, listing)
-            result = self._runner(listing).run(load_month(self._request))
+            self._request = self._load_request(context, resumes=resumes)
+            context["month"] = str(self._request.month)  # type: ignore[typeddict-unknown-key]  # for map_index_template
+            result = self._runner(context).run(load_month(self._request))
         self._request = None
         self.log.info("%s", result.summary())
         if result.status == "skipped":
             raise AirflowSkipException(result.summary())
         return result.as_json()
-
-    def on_kill(self) -> None:
-        """End the load's queries on every node, and drop its staging."""
-        if self._request is None:
-            return
-        self.log.info("Ending the queries of this load, and dropping its staging.")
-        self._runner(None, in_turns=True).run(stop_load(self._request))
 
     def _check_append(self) -> None:
         if self.write_mode == "append" and self.retries and not self.allow_duplicates:
@@ -170,11 +204,11 @@ class S3ToClickHouseOperator(MonthlyOperator):
                 "give retries=0, or allow_duplicates=True, or load with write_mode='replace', which is exact."
             )
 
-    def _load_request(self, month: Month, listing: S3Listing) -> LoadRequest:
+    def _load_request(self, context: Context, *, resumes: str | None) -> LoadRequest:
         options = self.hook().options
         return LoadRequest(
-            month=month,
-            source=self.source(listing),
+            month=Month.parse(self.month) if self.month else self.month_of_run(context),
+            source=self.source(S3Listing(self.aws_conn_id)),
             target=TableName(self.database or options.database, self.table),
             cluster=self.cluster or None,
             default_cluster=options.cluster,
@@ -201,13 +235,52 @@ class S3ToClickHouseOperator(MonthlyOperator):
             node_specs=parse_node_specs(self.node_specs or {}, where="node_specs"),
             connection_node_specs=options.node_specs,
             share=Share(memory_share=self.memory_share, parallel_months=self.parallel_months),
+            owner=_owner(context) if self._defers else "",
+            resumes=resumes,
         )
 
-    def _runner(self, listing: S3Listing | None, *, in_turns: bool = False) -> Runner:
-        return Runner(
-            hook=self.hook(),
-            listing=listing,
-            log=self.log,
-            progress_interval_seconds=self.progress_interval_seconds,
-            in_turns=in_turns,
+    def _runner(self, context: Context) -> Runner:
+        arguments = self._runner_arguments()
+        listing = S3Listing(self.aws_conn_id)
+        if self._defers:
+            return DetachingRunner(**arguments, listing=listing, wait=partial(self._wait, context))
+        return Runner(**arguments, listing=listing)
+
+    def _runner_arguments(self) -> dict[str, Any]:
+        return {"hook": self.hook(), "log": self.log, "progress_interval_seconds": self.progress_interval_seconds}
+
+    @property
+    def _defers(self) -> bool:
+        # What was appended cannot be told from what was there: such an insert must end with its process.
+        return self.deferrable and self.write_mode == "replace"
+
+    def _wait(self, context: Context, step: Insert) -> None:
+        """Have the triggerer wait.
+
+        Raises:
+            TaskDeferred: Always.
+        """
+        from airflow_provider_chs3.triggers.load import InsertTrigger
+
+        assert self._request is not None  # it is what runs
+        started_at, timeout = context["ti"].start_date, self.execution_timeout
+        self.defer(
+            trigger=InsertTrigger(
+                clickhouse_conn_id=self.clickhouse_conn_id,
+                query_id=step.query_id,
+                cluster=step.cluster,
+                total_rows=step.total_rows,
+                started_at=time.time(),
+                ends_at=(started_at + timeout).timestamp() if started_at and timeout else None,
+                poll_interval_seconds=self.progress_interval_seconds,
+                cancel_on_kill=self.cancel_on_kill,
+                load=replace(StopRequest.of(self._request), nonce=step.attempt).as_json(),
+            ),
+            method_name="execute_complete",
         )
+
+
+def _owner(context: Context) -> str:
+    """Names the task instance, whatever its try."""
+    ti = context["ti"]
+    return json.dumps([ti.dag_id, ti.run_id, ti.task_id, ti.map_index])

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.progress import NodeProgress, progress_line, progress_query
+from airflow_provider_chs3.core.progress import (
+    InsertProgress,
+    NodeProgress,
+    progress_line,
+    progress_of,
+    progress_query,
+)
 
 MIB = 1024**2
 NODES = [
@@ -35,15 +41,28 @@ def test_nothing_is_seen_yet():
 
 
 class TestQuery:
-    def test_of_a_cluster_asks_every_node_for_what_the_initiator_sent_it(self):
-        text = progress_query("q'1", "c'l").text
-        assert "clusterAllReplicas('c\\'l', system.processes)" in text
-        assert "is_initial_query = 0" in text
+    def test_of_a_cluster_asks_every_node(self):
+        assert "clusterAllReplicas('c\\'l', system.processes)" in progress_query(["q"], "c'l").text
 
-    def test_of_one_server_asks_for_the_query_itself(self):
-        text = progress_query("q", None).text
-        assert "clusterAllReplicas" not in text
-        assert "is_initial_query = 1" in text
+    def test_of_one_server_asks_that_one(self):
+        assert "clusterAllReplicas" not in progress_query(["q"], None).text
 
-    def test_finds_the_insert_by_its_id(self):
-        assert r"initial_query_id = 'q\'1'" in progress_query("q'1", None).text
+    def test_finds_inserts_by_their_ids(self):
+        assert r"initial_query_id IN ('q\'1', 'r')" in progress_query(["q'1", "r"], None).text
+
+
+class TestAnswer:
+    ROWS = (("q", 1, 1, 30, 3, 5, 6), ("q", 0, 1, 10, 1, 2, 3), ("q", 0, 2, 20, 2, 2, 3), ("r", 1, 1, 7, 1, 1, 1))
+
+    def test_of_a_cluster_leaves_out_the_initiator_which_counts_what_the_others_report(self):
+        progress = progress_of("q", self.ROWS, "cluster")
+        assert [node.read_rows for node in progress.nodes] == [10, 20]
+
+    def test_of_one_server_is_that_of_the_query_itself(self):
+        assert [node.read_rows for node in progress_of("r", self.ROWS, None).nodes] == [7]
+
+    def test_runs_while_the_initiator_is_left(self):
+        assert progress_of("r", self.ROWS, "cluster") == InsertProgress(is_running=True, nodes=())
+
+    def test_runs_no_more_where_no_node_knows_it(self):
+        assert not progress_of("s", self.ROWS, "cluster").is_running

@@ -1,0 +1,53 @@
+"""Step 2 of a load: is the month loaded, and may it be loaded again?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from airflow_provider_chs3.core.ledger import MonthOnNode, Standing, standing
+from airflow_provider_chs3.core.load import Load
+from airflow_provider_chs3.core.models import Node
+from airflow_provider_chs3.exceptions import SourceError, TargetChangedError
+
+
+def compare(load: Load, before: Mapping[Node, MonthOnNode]) -> tuple[Standing, str]:
+    """Decide whether the month is loaded.
+
+    Raises:
+        TargetChangedError: If it holds rows of others, and nobody said to replace them.
+        SourceError: If it shrank too much.
+    """
+    request, target = load.request, load.around.target
+    found, nodes = standing(
+        before,
+        fingerprint=load.files.manifest.fingerprint,
+        definition=request.definition,
+        may_lose_all=load.around.shape.may_lose_all,
+        keeps_every_row=load.around.shape.keeps_every_row,
+    )
+    where = f"{target}, partition {load.key.partition_id}, on {', '.join(map(str, nodes))}"
+    if found is Standing.ROWS_UNKNOWN and not request.policies.replace_unknown:
+        raise TargetChangedError(
+            f"{where}: {found.value}. To replace them by the objects' rows give replace_unknown=True; "
+            "to keep them, load into another table."
+        )
+    if found is Standing.TARGET_CHANGED and request.policies.on_target_changed == "fail":
+        raise TargetChangedError(
+            f"{where}: {found.value}. A reload would undo that (rows that were erased on request would come back): "
+            "if that is right, give on_target_changed='reload'."
+        )
+    if found is not Standing.UNCHANGED:
+        _check_shrink(load, before)
+    return found, found.value
+
+
+def _check_shrink(load: Load, before: Mapping[Node, MonthOnNode]) -> None:
+    published = [month.record.source_bytes for month in before.values() if month.record]
+    was, is_now = max(published, default=0), load.files.manifest.size_bytes
+    policies = load.request.policies
+    wanted_empty = policies.on_no_objects == "empty" and not load.files.manifest.objects
+    if is_now < was * (1 - policies.max_shrink_fraction) and not wanted_empty:
+        raise SourceError(
+            f"The objects of {load.request.month} shrank from {was} to {is_now} bytes since they were published, by "
+            f"more than max_shrink_fraction={policies.max_shrink_fraction}: if that is right, raise it for this run."
+        )

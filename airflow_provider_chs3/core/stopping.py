@@ -1,0 +1,100 @@
+"""The end of a load from outside: a person has killed its task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.ledger import LEDGER_TABLE
+from airflow_provider_chs3.core.ledger_table import LedgerKey
+from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.request import LoadRequest
+from airflow_provider_chs3.core.staging import Attempt, end_attempt
+from airflow_provider_chs3.core.steps import AskNodes, Steps
+from airflow_provider_chs3.core.target import Surroundings, look_around
+from airflow_provider_chs3.core.tuning import DDL_SETTINGS
+from airflow_provider_chs3.core.underway import attempts_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopRequest:
+    """Which load is to be ended.
+
+    Args:
+        target: A local table, or a Distributed one.
+        month: The month.
+        nonce: The attempt.
+        cluster: As the load was given it.
+        default_cluster: The connection's cluster.
+        staging_database: Where staging and ledger are; None takes the target's.
+        owner: The task that loads: what earlier processes of it have started is ended too. Empty where inserts end with
+            their process.
+    """
+
+    target: TableName
+    month: Month
+    nonce: str
+    cluster: str | None
+    default_cluster: str | None
+    staging_database: str | None
+    owner: str = ""
+
+    @classmethod
+    def of(cls, request: LoadRequest) -> StopRequest:
+        """That load."""
+        return cls(**{name: getattr(request, name) for name in cls.__dataclass_fields__})
+
+    def as_json(self) -> dict[str, str | None]:
+        """The same as JSON-safe values; without the default cluster, which is the connection's."""
+        return {
+            "database": self.target.database,
+            "table": self.target.table,
+            "month": str(self.month),
+            "nonce": self.nonce,
+            "cluster": self.cluster,
+            "staging_database": self.staging_database,
+            "owner": self.owner,
+        }
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any], *, default_cluster: str | None) -> StopRequest:
+        """What `as_json` gave."""
+        return cls(
+            target=TableName(values["database"], values["table"]),
+            month=Month.parse(values["month"]),
+            nonce=values["nonce"],
+            cluster=values["cluster"],
+            default_cluster=default_cluster,
+            staging_database=values["staging_database"],
+            owner=values["owner"],
+        )
+
+
+def stop_load(request: StopRequest) -> Steps[None]:
+    """End a load: no query of it runs on any node, and its staging is gone, when this is done.
+
+    Raises:
+        TransientError: If queries do not end.
+    """
+    around = yield from look_around(
+        target=request.target,
+        cluster=request.cluster,
+        default_cluster=request.default_cluster,
+        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
+        settings=DDL_SETTINGS,
+    )
+    nonces = {request.nonce} | ((yield from _earlier(around, request)) if request.owner else set())
+    for nonce in sorted(nonces):
+        yield from end_attempt(around, Attempt(around.target, request.month, nonce))
+
+
+def _earlier(around: Surroundings, request: StopRequest) -> Steps[set[str]]:
+    coordinator = around.coordinator
+    facts = around.nodes[coordinator]
+    if facts.target is None or not facts.has_ledger:
+        return set()
+    key = LedgerKey(around.target, facts.target.uuid, request.month, "")
+    sql = attempts_of(around.ledger, key, request.owner)
+    rows = (yield AskNodes(name="Look for inserts of this task", sql={coordinator: sql}))[coordinator]
+    return {nonce for (nonce,) in rows}

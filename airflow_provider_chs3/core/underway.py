@@ -1,0 +1,210 @@
+"""An insert that goes on without the process that started it: what is recorded of it, and how it is found again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow_provider_chs3.core.insert_plan import InsertPlan
+from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, record
+from airflow_provider_chs3.core.ledger_table import LedgerKey
+from airflow_provider_chs3.core.load import Load, values_of
+from airflow_provider_chs3.core.models import Manifest, Node, PartitionState, TableName
+from airflow_provider_chs3.core.recovery import Course
+from airflow_provider_chs3.core.replication import find_replicas
+from airflow_provider_chs3.core.request import LoadRequest
+from airflow_provider_chs3.core.sql import Sql, literal, table
+from airflow_provider_chs3.core.staging import Attempt
+from airflow_provider_chs3.core.steps import AskNodes, InsertStats, Steps
+from airflow_provider_chs3.core.target import Surroundings, look_around
+from airflow_provider_chs3.core.tuning import names_to_look_up
+from airflow_provider_chs3.exceptions import ObjectsChangedError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class DoneInsert:
+    """One insert of a load that has ended well.
+
+    Args:
+        query_id: Its query id.
+        stats: What was seen of it.
+    """
+
+    query_id: str
+    stats: InsertStats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beginning:
+    """How a load came to insert.
+
+    Args:
+        before: What the nodes held then.
+        reason: Why it loads, in words.
+    """
+
+    before: Mapping[Node, MonthOnNode]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Underway:
+    """What is recorded of an attempt that has begun to insert.
+
+    Args:
+        around: Where it takes place.
+        nonce: The attempt.
+        fingerprint: Of the objects that it reads.
+        newest: When the newest of them was written.
+        before: The month's partition on each node, by shard and replica, when the load began.
+        reason: Why it loads.
+        course: How it goes about it.
+        plan: What it inserts.
+        running: Query id of the insert that was started last; empty once that was seen to end.
+        done: Those that have ended.
+    """
+
+    around: Surroundings
+    nonce: str
+    fingerprint: str
+    newest: datetime
+    before: Mapping[str, PartitionState]
+    reason: str
+    course: Course
+    plan: InsertPlan
+    running: str
+    done: tuple[DoneInsert, ...]
+
+    def manifest_in(self, listed: Manifest) -> Manifest:
+        """The objects that it reads, in a listing of now; those that came later stay out.
+
+        Raises:
+            ObjectsChangedError: If they are not what they were.
+        """
+        manifest = Manifest.of(each for each in listed.objects if each.last_modified <= self.newest)
+        if manifest.fingerprint != self.fingerprint:
+            raise ObjectsChangedError("Objects of the month changed while they were loaded. Nothing was published.")
+        return manifest
+
+    def beginning(self, now: Mapping[Node, MonthOnNode]) -> Beginning:
+        """How the load came to insert.
+
+        Args:
+            now: What the nodes hold now: their records are those of then, or this attempt has been overtaken.
+        """
+        before = {
+            node: MonthOnNode(month.record, self.before.get(_key(node), PartitionState()), month.has_history)
+            for node, month in now.items()
+        }
+        return Beginning(before=before, reason=self.reason)
+
+
+def record_underway(
+    load: Load, plan: InsertPlan, beginning: Beginning, *, done: Sequence[DoneInsert], running: str
+) -> Steps[None]:
+    """Record on the coordinator, before an insert is sent, all that is needed to go on without this process.
+
+    Args:
+        load: The load.
+        plan: What it inserts.
+        beginning: How it came to insert.
+        done: Inserts that have ended.
+        running: Query id of the one that is started next; empty for none.
+    """
+    newest = max((each.last_modified for each in load.files.manifest.objects), default=_EPOCH)
+    details = {
+        "owner": load.request.owner,
+        "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
+        "before": {_key(node): asdict(month.state) for node, month in beginning.before.items()},
+        "reason": beginning.reason,
+        "course": asdict(load.course),
+        "plan": plan.as_json(),
+        "running": running,
+        "done": [asdict(each) for each in done],
+    }
+    coordinator = load.around.coordinator
+    values = values_of(load, rows=0, state=PartitionState(), details=details)
+    sql = record(load.around.ledger, load.key_on(coordinator), "inserting", values, staging=load.staging)
+    yield AskNodes(name=f"Record that {load.request.month} is being inserted", sql={coordinator: sql})
+
+
+def find_underway(request: LoadRequest) -> Steps[Underway | None]:
+    """Find what an earlier process of the same task left, if all of its staging is still there.
+
+    Args:
+        request: What is asked for now; what is made of the objects must be the same as then.
+    """
+    around = yield from look_around(
+        target=request.target,
+        cluster=request.cluster,
+        default_cluster=request.default_cluster,
+        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
+        settings=names_to_look_up(request.settings),
+    )
+    coordinator = around.coordinator
+    target = around.nodes[coordinator].target
+    if target is None or not around.nodes[coordinator].has_ledger:
+        return None
+    key = LedgerKey(around.target, target.uuid, request.month, "")
+    sql = _newest(around.ledger, key, request)
+    rows = (yield AskNodes(name="Look for an insert of this task", sql={coordinator: sql}))[coordinator]
+    if not rows:
+        return None
+    nonce, fingerprint, details = rows[0]
+    staging = Attempt(around.target, request.month, nonce).staging(around)
+    is_there = Sql(
+        f"SELECT count() FROM system.tables WHERE database = {literal(staging.database)} "
+        f"AND name = {literal(staging.table)}"
+    )
+    answers = yield around.on_each(name="Look whether its staging is still there", sql=is_there)
+    if not all(rows[0][0] for rows in answers.values()):
+        return None
+    around = yield from find_replicas(around)
+    return _of_json(around, nonce, fingerprint, json.loads(details))
+
+
+def attempts_of(ledger: TableName, key: LedgerKey, owner: str) -> Sql:
+    """Ask for the attempts of a task that began to insert.
+
+    Args:
+        ledger: The ledger.
+        key: Names the month.
+        owner: Names the task.
+    """
+    return Sql(f"SELECT DISTINCT attempt FROM {table(ledger)} WHERE {_of_owner(key, owner)}")
+
+
+def _newest(ledger: TableName, key: LedgerKey, request: LoadRequest) -> Sql:
+    return Sql(
+        f"SELECT attempt, fingerprint, details FROM {table(ledger)} WHERE {_of_owner(key, request.owner)} "
+        f"AND definition = {literal(request.definition)} ORDER BY sequence DESC, recorded_at DESC LIMIT 1"
+    )
+
+
+def _of_owner(key: LedgerKey, owner: str) -> str:
+    return f"{key.condition} AND event = 'inserting' AND JSONExtractString(details, 'owner') = {literal(owner)}"
+
+
+def _of_json(around: Surroundings, nonce: str, fingerprint: str, details: Mapping[str, Any]) -> Underway:
+    return Underway(
+        around=around,
+        nonce=nonce,
+        fingerprint=fingerprint,
+        newest=_EPOCH + details["newest_microseconds"] * _MICROSECOND,
+        before={node: PartitionState(**state) for node, state in details["before"].items()},
+        reason=details["reason"],
+        course=Course(**details["course"]),
+        plan=InsertPlan.of_json(details["plan"]),
+        running=details["running"],
+        done=tuple(DoneInsert(each["query_id"], InsertStats(**each["stats"])) for each in details["done"]),
+    )
+
+
+def _key(node: Node) -> str:
+    return f"{node.shard_num}_{node.replica_num}"
