@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import httpx
+
 from airflow_provider_chs3.testbed.ports import free_ports
 
 _POLL_SECONDS = 0.5
@@ -24,7 +26,7 @@ class AirflowServices:
     def __init__(self, *, home: Path, dags: Path, environment: Mapping[str, str]) -> None:
         (port,) = free_ports(1)
         self.log = home / "services.log"
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._api_port = str(port)
         self._environment = {
             **os.environ,
@@ -41,6 +43,10 @@ class AirflowServices:
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             # Only what a test asks for is run.
             "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",
+            # What dies is missed soon.
+            "AIRFLOW__SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "2",
+            "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
+            "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "5",
             **environment,
         }
 
@@ -50,18 +56,46 @@ class AirflowServices:
         self.command("dags", "reserialize")
         return self
 
-    def start(self) -> None:
-        """Start the services. Commands that write come before: SQLite takes one writer at a time."""
-        self._start("api-server", "--apps", "execution", "--host", "127.0.0.1", "--port", self._api_port)
+    def start(self, *, triggerer: bool = False, apps: str = "execution") -> None:
+        """Start the services. Commands that write come before: SQLite takes one writer at a time.
+
+        Args:
+            triggerer: Whether to start that, too.
+            apps: What the API server serves: `core,execution` has what people use, too.
+        """
+        self._start("api-server", "--apps", apps, "--host", "127.0.0.1", "--port", self._api_port)
+        self.start_scheduler()
+        if triggerer:
+            self.start_triggerer()
+
+    def start_scheduler(self) -> None:
+        """Start the process that runs tasks, as processes of its own."""
         self._start("scheduler", "--skip-serve-logs")
+
+    def start_triggerer(self) -> None:
+        """Start the process that waits for deferred tasks."""
+        self._start("triggerer", "--skip-serve-logs")
+
+    def kill(self, name: str) -> None:
+        """`kill -9` a service, such as `triggerer`, with all processes that it has started."""
+        process = self._processes.pop(name)
+        # It leads a session of its own, in which are its workers and their tasks too.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for process in self._processes:
-            # Each leads a session of its own, in which are its workers and their tasks too.
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        for name in list(self._processes):
+            self.kill(name)
+
+    def call(self, method: str, path: str, body: Mapping[str, object]) -> None:
+        """Call the API as a person does in the UI; it must serve `core`, and all must be admins."""
+        url = f"http://127.0.0.1:{self._api_port}"
+        with httpx.Client(base_url=url, timeout=30) as client:
+            token = client.get("/auth/token").raise_for_status().json()["access_token"]
+            answer = client.request(method, path, json=body, headers={"Authorization": f"Bearer {token}"})
+            assert answer.is_success, answer.text
 
     def command(self, *arguments: str) -> str:
         """Run an `airflow` command to its end, and give what it printed."""
@@ -79,7 +113,7 @@ class AirflowServices:
         """Wait, and fail with the end of the log when the time is over or a process has ended."""
         deadline = time.monotonic() + timeout_seconds
         while not done():
-            ended = [process.args for process in self._processes if process.poll() is not None]
+            ended = [process.args for process in self._processes.values() if process.poll() is not None]
             if ended or time.monotonic() > deadline:
                 why = f"ended: {ended}" if ended else f"not done after {timeout_seconds:g} s"
                 tail = self.log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
@@ -96,4 +130,4 @@ class AirflowServices:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._processes.append(process)
+        self._processes[arguments[0]] = process
