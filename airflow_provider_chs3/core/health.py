@@ -128,9 +128,8 @@ def _hindrances(state: MergeState, thresholds: Thresholds) -> Iterator[str]:
         yield "the replica is read-only: look at Keeper and at system.replicas on this node"
     if state.broken_parts:
         yield (
-            f"{len(state.broken_parts)} of its parts are broken, and their rows missing "
-            f"({', '.join(state.broken_parts)} in system.detached_parts): load the month again, then ALTER TABLE … "
-            "DROP DETACHED PART"
+            f"rows are missing, as parts were broken ({', '.join(state.broken_parts)} in system.detached_parts): load "
+            "the month again, then ALTER TABLE … DROP DETACHED PART"
         )
     for mutation in state.mutations:
         if mutation.fail_reason:
@@ -161,7 +160,9 @@ def _at_work(state: MergeState, thresholds: Thresholds) -> str:
     if state.merges:
         return f"merging, {', '.join(f'{merge.progress:.0%}' for merge in state.merges)} done"
     if replica and replica.queue:
-        return f"{replica.queue} parts in the replication queue{_why_it_waits(replica)}"
+        return (
+            f"{replica.queue} part{'s' if replica.queue != 1 else ''} in the replication queue{_why_it_waits(replica)}"
+        )
     if replica and replica.delay_seconds > thresholds.max_replica_delay_seconds:
         return f"the replica lags {replica.delay_seconds} s behind"
     return ""

@@ -175,7 +175,7 @@ class TestStuck:
         state = replace(FEW, parts=1, broken_parts=("broken-on-start_202610_1_1_0",))
         assert health(state) is Health.STUCK
         assert (
-            "1 of its parts are broken, and their rows missing (broken-on-start_202610_1_1_0" in verdict(state).reason
+            "rows are missing, as parts were broken (broken-on-start_202610_1_1_0" in verdict(state).reason
         )
 
     def test_a_replica_that_lags_for_long_with_what_it_waits_for(self):

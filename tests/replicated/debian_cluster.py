@@ -53,8 +53,8 @@ def debian_cluster() -> Iterator[dict[Node, Client]]:
         nodes = [Node(shard, replica, HOST, ports.pop()) for shard in (1, 2) for replica in (1, 2)]
         stack.enter_context(zookeeper(Path(folder) / "zookeeper", zookeeper_port))
         for node in nodes:
-            config = _config(node, nodes, zookeeper_port=zookeeper_port, ports=(ports.pop(), ports.pop()))
-            stack.enter_context(_clickhouse(Path(folder) / f"node{node.shard_num}{node.replica_num}", node, config))
+            described = config(node, nodes, zookeeper_port=zookeeper_port, ports=(ports.pop(), ports.pop()))
+            stack.enter_context(clickhouse(Path(folder) / f"node{node.shard_num}{node.replica_num}", node, described))
         yield {node: stack.enter_context(Client(node.host, port=node.port)) for node in nodes}
 
 
@@ -80,7 +80,8 @@ def zookeeper(folder: Path, port: int) -> Iterator[None]:
 
 
 @contextmanager
-def _clickhouse(folder: Path, node: Node, config: dict[str, Any]) -> Iterator[None]:
+def clickhouse(folder: Path, node: Node, config: dict[str, Any]) -> Iterator[None]:
+    """Run one server; its data goes into a folder that it makes."""
     folder.mkdir()
     users = {
         "profiles": {"default": {"load_balancing": "in_order"}},
@@ -105,7 +106,8 @@ def _clickhouse(folder: Path, node: Node, config: dict[str, Any]) -> Iterator[No
         yield
 
 
-def _config(node: Node, nodes: list[Node], *, zookeeper_port: int, ports: tuple[int, int]) -> dict[str, Any]:
+def config(node: Node, nodes: list[Node], *, zookeeper_port: int, ports: tuple[int, int]) -> dict[str, Any]:
+    """What a server of the cluster `c` must be told; its ports are those for HTTP and for other replicas."""
     http_port, interserver_port = ports
     shards = [
         {

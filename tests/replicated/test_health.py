@@ -1,0 +1,103 @@
+"""Merge health of real replicas. What is asked of a server of 2018 is how the replica stands; the rest is made up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clickhouse_driver import Client
+from clickhouse_driver.errors import ServerException
+
+from airflow_provider_chs3.core.health import Health, Thresholds, Verdict, judge
+from airflow_provider_chs3.core.merge_state import Replica, queue_query, replica_of, replicas_query
+from airflow_provider_chs3.core.models import Node, TableName
+from airflow_provider_chs3.testbed.ports import HOST, free_ports
+from tests.core.test_health import FEW
+from tests.replicated import debian_cluster
+from tests.replicated.conftest import FIRST, FOLLOWER, Replicated
+
+#: Situation → verdict, as docs/merge-health.md has them.
+ON_REPLICAS = {
+    "a replica whose fetches were stopped a moment ago": Health.SETTLING,
+    "a replica whose fetches are stopped for ten minutes": Health.STUCK,
+    "a replica whose Keeper is gone": Health.STUCK,
+}
+
+A_MOMENT, TEN_MINUTES = Thresholds(), Thresholds(stuck_after_seconds=0, max_replica_delay_seconds=1)
+
+
+def replica(ask: Callable[[str], list[tuple[Any, ...]]], table: str) -> Replica:
+    name = TableName("default", table)
+    ((replicas, queue),) = ask(f"SELECT {replicas_query(name)}, {queue_query(name)}")
+    found = replica_of("202610", replicas, queue)
+    assert found is not None
+    return found
+
+
+def verdict(seen: Replica, thresholds: Thresholds) -> Verdict:
+    return judge(replace(FEW, parts=0, replica=seen), thresholds)
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass in time"
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def lagging(replicated: Replicated) -> Iterator[Callable[[], Replica]]:
+    """Asks a replica that may not fetch what the other one has."""
+    replicated.ask(FOLLOWER, f"SYSTEM STOP FETCHES {replicated.table}")
+    replicated.stage(replicated.table, FIRST, 10)
+    look = lambda: replica(lambda sql: replicated.ask(FOLLOWER, sql), replicated.table)  # noqa: E731
+    wait_until(lambda: look().queue)
+    yield look
+    replicated.ask(FOLLOWER, f"SYSTEM START FETCHES {replicated.table}")
+
+
+class TestFetchesAreStopped:
+    def test_a_moment_ago_it_is_settling(self, lagging: Callable[[], Replica]) -> None:
+        seen = verdict(lagging(), A_MOMENT)
+        assert (seen.health, seen.reason.partition(":")[0]) == (Health.SETTLING, "1 part in the replication queue")
+
+    def test_after_long_it_is_stuck_with_what_it_waits_for(self, lagging: Callable[[], Replica]) -> None:
+        wait_until(lambda: lagging().delay_seconds > TEN_MINUTES.max_replica_delay_seconds)
+        seen = verdict(lagging(), TEN_MINUTES)
+        assert seen.health is Health.STUCK
+        assert "the replica lags" in seen.reason
+        assert "Fetching of part was cancelled" in seen.reason
+
+
+def is_created(client: Client) -> bool:
+    with suppress(ServerException):
+        client.execute(
+            "CREATE TABLE trips (id UInt64, at DateTime) ENGINE = ReplicatedMergeTree('/trips', 'one') "
+            "PARTITION BY toYYYYMM(at) ORDER BY id SETTINGS zookeeper_session_expiration_check_period = 1"
+        )
+        return True
+    return False
+
+
+def test_a_replica_whose_keeper_is_gone_is_stuck(tmp_path: Path) -> None:
+    if why := debian_cluster.missing():
+        pytest.skip(why)
+    keeper_port, *ports = free_ports(4)
+    node = Node(1, 1, HOST, ports.pop())
+    with ExitStack() as keeper, ExitStack() as server:
+        keeper.enter_context(debian_cluster.zookeeper(tmp_path / "zookeeper", keeper_port))
+        config = debian_cluster.config(node, [node], zookeeper_port=keeper_port, ports=(ports[0], ports[1]))
+        server.enter_context(debian_cluster.clickhouse(tmp_path / "node", node, config))
+        client = server.enter_context(Client(node.host, port=node.port))
+        # ZooKeeper listens before it answers.
+        wait_until(lambda: is_created(client))
+        assert verdict(replica(client.execute, "trips"), A_MOMENT).health is Health.HEALTHY
+        keeper.close()
+        wait_until(lambda: replica(client.execute, "trips").is_readonly)
+        seen = verdict(replica(client.execute, "trips"), A_MOMENT)
+        assert (seen.health, seen.reason.partition(":")[0]) == (Health.STUCK, "the replica is read-only")
