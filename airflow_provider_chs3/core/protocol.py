@@ -27,13 +27,11 @@ from airflow_provider_chs3.core.replication import find_replicas
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.risks import look_for_risks
 from airflow_provider_chs3.core.staging import (
-    Attempt,
     check_not_superseded,
     create_staging,
     end_attempt,
     end_earlier_attempts,
     rename_staging,
-    superseded,
     take_over,
 )
 from airflow_provider_chs3.core.steps import Pause, Say, Steps
@@ -61,9 +59,6 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
         Chs3Error: Whatever stands in the way; unless it says otherwise, the target is as it was.
     """
     underway = (yield from find_underway(request)) if request.owner else None
-    if request.resumes and (underway is None or underway.nonce != request.resumes):
-        attempt = Attempt(request.target, request.month, request.resumes)
-        raise SupersededError(superseded(attempt))
     course = underway.course if underway else Course()
     for number in count():
         try:

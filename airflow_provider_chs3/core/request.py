@@ -129,7 +129,7 @@ class LoadRequest:
         share: How much of the nodes the load may use.
         owner: Names the task that loads, whatever its try: an insert that an earlier process of it started is taken up
             again, if it goes on without that process. Empty where inserts end with their process.
-        resumes: The attempt that must be taken up; None where a load may begin anew.
+        resumes: The attempt that the task has waited for: if another load came later, this one stops. None where none.
     """
 
     month: Month

@@ -17,11 +17,11 @@ from airflow_provider_chs3.core.recovery import Course
 from airflow_provider_chs3.core.replication import find_replicas
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.sql import Sql, literal, table
-from airflow_provider_chs3.core.staging import Attempt
+from airflow_provider_chs3.core.staging import Attempt, superseded
 from airflow_provider_chs3.core.steps import AskNodes, InsertStats, Steps
 from airflow_provider_chs3.core.target import Surroundings, look_around
 from airflow_provider_chs3.core.tuning import names_to_look_up
-from airflow_provider_chs3.exceptions import ObjectsChangedError
+from airflow_provider_chs3.exceptions import ObjectsChangedError, SupersededError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -139,6 +139,9 @@ def find_underway(request: LoadRequest) -> Steps[Underway | None]:
 
     Args:
         request: What is asked for now; what is made of the objects must be the same as then.
+
+    Raises:
+        SupersededError: If the task waited for an attempt, and another load has taken over.
     """
     around = yield from look_around(
         target=request.target,
@@ -152,21 +155,36 @@ def find_underway(request: LoadRequest) -> Steps[Underway | None]:
     if target is None or not around.nodes[coordinator].has_ledger:
         return None
     key = LedgerKey(around.target, target.uuid, request.month, "")
-    sql = _newest(around.ledger, key, request)
-    rows = (yield AskNodes(name="Look for an insert of this task", sql={coordinator: sql}))[coordinator]
+    ask = AskNodes(name="Look for an insert of this task", sql={coordinator: _newest(around.ledger, key)})
+    rows = (yield ask)[coordinator]
     if not rows:
         return None
-    nonce, fingerprint, details = rows[0]
-    staging = Attempt(around.target, request.month, nonce).staging(around)
-    is_there = Sql(
-        f"SELECT count() FROM system.tables WHERE database = {literal(staging.database)} "
-        f"AND name = {literal(staging.table)}"
-    )
-    answers = yield around.on_each(name="Look whether its staging is still there", sql=is_there)
-    if not all(rows[0][0] for rows in answers.values()):
+    nonce, owner, definition, fingerprint, details = rows[0]
+    if request.resumes not in (None, nonce):
+        raise SupersededError(superseded(Attempt(around.target, request.month, request.resumes or "")))
+    is_own = owner == request.owner and definition == request.definition
+    if not is_own or not (yield from _has_staging(around, Attempt(around.target, request.month, nonce))):
         return None
     around = yield from find_replicas(around)
     return _of_json(around, nonce, fingerprint, json.loads(details))
+
+
+def _has_staging(around: Surroundings, attempt: Attempt) -> Steps[bool]:
+    staging = attempt.staging(around)
+    sql = Sql(
+        f"SELECT count() FROM system.tables WHERE database = {literal(staging.database)} "
+        f"AND name = {literal(staging.table)}"
+    )
+    answers = yield around.on_each(name="Look whether its staging is still there", sql=sql)
+    return all(rows[0][0] for rows in answers.values())
+
+
+def _newest(ledger: TableName, key: LedgerKey) -> Sql:
+    return Sql(
+        "SELECT attempt, JSONExtractString(details, 'owner'), definition, fingerprint, details "
+        f"FROM {table(ledger)} WHERE {key.condition} AND event = 'inserting' "
+        "ORDER BY sequence DESC, recorded_at DESC LIMIT 1"
+    )
 
 
 def attempts_of(ledger: TableName, key: LedgerKey, owner: str) -> Sql:
@@ -177,18 +195,10 @@ def attempts_of(ledger: TableName, key: LedgerKey, owner: str) -> Sql:
         key: Names the month.
         owner: Names the task.
     """
-    return Sql(f"SELECT DISTINCT attempt FROM {table(ledger)} WHERE {_of_owner(key, owner)}")
-
-
-def _newest(ledger: TableName, key: LedgerKey, request: LoadRequest) -> Sql:
     return Sql(
-        f"SELECT attempt, fingerprint, details FROM {table(ledger)} WHERE {_of_owner(key, request.owner)} "
-        f"AND definition = {literal(request.definition)} ORDER BY sequence DESC, recorded_at DESC LIMIT 1"
+        f"SELECT DISTINCT attempt FROM {table(ledger)} WHERE {key.condition} AND event = 'inserting' "
+        f"AND JSONExtractString(details, 'owner') = {literal(owner)}"
     )
-
-
-def _of_owner(key: LedgerKey, owner: str) -> str:
-    return f"{key.condition} AND event = 'inserting' AND JSONExtractString(details, 'owner') = {literal(owner)}"
 
 
 def _of_json(around: Surroundings, nonce: str, fingerprint: str, details: Mapping[str, Any]) -> Underway:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -124,7 +124,8 @@ class InsertTrigger(BaseTrigger):
         await run_blocking(self.clickhouse_conn_id, self._stop)
 
     def _stop(self, hook: ClickHouseHook) -> None:
-        request = StopRequest.of_json(self.load, default_cluster=hook.options.cluster)
+        # Only this attempt: a task that was cleared may have begun another.
+        request = replace(StopRequest.of_json(self.load, default_cluster=hook.options.cluster), owner="")
         runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=self.poll_interval_seconds)
         runner.run(stop_load(request))
 

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowTaskTimeout
 
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks import detached
-from airflow_provider_chs3.testbed.trips import Trips
+from airflow_provider_chs3.testbed.ports import free_ports
+from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
+from tests.faults.strikes import Strikes
 from tests.integration import deferring
 from tests.integration.lake import MONTH, Lake
-from tests.integration.slow import SLOW, SLOW_SETTINGS
+from tests.integration.slow import SLOW_SETTINGS
 
+OTHER_TRIPS = Trips(seed=2, rows_per_month=3_000, files_per_month=6)
 TRIPS = Trips(rows_per_month=3_000, files_per_month=6)
 #: About 5 s on each of three nodes.
 SLOW_LOAD: dict[str, Any] = {
-    "select": SLOW | {"trip_id": "trip_id + sleepEachRow(0.005)"},
+    "select": {name: name for name in COLUMNS} | {"trip_id": "trip_id + sleepEachRow(0.005)"},
     "settings": SLOW_SETTINGS,
 }
 
@@ -26,6 +34,11 @@ SLOW_LOAD: dict[str, Any] = {
 def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
     monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)
+
+
+@pytest.fixture
+def strikes(monkeypatch: pytest.MonkeyPatch) -> Strikes:
+    return Strikes(monkeypatch)
 
 
 def inserts(lake: Lake) -> int:
@@ -52,7 +65,7 @@ def test_an_insert_goes_on_without_its_worker_and_is_published_by_the_next(trips
     assert result["status"] == "published"
     assert result["insert_seconds"] > 1
     assert result["peak_memory_bytes"] > 0
-    assert trips_lake.rows_per_node() != [0, 0, 0]
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
     assert inserts(trips_lake) == 1
 
 
@@ -89,16 +102,83 @@ def test_a_newer_load_takes_over_and_the_deferred_one_says_so(trips_lake: Lake) 
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 
-def test_objects_that_came_meanwhile_stay_out_and_objects_that_changed_make_it_start_over(trips_lake: Lake) -> None:
+def test_a_task_that_was_ended_from_outside_and_runs_again_begins_anew(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    first = deferring.start(trips_lake, **SLOW_LOAD)
+    second = deferring.start(trips_lake, **SLOW_LOAD)  # it was cleared, and goes on with the insert
+    asyncio.run(deferring.again(first.trigger).on_kill())  # which ends only now
+    third = second.resume()
+    assert third.trigger.query_id != first.trigger.query_id
+    assert third.resume()["status"] == "published"
+
+
+def test_objects_that_came_meanwhile_stay_out(trips_lake: Lake) -> None:
     keys = trips_lake.upload(TRIPS)
     deferred = deferring.start(trips_lake, **SLOW_LOAD)
-    deferred.options = {}
-    other = Trips(seed=2, rows_per_month=3_000, files_per_month=6)
-    assert trips_lake.upload(other) == keys
-    event = deferred.wait()
-    deferred.options = SLOW_LOAD
-    assert isinstance(event, dict)
-    result = deferred.resume(event)
-    assert isinstance(result, deferring.Deferred)
-    assert result.resume()["status"] == "published"
-    assert inserts(trips_lake) == 2
+    time.sleep(1)  # times of objects are in whole seconds
+    trips_lake.s3.copy_object(
+        Bucket=trips_lake.bucket, Key=f"{keys[0]}.late.parquet", CopySource=f"{trips_lake.bucket}/{keys[0]}"
+    )
+    assert deferred.resume()["status"] == "published"
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_objects_that_changed_meanwhile_make_it_start_over(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    deferred = deferring.start(trips_lake, **SLOW_LOAD)
+    trips_lake.upload(OTHER_TRIPS)
+    again = deferred.resume()
+    assert again.trigger.query_id != deferred.trigger.query_id
+    assert again.resume()["status"] == "published"
+    assert trips_lake.facts() == OTHER_TRIPS.facts(MONTH)
+
+
+def test_an_error_of_the_insert_is_that_of_the_load_whoever_finds_it(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    failing = SLOW_LOAD["select"] | {"trip_id": "trip_id + sleepEachRow(0.005) + throwIf(trip_id % 1000 = 999)"}
+    deferred = deferring.start(trips_lake, select=failing, settings=SLOW_SETTINGS)
+    with pytest.raises((AirflowFailException, Chs3Error), match=r"395 .*throwIf"):
+        deferred.resume()
+    assert trips_lake.rows_per_node() == [0, 0, 0]
+
+
+def test_after_its_execution_timeout_the_load_is_ended(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    deferred = deferring.start(trips_lake, execution_timeout=timedelta(seconds=1), **SLOW_LOAD)
+    with pytest.raises(AirflowTaskTimeout, match="execution_timeout"):
+        deferred.resume()
+    assert trips_lake.left_behind() == []
+
+
+def test_keys_of_several_batches_are_inserted_one_after_the_other_each_by_itself(trips_lake: Lake) -> None:
+    keys = trips_lake.upload(TRIPS)
+    for key in keys[:3]:
+        trips_lake.s3.copy_object(
+            Bucket=trips_lake.bucket, Key=key.replace("-00", " {x} 00"), CopySource=f"{trips_lake.bucket}/{key}"
+        )
+        trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=key)
+    first = deferring.start(trips_lake, **SLOW_LOAD)
+    second = first.resume()
+    assert second.trigger.query_id.endswith("_insert2")
+    result = second.resume()
+    assert len(result["query_ids"]) == 2
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_where_http_is_not_reached_the_error_says_what_to_do(trips_lake: Lake, monkeypatch: Any) -> None:
+    trips_lake.upload(TRIPS)
+    (port,) = free_ports(1)
+    connection = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"])
+    connection["extra"] = {**connection["extra"], "http_port": port}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+    with pytest.raises(ClickHouseConnectionError, match="'http_port', or deferrable=False"):
+        deferring.run(trips_lake, {})
+
+
+def test_a_worker_that_comes_back_finds_that_its_load_was_taken_over(trips_lake: Lake, strikes: Strikes) -> None:
+    """It had paused for long, so that its task was tried again."""
+    trips_lake.upload(TRIPS)
+    strikes.before("Count what is staged", lambda: deferring.run(trips_lake, {}))
+    with pytest.raises(AirflowFailException, match="took over"):
+        deferring.run(trips_lake, {})
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
