@@ -14,6 +14,7 @@
     ├── TransientError              worth a retry
     │   ├── NotReadyError               the objects are not there yet
     │   ├── ObjectsChangedError         objects changed while they were loaded
+    │   ├── InsertLostError             nobody knows how an insert ended
     │   └── ClickHouseConnectionError   no answer, or a connection that broke
     └── ClickHouseServerError       an answer with an error code: the code decides
 
@@ -83,6 +84,10 @@ class NotReadyError(TransientError):
 
 class ObjectsChangedError(TransientError):
     """Objects were added, overwritten or deleted while they were loaded. Nothing was published."""
+
+
+class InsertLostError(TransientError):
+    """An insert that another process started runs no more, and no server tells how it ended. Nothing was published."""
 
 
 class ClickHouseConnectionError(TransientError):

@@ -18,12 +18,20 @@ from airflow_provider_chs3.core.errors import (
 )
 from airflow_provider_chs3.core.models import Setting
 from airflow_provider_chs3.core.tuning import DEFAULT_BLOCK_BYTES, DEFAULT_BLOCK_ROWS, YOURS
-from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, ObjectsChangedError, TransientError
+from airflow_provider_chs3.exceptions import (
+    Chs3Error,
+    ClickHouseServerError,
+    InsertLostError,
+    ObjectsChangedError,
+    TransientError,
+)
 
 #: How often a month whose objects change is listed again.
 MAX_NEW_LISTS = 3
 #: How often a load waits for servers or storage that are full.
 MAX_WAITS = 3
+#: How often an insert of which no server tells how it ended is started again.
+MAX_LOST = 3
 #: How long it waits: the first time, and so much longer each further time.
 WAIT_SECONDS = 20
 
@@ -54,12 +62,14 @@ class Course:
         reader_steps: How often its reading threads were halved, for a storage that did not keep up.
         new_lists: How often the objects were listed again because they changed.
         waits: How often it waited for servers or storage.
+        lost: How often nobody knew how its insert ended.
     """
 
     memory_steps: int = 0
     reader_steps: int = 0
     new_lists: int = 0
     waits: int = 0
+    lost: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,6 +99,8 @@ def after(error: Chs3Error, course: Course) -> Again | None:
     """
     if isinstance(error, ObjectsChangedError) or (isinstance(error, ClickHouseServerError) and is_object_gone(error)):
         return _list_again(course)
+    if isinstance(error, InsertLostError) and course.lost < MAX_LOST:
+        return Again(course=replace(course, lost=course.lost + 1), reason="nobody knows how its insert ended")
     if not isinstance(error, ClickHouseServerError) or is_terminal(error):
         return None
     if error.code == MEMORY_LIMIT_EXCEEDED:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.progress import insert_outcome_query, progress_of, progress_query
 from airflow_provider_chs3.core.steps import Insert, InsertStats
-from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, InsertLostError
 from airflow_provider_chs3.hooks.inserting import LOGGED_SQL_CHARACTERS
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.secrets import scrub
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _ATTACHED_SECONDS = 5.0
 
 #: How long the end of an insert may take to show in `system.query_log`, which servers write every 7.5 s by default.
-_LOG_TIMEOUT_SECONDS = 60
+_LOG_TIMEOUT_SECONDS = 30
 
 #: Such that a client which hangs up does not cancel the insert: by progress in headers the server would notice it.
 _DETACHED = {"send_progress_in_http_headers": "0", "wait_end_of_query": "0"}
@@ -54,7 +54,7 @@ class DetachingRunner(Runner):
         Raises:
             ClickHouseServerError: The insert failed.
             ClickHouseConnectionError: ClickHouse cannot be reached.
-            TransientError: Nobody knows how it ended.
+            InsertLostError: Nobody knows how it ended.
         """
         if not step.is_started and (stats := self._start(step)):
             return stats
@@ -116,7 +116,7 @@ class DetachingRunner(Runner):
             if rows:
                 return self._stats(step, rows[0])
             time.sleep(1)
-        raise TransientError(
+        raise InsertLostError(
             f"Insert {step.query_id} runs no more, and no node's system.query_log tells how it ended: a server may "
             "have been restarted. Nothing was published."
         )

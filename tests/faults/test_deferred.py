@@ -1,0 +1,61 @@
+"""Deferrable loads whose processes are killed: the next one of the same task goes on with what it finds."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.core.steps import Insert
+from airflow_provider_chs3.hooks import detached
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.faults.killing import ALL, Strike, steps_of, strikes_after, strikes_amid
+from tests.faults.outcome import assert_exact
+from tests.integration import deferring
+from tests.integration.lake import Lake
+
+#: In turns, so that rows of the two could mix.
+VERSIONS = (Trips(rows_per_month=3_000, files_per_month=5), Trips(seed=2, rows_per_month=3_500, files_per_month=5))
+
+
+@pytest.fixture
+def first(trips_lake: Lake) -> Strike:
+    """Kills a worker right after its insert has ended, in a load of a month that is published."""
+    trips_lake.upload(VERSIONS[0])
+    deferring.run(trips_lake, {})
+    trips_lake.upload(VERSIONS[1])
+    steps = steps_of(partial(deferring.run, trips_lake, {}))
+    (number,) = (number for number, step in enumerate(steps) if isinstance(step, Insert))
+    return Strike(number, ALL, "the insert")
+
+
+def test_after_kill_9_of_two_workers_at_any_step_a_third_ends_in_the_objects_rows(
+    trips_lake: Lake, first: Strike
+) -> None:
+    load: Any = partial(deferring.run, trips_lake, {})
+    trips_lake.upload(VERSIONS[0])
+    first.kill_in(load)
+    steps = steps_of(load)
+    assert any(step.name.startswith("Take staging over") for step in steps)
+    points = [*strikes_after(steps), *strikes_amid(steps)]
+    for number, strike in enumerate(points, start=1):
+        trips = VERSIONS[number % 2]
+        trips_lake.upload(trips)
+        print(f"Killed at {strike}")  # shown where it fails
+        first.kill_in(load)
+        strike.kill_in(load)
+        assert load()["status"] in ("published", "unchanged")
+        assert_exact(trips_lake, trips)
+    assert len(points) > 10
+
+
+def test_a_worker_that_was_killed_before_its_insert_was_sent_costs_a_reload(
+    trips_lake: Lake, first: Strike, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trips_lake.upload(VERSIONS[0])
+    before_the_insert = Strike(first.number - 1, ALL, "the record that it begins")
+    before_the_insert.kill_in(partial(deferring.run, trips_lake, {}))
+    monkeypatch.setattr(detached, "_LOG_TIMEOUT_SECONDS", 2)
+    assert deferring.run(trips_lake, {})["status"] == "published"
+    assert_exact(trips_lake, VERSIONS[0])
