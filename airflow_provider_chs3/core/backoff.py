@@ -32,6 +32,16 @@ def next_interval_seconds(
     """
     if _what_counts(verdicts) != _what_counts(before):
         return shortest_seconds
+    return grown_seconds(former_seconds, shortest_seconds)
+
+
+def grown_seconds(former_seconds: float, shortest_seconds: float) -> float:
+    """The interval after one in which nothing changed.
+
+    Args:
+        former_seconds: That interval.
+        shortest_seconds: The interval while things change: what the user gave.
+    """
     return max(shortest_seconds, min(GROWTH * former_seconds, LONGEST_INTERVAL_SECONDS))
 
 

@@ -138,7 +138,7 @@ def observe_months(
         ledger=TableName("", LEDGER_TABLE),
         settings=(),
     )
-    _check_table(around)
+    check_table(around)
     ids = {} if known is None else known.setdefault(around.shape, {})
     for month in months:
         if month not in ids:
@@ -163,7 +163,12 @@ def observe(around: Surroundings, partitions: Mapping[str, Month]) -> Steps[tupl
     )
 
 
-def _check_table(around: Surroundings) -> None:
+def check_table(around: Surroundings) -> None:
+    """Check that every node has the table.
+
+    Raises:
+        PreflightError: If one has not.
+    """
     missing = ", ".join(str(node) for node, facts in around.nodes.items() if facts.target is None)
     if missing:
         raise PreflightError(

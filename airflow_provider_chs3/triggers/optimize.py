@@ -1,0 +1,116 @@
+"""Merge the parts of closed months, from the triggerer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, TypeVar
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_provider_chs3.core.errors import hint_of, is_terminal
+from airflow_provider_chs3.core.optimize_request import OptimizeRequest
+from airflow_provider_chs3.core.optimize_stopping import stop_merging
+from airflow_provider_chs3.core.optimizing import merge
+from airflow_provider_chs3.core.steps import Pause, Step, Steps
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.hooks.starting import with_starts
+from airflow_provider_chs3.triggers.servers import Server, run_blocking, server
+from airflow_provider_chs3.triggers.shared_poll import FIRST_POLL_SECONDS
+
+_T = TypeVar("_T")
+
+#: Wait after the first, second … time in a row that a node did not answer; then the task fails, for its retries.
+_RETRY_SECONDS = (5.0, 10.0, 20.0, 40.0, 60.0, 60.0, 60.0, 60.0)
+
+
+class OptimizeTrigger(BaseTrigger):
+    """Merges months, and tells what came of it. Begun again in another triggerer, it goes on where the servers are.
+
+    Args:
+        clickhouse_conn_id: Connection of type `chs3`.
+        request: What is asked for, as `OptimizeRequest.as_json` gives it.
+        work: What `find_work` found.
+        cancel_on_kill: Whether to end the OPTIMIZEs if a person ends the task.
+    """
+
+    def __init__(
+        self, *, clickhouse_conn_id: str, request: Mapping[str, Any], work: Mapping[str, Any], cancel_on_kill: bool
+    ) -> None:
+        super().__init__()
+        self.clickhouse_conn_id = clickhouse_conn_id
+        self.request = dict(request)
+        self.work = dict(work)
+        self.cancel_on_kill = cancel_on_kill
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Where the class is, and its arguments."""
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "clickhouse_conn_id": self.clickhouse_conn_id,
+                "request": self.request,
+                "work": self.work,
+                "cancel_on_kill": self.cancel_on_kill,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Merge, and wait until that is done."""
+        # No event may come sooner, and what is merged is merged in any case.
+        await asyncio.sleep(FIRST_POLL_SECONDS)
+        try:
+            with server(self.clickhouse_conn_id) as shared:
+                request = await shared.run(self._request)
+                result = await self._drive(merge(request, self.work), shared)
+        except Chs3Error as error:
+            yield TriggerEvent({"error": f"{error} {hint_of(error)}".rstrip(), "is_terminal": is_terminal(error)})
+        else:
+            yield TriggerEvent({"result": result})
+
+    async def on_kill(self) -> None:
+        """End the OPTIMIZEs, because a person has ended the task."""
+        if not self.cancel_on_kill:
+            self.log.info("The OPTIMIZEs go on, as cancel_on_kill is False.")
+            return
+        self.log.info("Ending the OPTIMIZEs of this task.")
+        await run_blocking(self.clickhouse_conn_id, self._stop)
+
+    def _stop(self, hook: ClickHouseHook) -> None:
+        self._runner(hook).run(stop_merging(self._request(hook), self.work))
+
+    def _request(self, hook: ClickHouseHook) -> OptimizeRequest:
+        return OptimizeRequest.of_json(self.request, default_cluster=hook.options.cluster)
+
+    def _runner(self, hook: ClickHouseHook) -> Runner:
+        return Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=10)
+
+    async def _drive(self, steps: Steps[_T], shared: Server) -> _T:
+        """Run a workflow to its end: pauses hold no thread."""
+        outcome: Any = None
+        error: Exception | None = None
+        while True:
+            try:
+                step = steps.throw(error) if error else steps.send(outcome)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+            outcome = error = None
+            try:
+                outcome = await self._perform(step, shared)
+            except Exception as raised:
+                error = raised
+
+    async def _perform(self, step: Step, shared: Server) -> Any:
+        if isinstance(step, Pause):
+            await asyncio.sleep(step.seconds)
+            return None
+        # A node that is down for a moment ends no merge of the others. All these steps may be repeated.
+        for wait_seconds in _RETRY_SECONDS:
+            try:
+                return await shared.run(lambda hook: with_starts(self._runner(hook))(step))
+            except ClickHouseConnectionError as error:
+                self.log.warning("%s Asking again in %g s.", error, wait_seconds)
+                await asyncio.sleep(wait_seconds)
+        return await shared.run(lambda hook: with_starts(self._runner(hook))(step))

@@ -1,0 +1,246 @@
+"""Closed months are merged on every node, so many at a time, and whoever does it may die at any moment."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.core.models import TableName
+from airflow_provider_chs3.core.optimize_request import query_id_of
+from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
+from tests.integration.lake import Lake
+from tests.integration.slow_merges import address, create, insert, merging, parts, running
+
+JUNE, JULY, AUGUST = "2025-06", "2025-07", "2025-08"
+THIS_MONTH = f"{datetime.now(UTC):%Y-%m}"
+
+
+def operator(lake: Lake, **options: Any) -> OptimizePartitionOperator:
+    arguments = {
+        "task_id": "optimize",
+        "table": lake.table,
+        "database": lake.database,
+        "cluster": lake.cluster.name,
+        "poll_interval_seconds": 0.2,
+        "deferrable": False,
+    }
+    return OptimizePartitionOperator(**(arguments | options))
+
+
+def optimize(lake: Lake, **options: Any) -> dict[str, Any]:
+    return operator(lake, **options).execute({})
+
+
+def wait_until(condition: Callable[[], object], *, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass in time"
+        time.sleep(0.1)
+
+
+@contextmanager
+def in_background(task: OptimizePartitionOperator) -> Iterator[list[Any]]:
+    """The task runs meanwhile; what came of it is in the list afterwards."""
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append(task.execute({}))
+        except Exception as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield outcome
+    thread.join(timeout=60)
+
+
+@pytest.fixture
+def table(lake: Lake) -> Lake:
+    create(lake)
+    return lake
+
+
+class TestWhatIsMerged:
+    def test_closed_months_on_every_node(self, table: Lake) -> None:
+        for node in range(3):
+            for month in (JUNE, JULY):
+                insert(table, node, month, parts=3 + node)
+        result = optimize(table)
+        assert (parts(table, JUNE), parts(table, JULY), result["merged"]) == ([1, 1, 1], [1, 1, 1], 6)
+
+    def test_the_result_tells_parts_bytes_and_seconds(self, table: Lake) -> None:
+        insert(table, 1, JUNE, parts=4, seconds=3)
+        (told,) = optimize(table)["months"][JUNE].items()
+        assert told[0] == address(table.cluster.nodes[1])
+        assert {name: told[1][name] for name in ("status", "parts_before", "parts_after")} == {
+            "status": "merged",
+            "parts_before": 4,
+            "parts_after": 1,
+        }
+        assert told[1]["size_bytes"] > 0
+        assert 2 <= told[1]["seconds"] <= 6
+
+    def test_a_month_that_is_not_closed_is_left(self, table: Lake) -> None:
+        insert(table, 0, THIS_MONTH)
+        assert (optimize(table)["months"], parts(table, THIS_MONTH)[0]) == ({}, 4)
+
+    def test_a_month_is_closed_so_many_days_after_its_end(self, table: Lake) -> None:
+        insert(table, 0, JUNE)
+        days = (datetime.now(UTC) - datetime(2025, 7, 1, tzinfo=UTC)) / timedelta(days=1)
+        assert optimize(table, closed_for_days=days + 1)["merged"] == 0
+        assert optimize(table, closed_for_days=days - 1)["merged"] == 1
+
+    def test_months_that_are_named_and_no_others(self, table: Lake) -> None:
+        for month in (JUNE, THIS_MONTH):
+            insert(table, 0, month)
+        optimize(table, months=[THIS_MONTH])
+        assert (parts(table, JUNE)[0], parts(table, THIS_MONTH)[0]) == (4, 1)
+
+    def test_only_what_has_more_parts_than_the_target(self, table: Lake) -> None:
+        insert(table, 0, JUNE, parts=3)
+        insert(table, 0, JULY, parts=4)
+        assert list(optimize(table, target_parts=3)["months"]) == [JULY]
+
+    def test_a_second_run_does_nothing(self, table: Lake) -> None:
+        insert(table, 0, JUNE)
+        optimize(table)
+        assert optimize(table) == {"merged": 0, "months": {}}
+
+    def test_partitions_whose_id_is_that_of_a_day(self, lake: Lake) -> None:
+        lake.on_every_node(
+            f"CREATE TABLE {lake.database}.{lake.table} (id UInt64, at DateTime('UTC')) ENGINE = MergeTree "
+            "PARTITION BY toStartOfMonth(at) ORDER BY id SETTINGS min_parts_to_merge_at_once = 1000"
+        )
+        insert(lake, 0, JUNE)
+        assert list(optimize(lake)["months"]) == [JUNE]
+
+
+class TestLimits:
+    def test_a_month_that_would_make_too_large_a_part_is_left_with_its_reason(self, lake: Lake) -> None:
+        create(lake, max_bytes_to_merge_at_max_space_in_pool=1000)
+        insert(lake, 0, JUNE)
+        (told,) = optimize(lake)["months"][JUNE].values()
+        assert (told["status"], parts(lake, JUNE)[0]) == ("too_large", 4)
+        assert "max_bytes_to_merge_at_max_space_in_pool" in told["reason"]
+
+    def test_so_many_run_at_a_time_in_the_cluster(self, table: Lake) -> None:
+        for node in range(3):
+            insert(table, node, JUNE, seconds=2.4)
+        seen = []
+        with in_background(operator(table, max_running=2)) as outcome:
+            while not outcome:
+                seen.append(sum(map(len, running(table))))
+                time.sleep(0.1)
+        assert (max(seen), outcome[0]["merged"]) == (2, 3)
+
+    def test_those_of_other_tasks_count(self, table: Lake) -> None:
+        insert(table, 0, JUNE, seconds=4)
+        insert(table, 1, JULY)
+        with in_background(operator(table, max_running=1, months=[JUNE])):
+            wait_until(lambda: running(table)[0])
+            optimize(table, max_running=1, months=[JULY])
+            assert parts(table, JUNE)[0] == 1
+
+    def test_one_at_a_time_on_a_node(self, table: Lake) -> None:
+        for month in (JUNE, JULY):
+            insert(table, 0, month, seconds=2.4)
+        seen = []
+        with in_background(operator(table, max_running=5)) as outcome:
+            while not outcome:
+                seen.append(len(running(table)[0]))
+                time.sleep(0.1)
+        assert (max(seen), outcome[0]["merged"]) == (1, 2)
+
+
+class TestHindrances:
+    def test_merges_that_are_stopped_are_an_error_with_the_way_out(self, table: Lake) -> None:
+        insert(table, 0, JUNE)
+        insert(table, 1, JUNE)
+        table.on_node(0, f"SYSTEM STOP MERGES {table.database}.{table.table}")
+        with pytest.raises(AirflowFailException, match=r"236.*SYSTEM START MERGES") as raised:
+            optimize(table)
+        table.on_node(0, f"SYSTEM START MERGES {table.database}.{table.table}")
+        assert str(raised.value).startswith(f"{JUNE} on {address(table.cluster.nodes[0])}, 4 parts")
+        assert parts(table, JUNE) == [4, 1, 0]
+
+    def test_a_table_that_is_not_there(self, lake: Lake) -> None:
+        with pytest.raises(AirflowFailException, match="does not exist on"):
+            optimize(lake)
+
+    @pytest.mark.parametrize("wrong", [{"target_parts": 0}, {"max_running": 0}])
+    def test_numbers_that_make_no_sense(self, table: Lake, wrong: dict[str, int]) -> None:
+        with pytest.raises(AirflowFailException, match="give 1 or more"):
+            optimize(table, **wrong)
+
+
+class TestRunningAgain:
+    def test_it_waits_for_what_an_earlier_process_has_started(self, table: Lake) -> None:
+        insert(table, 0, JUNE, seconds=4)
+        query_id = query_id_of(TableName(table.database, table.table), "202506")
+        with in_background(operator(table)):
+            wait_until(lambda: running(table)[0])
+            result = optimize(table)
+        assert (result["months"][JUNE][address(table.cluster.nodes[0])]["status"], parts(table, JUNE)[0]) == (
+            "merged",
+            1,
+        )
+        sql = f"SELECT countIf(type = 'QueryFinish') FROM system.query_log WHERE query_id = '{query_id}'"
+        table.on_node(0, "SYSTEM FLUSH LOGS")
+        assert table.on_node(0, sql) == [(1,)]
+
+    def test_a_merge_goes_on_when_its_client_is_gone(self, table: Lake) -> None:
+        insert(table, 0, JUNE, seconds=4)
+        with in_background(operator(table)):
+            # The client of the start leaves after two seconds.
+            time.sleep(3)
+            assert running(table)[0]
+        assert parts(table, JUNE)[0] == 1
+
+
+class TestKill:
+    def kill(self, table: Lake, **options: Any) -> tuple[list[list[str]], int]:
+        """Kill a task that merges June; gives the OPTIMIZEs that still run, and the parts of June."""
+        # It looks again, and begins anew, after three seconds, when a task that was killed would be dead.
+        task = operator(table, poll_interval_seconds=3, **options)
+        with in_background(task):
+            wait_until(lambda: merging(table)[0])
+            task.on_kill()
+            left = running(table)
+            insert(table, 0, JULY)
+            table.on_node(0, f"OPTIMIZE TABLE {table.database}.{table.table} PARTITION ID '202507'")
+            june = parts(table, JUNE)[0]
+            table.on_every_node(f"DROP TABLE {table.database}.{table.table} SYNC")
+        return left, june
+
+    def test_no_node_runs_an_optimize_and_merges_are_not_left_stopped(self, table: Lake) -> None:
+        insert(table, 0, JUNE, seconds=20)
+        assert self.kill(table) == ([[], [], []], 4)
+
+    def test_it_goes_on_where_that_is_asked_for(self, table: Lake) -> None:
+        insert(table, 0, JUNE, seconds=20)
+        left, _ = self.kill(table, cancel_on_kill=False)
+        assert [len(each) for each in left] == [1, 0, 0]
+
+    def test_a_merge_of_another_month_is_not_sacrificed(self, table: Lake) -> None:
+        insert(table, 0, JUNE, seconds=6)
+        insert(table, 0, JULY, seconds=6)
+        other = threading.Thread(
+            target=table.on_node,
+            args=(0, f"OPTIMIZE TABLE {table.database}.{table.table} PARTITION ID '202507'"),
+        )
+        task = operator(table, months=[JUNE])
+        with in_background(task):
+            other.start()
+            wait_until(lambda: sorted(merging(table)[0]) == ["202506", "202507"])
+            task.on_kill()
+            assert "202507" in merging(table)[0]
+        other.join()
+        assert (parts(table, JUNE)[0], parts(table, JULY)[0]) == (1, 1)
