@@ -46,7 +46,8 @@ def _one_by_one(grants: str) -> list[str]:
 def _privileges() -> list[str]:
     """Those of a loader, a planner and a doctor in one; in all databases of tests, as a prefix is all that can be."""
     loader = [*documented("Loading"), *documented("The ledger")]
-    loader += documented_also("through the named collection") + documented_also("names the Distributed table")
+    for where in ("through the named collection", "names the Distributed table", "the load is `deferrable`"):
+        loader += documented_also(where)
     found = dict.fromkeys([*loader, *documented("Planning"), *documented("Merge health")])
     return [*dict.fromkeys(in_tests(each) for each in found), TRAIT]
 
