@@ -48,7 +48,9 @@ def _privileges() -> list[str]:
     loader = [*documented("Loading"), *documented("The ledger")]
     for where in ("through the named collection", "names the Distributed table", "the load is `deferrable`"):
         loader += documented_also(where)
-    found = dict.fromkeys([*loader, *documented("Planning"), *documented("Merge health")])
+    found = dict.fromkeys(
+        [*loader, *documented("Planning"), *documented("Merge health"), *documented("Merging closed months")]
+    )
     return [*dict.fromkeys(in_tests(each) for each in found), TRAIT]
 
 
