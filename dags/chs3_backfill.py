@@ -19,6 +19,7 @@ from airflow.sdk import DAG, Param
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_chs3.operators.monthly_load import monthly_load
+from airflow_provider_chs3.operators.retries import retries_by_error
 
 with DAG(
     dag_id="chs3_backfill",
@@ -42,5 +43,6 @@ with DAG(
         key="{{ params.key }}",
         database="{{ params.database }}",
         table="{{ params.table }}",
-        default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
+        # Months of the past have their objects, or never will.
+        default_args=retries_by_error(retries=3, when_not_ready=timedelta(minutes=5)),
     )

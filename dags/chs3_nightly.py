@@ -2,7 +2,8 @@
 
 Late files are what a nightly load is for: each run compares the month of its night and those before it with what was
 last published, loads what changed, and waits until merges have settled. In a quiet night it does nothing, and the check
-runs all the same. For other months trigger it with `months`:
+runs all the same. Each month that was loaded has an event of the asset `chs3_trips`: the DAG `chs3_each_month` runs for
+it. For other months trigger it with `months`:
 
     airflow dags trigger chs3_nightly --conf '{"months": ["2026-01", "2026-02", "2026-03"]}'
 
@@ -12,13 +13,14 @@ month: PARTITION BY toYYYYMM(pickup_at).
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from airflow.providers.common.sql.operators.sql import SQLTableCheckOperator
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG, Asset, Param
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_chs3.operators.monthly_load import monthly_load
+from airflow_provider_chs3.operators.retries import retries_by_error
 
 with DAG(
     dag_id="chs3_nightly",
@@ -47,8 +49,9 @@ with DAG(
         key="{{ params.key }}",
         database="{{ params.database }}",
         table="{{ params.table }}",
+        outlets=[Asset("chs3_trips")],
         # Safe, because a load that runs again ends in the same rows; and late objects are worth waiting for.
-        default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
+        default_args=retries_by_error(),
     )
 
     # Any operator of the common-sql provider runs on a connection of type chs3.

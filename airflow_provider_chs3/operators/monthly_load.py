@@ -1,4 +1,4 @@
-"""One call for a nightly DAG: plan → load and wait for merges, month by month → end."""
+"""One call for a nightly DAG: plan → load, wait for merges and tell of it, month by month → end."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow.providers.common.compat.sdk import TaskGroup, TriggerRule, task_group
+from airflow.providers.common.compat.sdk import Asset, TaskGroup, TriggerRule, task_group
 from airflow.providers.standard.operators.empty import EmptyOperator
 
 from airflow_provider_chs3.core.request import DEFINING
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.operators.assets import EmitMonthOperator
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
@@ -32,6 +33,7 @@ def monthly_load(
     all_months: bool = False,
     parallel_months: int = 2,
     merge_health: Mapping[str, Any] | None = None,
+    outlets: Sequence[Asset] = (),
     default_args: Mapping[str, Any] | None = None,
     **load_arguments: Any,
 ) -> TaskGroup:
@@ -40,6 +42,9 @@ def monthly_load(
     The group is plan → (load → merges, mapped over the months) → end. What follows the group runs when all months are
     there and healthy, and in a night with nothing to load too. A month that fails does not hold back the others, but
     the end, and so the run, fails.
+
+    With `outlets`, each month has a third task, `emit`, after its merges: it emits the event of the assets, with the
+    month as its partition key where Airflow has that, or is skipped if the load changed nothing after all.
 
     Args:
         group_id: Id of the group. Default: `monthly_load`.
@@ -50,6 +55,7 @@ def monthly_load(
         parallel_months: Months that load side by side, in one run: it limits the tasks, and sets each load's share of
             the nodes. Default: 2, which was seen to be the fastest: while one is read, the other is sorted and written.
         merge_health: Further arguments of `ClickHouseMergeHealthSensor`, such as `on_stuck` or `timeout`.
+        outlets: Assets that get an event for each month that was published and has settled. Default: none.
         default_args: What all tasks of the group get, such as `retries`.
         **load_arguments: Those of `S3ToClickHouseOperator`, but not `task_id` and `month`.
 
@@ -91,11 +97,19 @@ def monthly_load(
                 **{"mode": "reschedule", **(merge_health or {})},
             )
             load >> merges
+            if outlets:
+                merges >> _emit(load, outlets)
 
         # An empty plan skips the months, which is no reason to skip what follows; a failed month is.
         end = EmptyOperator(task_id="end", trigger_rule=TriggerRule.NONE_FAILED)
         load_one.expand(month=plan.output) >> end
     return group
+
+
+def _emit(load: S3ToClickHouseOperator, outlets: Sequence[Asset]) -> EmitMonthOperator:
+    return EmitMonthOperator(
+        task_id="emit", result=load.output, outlets=list(outlets), map_index_template="{{ month }}"
+    )
 
 
 def _refuse_append(load_arguments: Mapping[str, Any]) -> None:

@@ -28,6 +28,7 @@ from airflow_provider_chs3.hooks.connection import check_settings, parse_node_sp
 from airflow_provider_chs3.hooks.detached import DetachingRunner
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.operators.assets import emit_month
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 
 if TYPE_CHECKING:
@@ -195,6 +196,7 @@ class S3ToClickHouseOperator(MonthlyOperator):
         self.log.info("%s", result.summary())
         if result.status == "skipped":
             raise AirflowSkipException(result.summary())
+        emit_month(self, context, result.as_json())
         return result.as_json()
 
     def _check_append(self) -> None:

@@ -8,7 +8,7 @@ import os
 import platform
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
     from tests.benchmarks.lake import Months
     from tests.benchmarks.rounds import Comparison
+    from tests.benchmarks.waiting import Waited
 
 _MONTHS = 6
 _FILES = 12
+_TRIGGERS = [10, 100, 1000]
 
 
 def main() -> int:
@@ -35,6 +37,10 @@ def main() -> int:
     parser.add_argument("--rows", type=int, help="rows of the large month (60,000,000; quick: 20,000,000)")
     parser.add_argument("--rounds", type=int, help="how often each variant is measured (7; quick: 3)")
     parser.add_argument("--s3", choices=["versitygw", "moto"], help="S3 server (versitygw where it is, or Go is)")
+    parser.add_argument(
+        "--triggers", type=int, nargs="*", help="instead: so many sensors in one triggerer (10 100 1000)"
+    )
+    parser.add_argument("--seconds", type=float, default=60, help="how long to measure each number of sensors (60)")
     parser.add_argument("--json", type=Path, help="file for all figures")
     given = parser.parse_args()
     rows = given.rows or (20_000_000 if given.quick else 60_000_000)
@@ -44,6 +50,8 @@ def main() -> int:
     console = Console(highlight=False, width=None if os.isatty(1) else 140)
     with tempfile.TemporaryDirectory(prefix="chs3-bench-airflow-") as home:
         _use_airflow_home(home)
+        if given.triggers is not None:
+            return _bench_triggers(console, given.triggers or _TRIGGERS, seconds=given.seconds, json_file=given.json)
         return _bench(console, rows=rows, rounds=rounds, s3_name=given.s3, json_file=given.json)
 
 
@@ -75,9 +83,20 @@ def _bench(console: Console, *, rows: int, rounds: int, s3_name: str | None, jso
     for comparison in done:
         console.print()
         comparison.print(console)
-    if json_file:
-        json_file.write_text(json.dumps([each.as_json() for each in done], indent=2) + "\n", encoding="utf-8")
+    _write(json_file, done)
     return 0
+
+
+def _bench_triggers(console: Console, triggers: list[int], *, seconds: float, json_file: Path | None) -> int:
+    from tests.benchmarks.waiting import bench
+
+    _write(json_file, bench(console, triggers=triggers, seconds=seconds))
+    return 0
+
+
+def _write(json_file: Path | None, measured: Sequence[Comparison | Waited]) -> None:
+    if json_file:
+        json_file.write_text(json.dumps([each.as_json() for each in measured], indent=2) + "\n", encoding="utf-8")
 
 
 def _comparisons(

@@ -37,6 +37,18 @@ def test_every_comparison_is_measured_and_written_as_json(tmp_path):
     }
 
 
+def test_triggers_of_one_triggerer_are_measured(tmp_path):
+    figures = tmp_path / "bench.json"
+    arguments = ["--triggers", "20", "--seconds", "2", "--json", str(figures)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    shared, alone = json.loads(figures.read_text())
+    assert (shared["triggers"], shared["share"], alone["share"]) == (20, True, False)
+    assert 0 < shared["queries_per_minute"] < alone["queries_per_minute"]
+
+
 def test_ratios_are_of_each_round_to_the_first_variant():
     rounds = [{"a": {"seconds": 2.0}, "b": {"seconds": 3.0}}, {"a": {"seconds": 4.0}, "b": {"seconds": 5.0}}]
     comparison = Comparison(title="", aim="", variants=["a", "b"], figures=["seconds"], rounds=rounds)

@@ -86,13 +86,23 @@ def states(run: DagRun) -> dict[str, str]:
     }
 
 
+def events(run: DagRun) -> list[dict[str, Any]]:
+    """What the asset events of a run tell."""
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        return list(session.scalars(select(AssetEvent.extra).where(AssetEvent.source_run_id == run.run_id)))
+
+
 def test_a_night_loads_its_month_and_those_before_and_checks_the_table(nights: Nights) -> None:
     nights.upload(*MONTHS)
     done = nights.run()
     assert done.state == "success"
     assert states(done) == {
         "plan": "success",
-        **{f"month.{task} {month}": "success" for task in ("load", "merges") for month in MONTHS},
+        **{f"month.{task} {month}": "success" for task in ("load", "merges", "emit") for month in MONTHS},
         "end": "success",
         "check": "success",
     }
@@ -117,9 +127,11 @@ def test_a_quiet_night_lets_what_follows_run(nights: Nights) -> None:
         "plan": "success",
         "month.load": "skipped",
         "month.merges": "skipped",
+        "month.emit": "skipped",
         "end": "success",
         "check": "success",
     }
+    assert events(done) == []
 
 
 def test_a_bad_month_shows_as_failed_and_holds_back_no_other(nights: Nights) -> None:
@@ -130,9 +142,10 @@ def test_a_bad_month_shows_as_failed_and_holds_back_no_other(nights: Nights) -> 
     found = states(done)
     assert {name for name, state in found.items() if state == "failed"} == {"month.load 2026-02"}
     # What never ran goes by its number.
-    assert {found["end"], found["check"], found["month.merges 1"]} == {"upstream_failed"}
+    assert {found[name] for name in ("month.merges 1", "month.emit 1", "end", "check")} == {"upstream_failed"}
     assert {found["month.merges 2026-01"], found["month.merges 2026-03"]} == {"success"}
     assert [nights.facts(month).rows for month in MONTHS] == [600, 0, 600]
+    assert sorted(event["month"] for event in events(done)) == ["2026-01", "2026-03"]
 
 
 def test_a_run_without_a_logical_date_loads_the_months_that_it_is_given(nights: Nights) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Asset
 
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.monthly_load import monthly_load
@@ -29,6 +29,13 @@ def test_plan_then_load_and_merges_for_each_month_then_the_end() -> None:
         "month.merges": ["g.end"],
         "end": [],
     }
+
+
+def test_with_assets_each_month_ends_with_their_event_once_merges_have_settled() -> None:
+    made = tasks(outlets=[Asset("trips")])
+    assert made["month.emit"].upstream_task_ids == {"g.month.load", "g.month.merges"}
+    assert made["month.emit"].downstream_task_ids == {"g.end"}
+    assert [name for name, task in made.items() if task.outlets] == ["month.emit"]
 
 
 def test_the_plan_and_the_sensor_look_where_the_load_goes() -> None:

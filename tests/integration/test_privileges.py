@@ -18,6 +18,7 @@ from airflow_provider_chs3.operators.ledger import (
     ForgetMonthsOperator,
     ListLedgerOperator,
 )
+from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
@@ -75,6 +76,7 @@ APPENDER = Credentials("append-er", PASSWORD)
 COLLECTOR = Credentials("collector", PASSWORD)
 PLANNER = Credentials("planner", PASSWORD)
 DOCTOR = Credentials("doctor", PASSWORD)
+MERGER = Credentials("merger", PASSWORD)
 KEEPER = Credentials("keeper", PASSWORD)
 MISSING = {user(number): privilege for number, privilege in enumerate(REPLACE)}
 
@@ -86,6 +88,7 @@ def cluster(chs3_s3: Any) -> Iterator[ClickHouseCluster]:
         APPENDER: [*APPEND, TRAIT],
         PLANNER: documented_here("Planning"),
         DOCTOR: documented_here("Merge health"),
+        MERGER: [*documented_here("Merge health"), "SELECT ON system.processes", "OPTIMIZE ON lake.trips"],
         KEEPER: [*documented_here("Loading"), *documented_here("The ledger"), TRAIT],
         COLLECTOR: [*REPLACE, TRAIT, f"NAMED COLLECTION ON {S3_NAMED_COLLECTION}"],
     } | {each: [TRAIT, *(other for other in REPLACE if other != missing)] for each, missing in MISSING.items()}
@@ -213,6 +216,15 @@ def test_merge_health_needs_no_privilege_to_write_or_to_read_rows(
     log_in(own_lake, DOCTOR, monkeypatch)
     where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name}
     assert ClickHouseMergeHealthSensor(task_id="wait", months=[MONTH], **where).poke({})
+
+
+def test_merging_a_month_takes_optimize(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(2):
+        load_as(own_lake, APPENDER, monkeypatch, write_mode="append", staging_database=None)
+    log_in(own_lake, MERGER, monkeypatch)
+    where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name, "months": [MONTH]}
+    result = OptimizePartitionOperator(task_id="optimize", deferrable=False, **where).execute({})
+    assert {each["parts_after"] for each in result["months"][MONTH].values()} == {1}
 
 
 def test_the_upkeep_of_the_ledger_takes_a_loader_who_may_count_the_rows(

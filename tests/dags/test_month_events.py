@@ -1,0 +1,140 @@
+"""Asset events of loads, one for each month that was published, as Airflow stores them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow import sdk
+from airflow.providers.common.compat.sdk import AirflowSkipException
+
+from airflow_provider_chs3.operators.assets import EmitMonthOperator, emit_month, emitted_months
+from airflow_provider_chs3.operators.monthly_load import monthly_load
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
+
+    from airflow_provider_chs3.testbed.nodes import Cluster
+
+TRIPS = Trips(rows_per_month=600, files_per_month=3)
+
+
+class Loads:
+    """Runs of DAGs that load trips and have an asset, with the events of each run."""
+
+    def __init__(self, cluster: Cluster, s3: Any, run_dag: Callable[..., DagRun], arguments: dict[str, str]) -> None:
+        self.cluster, self.s3, self._run_dag, self.arguments = cluster, s3, run_dag, arguments
+        self.asset = sdk.Asset(f"trips of {arguments['database']}")
+
+    def upload(self, *months: str) -> None:
+        for month in months:
+            TRIPS.upload(self.s3, month, bucket=self.arguments["bucket"], prefix=f"trips/{month}/")
+
+    def run(self, make: Callable[[], Any]) -> dict[str, dict[str, Any]]:
+        """Run a DAG to its end; give month → what its event tells."""
+        from airflow.models.asset import AssetEvent
+        from airflow.utils.session import create_session
+        from sqlalchemy import select
+
+        with sdk.DAG(f"loads_{self.arguments['database']}", schedule=None, start_date=datetime(2026, 1, 1)) as dag:
+            make()
+        run = self._run_dag(dag)
+        with create_session() as session:
+            found = session.scalars(select(AssetEvent).where(AssetEvent.source_run_id == run.run_id)).all()
+            assert len({event.extra["month"] for event in found}) == len(found)
+            return {event.extra["month"]: event.extra for event in found}
+
+    def months(self, *months: str) -> Callable[[], Any]:
+        return lambda: monthly_load(months=list(months), outlets=[self.asset], **self.arguments)
+
+    def one(self, month: str) -> Callable[[], Any]:
+        options = {"task_id": "load", "month": month, "outlets": [self.asset]}
+        return lambda: S3ToClickHouseOperator(**options, **self.arguments)
+
+
+@pytest.fixture
+def loads(
+    chs3_cluster: Cluster,
+    chs3_s3: Any,
+    chs3_bucket: str,
+    chs3_database: str,
+    chs3_airflow_connections: None,
+    run_dag: Callable[..., DagRun],
+) -> Loads:
+    for node in chs3_cluster.nodes:
+        with node.client() as client:
+            client.execute(create_table_sql(f"{chs3_database}.trips"))
+    arguments = {"bucket": chs3_bucket, "key": "trips/{YYYY-MM}/", "database": chs3_database, "table": "trips"}
+    return Loads(chs3_cluster, chs3_s3.client(), run_dag, arguments)
+
+
+def test_a_load_by_itself_has_an_event_only_when_it_has_published(loads: Loads) -> None:
+    loads.upload("2026-01")
+    assert [list(loads.run(loads.one("2026-01"))) for _ in range(2)] == [["2026-01"], []]
+
+
+RESULT = {
+    "month": "2026-10",
+    "status": "published",
+    "reason": "never loaded",
+    "target": "taxi.trips",
+    "fingerprint": "f",
+    "objects": 3,
+    "source_bytes": 1_000,
+    "rows": 20,
+    "parts": 2,
+    "settings": {"max_threads": 4},
+}
+
+
+def told(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """What Airflow would send of a task's events after it succeeded."""
+    from airflow.sdk.execution_time.context import OutletEventAccessors
+    from airflow.sdk.execution_time.task_runner import _build_asset_profiles, _serialize_outlet_events
+
+    task = EmitMonthOperator(task_id="emit", result=None, outlets=[sdk.Asset("trips")])
+    events = OutletEventAccessors()
+    emit_month(task, {"outlet_events": events}, result)
+    assert [each.name for each in _build_asset_profiles(task.outlets)] == ["trips"] * len(task.outlets)
+    return list(_serialize_outlet_events(events)) if task.outlets else []
+
+
+def test_an_event_tells_what_was_published() -> None:
+    (event,) = told(RESULT)
+    assert event["extra"] == {name: value for name, value in RESULT.items() if name != "settings"}
+
+
+def test_where_airflow_has_partitions_at_run_time_the_month_is_the_events() -> None:
+    (event,) = told(RESULT)
+    assert event.get("partition_key") == ("2026-10" if hasattr(sdk, "PartitionedAtRuntime") else None)
+
+
+def test_rows_that_were_appended_are_told_too() -> None:
+    assert len(told(RESULT | {"status": "appended"})) == 1
+
+
+@pytest.mark.parametrize("status", ["unchanged", "skipped"])
+def test_a_month_that_is_as_it_was_has_no_event(status: str) -> None:
+    assert told(RESULT | {"status": status}) == []
+
+
+def test_the_last_task_of_a_month_that_is_as_it_was_is_skipped() -> None:
+    emit = EmitMonthOperator(task_id="emit", result=RESULT | {"status": "unchanged"}, outlets=[sdk.Asset("trips")])
+    with pytest.raises(AirflowSkipException, match="2026-10 is unchanged"):
+        emit.execute({})
+
+
+def test_the_newest_event_of_a_month_counts_in_the_order_of_months() -> None:
+    def event(month: str, rows: int, minute: int) -> SimpleNamespace:
+        return SimpleNamespace(extra={"month": month, "rows": rows}, timestamp=datetime(2026, 1, 1, 3, minute))
+
+    events = {"trips": [event("2026-02", 5, 1), event("2026-01", 9, 2), event("2026-01", 8, 0)]}
+    assert emitted_months({"triggering_asset_events": events}) == [
+        {"month": "2026-01", "rows": 9},
+        {"month": "2026-02", "rows": 5},
+    ]
