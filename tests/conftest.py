@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.narrow_user import chs3_cluster_options
+
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
     from airflow.sdk import DAG
+
+#: Servers whose users have what the documentation grants them.
+__all__ = ["chs3_cluster_options"]
 
 for _name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
     del os.environ[_name]

@@ -47,11 +47,22 @@ def privileges_of_load(request: LoadRequest, place: Place) -> tuple[str, ...]:
         needed.append(f"NAMED COLLECTION ON {identifier(request.source.credentials.named_collection)}")
     if place.cluster:
         needed += ["SELECT ON system.clusters", "WRITE ON REMOTE"]
+    if request.owner:
+        needed += privileges_of_detaching(place.cluster)
     if request.policies.write_mode == "append":
         return (*needed, "CREATE TEMPORARY TABLE ON *.*")
     own_tables = _own_tables(place.ledger)
     needed += [f"{each} ON {own_tables}" for each in ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")]
     return (*needed, f"ALTER DELETE ON {table(place.target)}", "TABLE ENGINE ON MergeTree")
+
+
+def privileges_of_detaching(cluster: str | None) -> tuple[str, ...]:
+    """The further privileges on every node that a load needs to look for an insert which another process started.
+
+    Args:
+        cluster: The cluster; None for a single server.
+    """
+    return ("SELECT ON system.query_log", *(["READ ON REMOTE"] if cluster else []))
 
 
 def privileges_of_replication(target: TableName, ledger: TableName) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -66,7 +66,15 @@ def chs3_s3(request: pytest.FixtureRequest) -> Iterator[S3Endpoint]:
 
 
 @pytest.fixture(scope="session")
-def chs3_cluster(request: pytest.FixtureRequest, chs3_s3: S3Endpoint) -> Iterator[Cluster]:
+def chs3_cluster_options() -> dict[str, Any]:
+    """Further arguments of `ClickHouseCluster.start` for `chs3_cluster`: none, until your `conftest.py` has its own."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def chs3_cluster(
+    request: pytest.FixtureRequest, chs3_s3: S3Endpoint, chs3_cluster_options: dict[str, Any]
+) -> Iterator[Cluster]:
     """Three ClickHouse nodes that form the cluster `chs3`, with the named collection `chs3_s3` for the S3 server.
 
     Servers taken from the environment (`--clickhouse=env`) have what they have. A test that kills nodes starts a
@@ -89,7 +97,7 @@ def chs3_cluster(request: pytest.FixtureRequest, chs3_s3: S3Endpoint) -> Iterato
         case _:
             from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 
-            with ClickHouseCluster.start(named_collections=named_collections) as cluster:
+            with ClickHouseCluster.start(named_collections=named_collections, **chs3_cluster_options) as cluster:
                 yield cluster
 
 
@@ -101,8 +109,8 @@ def chs3_bucket(chs3_s3: S3Endpoint) -> Iterator[str]:
     client.create_bucket(Bucket=name)
     yield name
     for page in client.get_paginator("list_objects_v2").paginate(Bucket=name):
-        for found in page.get("Contents", []):
-            client.delete_object(Bucket=name, Key=found["Key"])
+        if found := [{"Key": each["Key"]} for each in page.get("Contents", [])]:
+            client.delete_objects(Bucket=name, Delete={"Objects": found})
     client.delete_bucket(Bucket=name)
 
 

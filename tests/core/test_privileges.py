@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from airflow_provider_chs3.core.models import TableName
 from airflow_provider_chs3.core.place import ONLY_NODE, Place
-from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_load
+from airflow_provider_chs3.core.privileges import (
+    check_privileges,
+    privileges_of_load,
+    privileges_of_replication,
+)
 from airflow_provider_chs3.core.request import Policies
 from airflow_provider_chs3.core.sources import Credentials
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive
 from tests.core.surroundings import ONE, TWO
+from tests.narrow_user import documented, documented_also
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "privileges.md"
 
-
-def needed(*, cluster="c", collection=None, write_mode="replace", staging="taxi"):
+def needed(*, cluster="c", collection=None, write_mode="replace", staging="taxi", owner=""):
     request = SimpleNamespace(
         source=SimpleNamespace(credentials=Credentials(named_collection=collection)),
         policies=Policies(write_mode=write_mode),
+        owner=owner,
     )
     place = Place(
         cluster=cluster, target=TableName("taxi", "trips"), ledger=TableName(staging, "chs3_ledger"), nodes=(ONE, TWO)
@@ -31,19 +33,19 @@ def needed(*, cluster="c", collection=None, write_mode="replace", staging="taxi"
     return privileges_of_load(request, place)
 
 
-def flat(grants):
-    """`SELECT, INSERT ON a, READ ON b` as {SELECT ON a, INSERT ON a, READ ON b}."""
-    found = set()
-    for privileges, where in re.findall(r"((?:[A-Z0-9]+(?: [A-Z]+)*?, )*[A-Z]+(?: [A-Z]+)*?) ON (\S+?)(?=,|$)", grants):
-        found |= {f"{each} ON {where}" for each in privileges.split(", ")}
-    return found
-
-
 def test_the_documentation_grants_what_is_asked_for():
-    block = DOCUMENT.read_text().split("```sql")[1].split("```")[0]
-    grants = [" ".join(each.split()) for each in block.split(";")]
-    documented = set().union(*(flat(each.removeprefix("GRANT ").removesuffix(" TO loader")) for each in grants))
-    assert documented == {each.replace("`", "") for each in needed()} | {"READ ON REMOTE"}
+    assert set(documented("Loading")) == {each.replace("`", "") for each in needed()} | {"READ ON REMOTE"}
+
+
+def test_so_it_does_for_deferrable_loads():
+    also = set(needed(owner="dag")) - set(needed())
+    assert also == {*documented_also("the load is `deferrable`"), "READ ON REMOTE"}
+    assert "READ ON REMOTE" in documented("Loading")
+
+
+def test_so_it_does_for_replicated_tables():
+    asked_for = privileges_of_replication(TableName("taxi", "trips"), TableName("taxi", "chs3_ledger"))
+    assert set(documented_also("the table is replicated")) == {each.replace("`", "") for each in asked_for}
 
 
 def test_without_a_cluster_none_is_needed_for_it():

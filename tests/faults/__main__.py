@@ -48,14 +48,15 @@ def _strike(home: Path, *, minutes: float, seed: int) -> int:
     from airflow_provider_chs3.testbed.s3 import S3Server
     from tests.faults.random_run import RandomRun, report
     from tests.integration.lake import Lake
+    from tests.narrow_user import WITH_NARROW_USER, narrow_connection
 
     print(f"seed {seed}, {minutes:g} minutes", flush=True)
-    with S3Server.start() as s3, ClickHouseCluster.start() as cluster:
-        os.environ["AIRFLOW_CONN_CHS3_DEFAULT"] = json.dumps(cluster.airflow_connection())
+    with S3Server.start() as s3, ClickHouseCluster.start(**WITH_NARROW_USER) as cluster:
+        os.environ["AIRFLOW_CONN_CHS3_DEFAULT"] = json.dumps(narrow_connection(cluster))
         os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(s3.airflow_connection())
         s3.client().create_bucket(Bucket="faults")
-        lake = Lake(cluster, s3.client(), "faults", "faults")
-        lake.on_every_node("CREATE DATABASE faults")
+        lake = Lake(cluster, s3.client(), "faults", "test_faults")
+        lake.on_every_node("CREATE DATABASE test_faults")
         lake.create_table()
         deadline = time.monotonic() + 60 * minutes
         rounds = RandomRun(lake, cluster, folder=home, seed=seed).rounds()

@@ -16,6 +16,8 @@ from math import inf
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from tests.narrow_user import narrow_connection
+
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
@@ -92,7 +94,7 @@ class Network:
 
     def airflow_connection(self) -> str:
         """The JSON of an Airflow connection that leads to the proxies."""
-        connection = self.cluster.airflow_connection()
+        connection = narrow_connection(self.cluster)
         pairs = zip(self.cluster.nodes, self.proxies, strict=True)
         addresses = {f"{node.host}:{node.tcp_port}": f"{_HOST}:{proxy.port}" for node, proxy in pairs}
         extra = {**connection["extra"], "node_addresses": addresses, "send_receive_timeout_seconds": 20}

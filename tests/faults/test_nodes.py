@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,8 +13,9 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.outcome import assert_exact, assert_untouched
 from tests.faults.strikes import Strikes
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import MONTH, Lake, lake_on
 from tests.integration.test_attempts import SLOW, SLOW_SETTINGS, wait_for_insert
+from tests.narrow_user import WITH_NARROW_USER
 
 OLD, NEW = Trips(rows_per_month=3_000, files_per_month=6), Trips(seed=2, rows_per_month=3_500, files_per_month=6)
 
@@ -24,7 +23,7 @@ OLD, NEW = Trips(rows_per_month=3_000, files_per_month=6), Trips(seed=2, rows_pe
 @pytest.fixture(scope="module")
 def own_cluster() -> Iterator[ClickHouseCluster]:
     """A cluster whose nodes may be killed; each test starts again what it killed."""
-    with ClickHouseCluster.start() as cluster:
+    with ClickHouseCluster.start(**WITH_NARROW_USER) as cluster:
         yield cluster
 
 
@@ -33,17 +32,12 @@ def mortal_lake(
     own_cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Lake]:
     """A lake on nodes that may be killed, its month published, and newer objects there."""
-    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(own_cluster.airflow_connection()))
-    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))
-    lake = Lake(own_cluster, chs3_s3.client(), chs3_bucket, f"test_{uuid.uuid4().hex[:12]}")
-    lake.on_every_node(f"CREATE DATABASE {lake.database}")
-    lake.create_table()
-    lake.upload(OLD)
-    lake.load()
-    lake.upload(NEW)
-    yield lake
-    assert lake.left_behind() == []
-    lake.on_every_node(f"DROP DATABASE {lake.database} SYNC")
+    with lake_on(own_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
+        lake.create_table()
+        lake.upload(OLD)
+        lake.load()
+        lake.upload(NEW)
+        yield lake
 
 
 def name_of(lake: Lake, node: int) -> str:

@@ -24,7 +24,8 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.outcome import assert_exact, assert_untouched
 from tests.faults.strikes import Strikes
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import MONTH, Lake, lake_on
+from tests.narrow_user import WITH_NARROW_USER
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
@@ -37,18 +38,6 @@ OUT_OF_MEMORY = "ran out of memory: with less of it"
 def told(strikes: Strikes, text: str) -> list[str]:
     """What the load said with this text in it."""
     return [name for name in strikes.steps if text in name]
-
-
-@contextmanager
-def lake_on(cluster: ClickHouseCluster, s3: S3Endpoint, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
-    """A lake on a cluster of the test's own."""
-    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(cluster.airflow_connection()))
-    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(s3.airflow_connection()))
-    lake = Lake(cluster, s3.client(), bucket, f"test_{uuid.uuid4().hex[:12]}")
-    lake.on_every_node(f"CREATE DATABASE {lake.database}")
-    lake.create_table()
-    yield lake
-    assert lake.left_behind() == []
 
 
 def put_in_small_groups(lake: Lake, trips: Trips, month: str) -> None:
@@ -246,9 +235,10 @@ def test_a_disk_that_fills_up_during_the_insert_leaves_the_month_as_it_was(
                 pass
 
     with (
-        ClickHouseCluster.start(1, folder=tmpfs / "cluster") as cluster,
+        ClickHouseCluster.start(1, folder=tmpfs / "cluster", **WITH_NARROW_USER) as cluster,
         lake_on(cluster, chs3_s3, chs3_bucket, monkeypatch) as lake,
     ):
+        lake.create_table()
         lake.upload(TRIPS)
         lake.load()
         new = Trips(seed=2, rows_per_month=3_100, files_per_month=3)

@@ -13,12 +13,13 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.recovery import MAX_NEW_LISTS
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError
-from airflow_provider_chs3.testbed.trips import Trips, read_facts
+from airflow_provider_chs3.testbed.trips import COLUMNS, Trips, read_facts
 from tests.faults.outcome import assert_exact, assert_untouched
 from tests.faults.proxies import Fault, StorageProxy, refusing, slow, truncated
 from tests.faults.strikes import Strikes
 from tests.integration.lake import MONTH, Lake
 from tests.integration.test_attempts import SLOW, SLOW_SETTINGS, wait_for_insert
+from tests.narrow_user import narrow_connection
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
@@ -31,7 +32,7 @@ MOMENTS = ("Look up", "Insert")
 @pytest.fixture
 def storage(trips_lake: Lake, chs3_s3: S3Endpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[StorageProxy]:
     """What servers read through; they try again once, where their default is to do so for many minutes."""
-    connection = trips_lake.cluster.airflow_connection()
+    connection = narrow_connection(trips_lake.cluster)
     connection["extra"]["settings"] = {"s3_retry_attempts": 1}
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
     proxy = StorageProxy(chs3_s3.endpoint_url)
@@ -145,17 +146,20 @@ def test_objects_overwritten_around_the_insert_are_loaded_as_they_are_then(
     assert_exact(trips_lake, NEW)
 
 
-def test_an_object_overwritten_during_the_insert_is_loaded_as_it_is_then(trips_lake: Lake, strikes: Strikes) -> None:
+def test_an_object_overwritten_during_the_insert_is_loaded_as_it_is_then(
+    trips_lake: Lake, strikes: Strikes, chs3_s3: S3Endpoint
+) -> None:
     trips_lake.upload(OLD)
+    slowly = {name: name for name in COLUMNS} | SLOW
     with ThreadPoolExecutor() as pool:
-        load = pool.submit(trips_lake.operator(select=SLOW, settings=SLOW_SETTINGS).execute, {})
+        load = pool.submit(trips_lake.operator(select=slowly, settings=SLOW_SETTINGS).execute, {})
         wait_for_insert(trips_lake)
         name, content = list(NEW.files(MONTH))[3]
         trips_lake.put(f"trips/{MONTH}/{name}", content)
         load.result(timeout=60)
     assert inserts(strikes) == 2
     assert sum(trips_lake.rows_per_node()) == 610
-    assert trips_lake.left_behind() == []
+    assert_exact_to_bucket(trips_lake, chs3_s3)
 
 
 @pytest.mark.parametrize("strike_at", ["before", "after"])

@@ -146,3 +146,5 @@ def test_sigterm_while_nodes_are_about_to_be_asked_does_not_hang(trips_lake: Lak
         operator.execute({})
 
     assert Worker(load).wait_or_kill(timeout_seconds=60) >= 0
+    trips_lake.load()
+    assert_exact(trips_lake, TRIPS)

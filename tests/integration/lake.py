@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.testbed.trips import MonthFacts, Trips, create_table_sql, read_facts
+from tests.narrow_user import narrow_connection
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
+    from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
 MONTH = "2026-10"
 
@@ -71,3 +79,15 @@ class Lake:
             "UNION ALL SELECT query_id FROM system.processes WHERE startsWith(initial_query_id, 'chs3_')"
         )
         return [name for rows in self.on_every_node(sql) for (name,) in rows]
+
+
+@contextmanager
+def lake_on(cluster: Cluster, s3: S3Endpoint, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
+    """An empty lake on a cluster of the test's own, which was started `WITH_NARROW_USER`."""
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(cluster)))
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(s3.airflow_connection()))
+    lake = Lake(cluster, s3.client(), bucket, f"test_{uuid.uuid4().hex[:12]}")
+    lake.on_every_node(f"CREATE DATABASE {lake.database}")
+    yield lake
+    assert lake.left_behind() == []
+    lake.on_every_node(f"DROP DATABASE {lake.database} SYNC")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from airflow_provider_chs3.operators.ledger import (
 )
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
+from tests.narrow_user import user_of_loads
 
 TRIPS = Trips(rows_per_month=600, files_per_month=3)
 OTHER_TRIPS = Trips(seed=2, rows_per_month=500, files_per_month=3)
@@ -235,7 +237,11 @@ class TestClean:
         assert clean(left, older_than_seconds=3600) == []
         assert left.left_behind().count(ORPHAN) == 2
 
-    def test_staging_whose_age_nobody_knows_is_not_taken_for_old(self, trips_lake: Lake) -> None:
+    def test_staging_whose_age_nobody_knows_is_not_taken_for_old(
+        self, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # As a user with all privileges: the others may do nothing in that database.
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(trips_lake.cluster.airflow_connection()))
         # The database `default` of the test bed's engine keeps no metadata on disk, and tells no time.
         trips_lake.on_node(0, f"CREATE TABLE default.{ORPHAN} (a Int8) ENGINE = MergeTree ORDER BY a")
         assert clean(trips_lake, database="default", older_than_seconds=3600) == []
@@ -247,7 +253,9 @@ class TestClean:
 
     def test_a_query_of_it_ends_first(self, left: Lake) -> None:
         def late_query() -> None:
-            with left.cluster.nodes[0].client() as client:
+            # As the loads' user, who may end their own queries alone.
+            node = replace(left.cluster.nodes[0], credentials=user_of_loads(left.cluster))
+            with node.client() as client:
                 client.execute(
                     f"INSERT INTO {left.database}.{ORPHAN} SELECT sleepEachRow(1) FROM numbers(100) "
                     "SETTINGS max_block_size = 1",

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from tests.integration.lake import MONTH, Lake
+from tests.narrow_user import narrow_connection
 
 TRIPS = Trips(rows_per_month=12_000, files_per_month=6)
 
@@ -137,7 +138,7 @@ def test_a_distributed_table_is_loaded_through_its_local_tables(trips_lake: Lake
 
 
 def test_one_server_without_a_cluster_is_loaded(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    connection = lake.cluster.airflow_connection()
+    connection = narrow_connection(lake.cluster)
     del connection["extra"]["cluster"]
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
     lake.on_node(0, create_table_sql(f"{lake.database}.{lake.table}"))

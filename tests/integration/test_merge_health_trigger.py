@@ -12,11 +12,11 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferred
 
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
-from airflow_provider_chs3.testbed.credentials import LOADER
 from airflow_provider_chs3.triggers import shared_poll
 from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger
 from tests.integration.lake import MONTH, Lake
 from tests.integration.test_merge_health import insert, look, merges, sensor
+from tests.narrow_user import NARROW
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ class TestDeferring:
         path, arguments = deferred(settling).trigger.serialize()
         assert path == "airflow_provider_chs3.triggers.merge_health.MergeHealthTrigger"
         assert json.loads(json.dumps(arguments)) == arguments
-        assert LOADER.password not in repr(arguments)
+        assert NARROW.password not in repr(arguments)
 
     def test_the_sensors_timeout_is_kept(self, settling: Lake) -> None:
         assert deferred(settling, timeout=7200).timeout == timedelta(hours=2)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_chs3.testbed.credentials import LOADER
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.integration.lake import MONTH, Lake
 from tests.integration.test_merge_health import insert, merges
+from tests.narrow_user import NARROW, narrow_connection
 from tests.scheduler.airflow_services import AirflowServices
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def ended(lakes: dict[str, Lake], chs3_cluster: Cluster, tmp_path_factory: pytes
     """The triggerer dies while all tasks are deferred, and another one comes when one table is done, and one stuck."""
     home, dags = tmp_path_factory.mktemp("airflow"), tmp_path_factory.mktemp("dags")
     (dags / "merges.py").write_text(DAG)
-    environment = {"AIRFLOW_CONN_CHS3_DEFAULT": json.dumps(chs3_cluster.airflow_connection())}
+    environment = {"AIRFLOW_CONN_CHS3_DEFAULT": json.dumps(narrow_connection(chs3_cluster))}
     run = Ended(home)
     with AirflowServices(home=home, dags=dags, environment=environment) as airflow:
         airflow.command("dags", "trigger", "merges")
@@ -136,4 +136,4 @@ def test_no_log_shows_the_password(ended: Ended) -> None:
     logs = "\n".join(file.read_text() for file in ended.home.glob("**/*.log"))
     assert f"settles {MONTH} on " in logs
     # In JSON, what follows is written in another way.
-    assert LOADER.password.partition('"')[0] not in logs
+    assert NARROW.password.partition('"')[0] not in logs

@@ -20,13 +20,13 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.s3 import S3Listing
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.credentials import LOADER
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
 from tests.integration.temporary_keys import ALL, LIST_ONLY, TemporaryKeys
 from tests.integration.test_attempts import wait_for_insert
+from tests.narrow_user import NARROW, WITH_NARROW_USER, narrow_connection
 
 TRIPS = Trips(rows_per_month=900, files_per_month=3)
 WRONG = {"secret_key": "wr0ng/secret+key/of/forty/characters/AAAA", "session_token": "wr0ngT0kenOfNoSession" * 8}
@@ -35,7 +35,7 @@ WRONG_PASSWORD = "wr0ng'p\\ssword"
 SYSTEM_LOGS = ("query_log", "query_thread_log", "part_log")
 #: Makes the insert take a minute or so.
 SLOW = {
-    "select": {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.1)"},
+    "select": {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.02)"},
     "settings": {"function_sleep_max_microseconds_per_block": 100_000_000_000, "max_block_size": 100},
 }
 
@@ -48,6 +48,7 @@ def chs3_cluster(chs3_s3: S3Endpoint) -> Iterator[ClickHouseCluster]:
         2,
         named_collections={S3_NAMED_COLLECTION: chs3_s3.named_collection()},
         server_settings={"log-level": "trace", **logs},
+        **WITH_NARROW_USER,
     ) as cluster:
         yield cluster
 
@@ -120,7 +121,7 @@ class Ending:
     options: dict[str, Any] = field(default_factory=dict)
     aws: dict[str, str] = field(default_factory=dict)
     actions: tuple[str, ...] = ALL
-    password: str = LOADER.password
+    password: str = NARROW.password
 
 
 ENDINGS = {
@@ -148,7 +149,7 @@ class Secrets:
 
     def all(self) -> dict[str, str]:
         held = {"secret key": self.keys.secret_key, "session token": self.keys.session_token}
-        return {**held, **WRONG, "password": LOADER.password, "wrong password": WRONG_PASSWORD}
+        return {**held, **WRONG, "password": NARROW.password, "wrong password": WRONG_PASSWORD}
 
     def found_in(self, shown: dict[str, str]) -> dict[str, list[str]]:
         """Place → the secrets that it shows."""
@@ -156,7 +157,7 @@ class Secrets:
         return {place: secrets for place, secrets in found.items() if secrets}
 
     def connect(self, ending: Ending) -> None:
-        clickhouse = {**self.lake.cluster.airflow_connection(), "password": ending.password}
+        clickhouse = {**narrow_connection(self.lake.cluster), "password": ending.password}
         self.monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(clickhouse))
         self.monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", self.keys.airflow_connection(**ending.aws))
 

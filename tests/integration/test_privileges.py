@@ -26,6 +26,7 @@ from airflow_provider_chs3.testbed.credentials import Credentials
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
+from tests.narrow_user import TRAIT, documented
 
 TRIPS = Trips(rows_per_month=900, files_per_month=3)
 PASSWORD = "n'arr\\ow"
@@ -53,33 +54,15 @@ REPLACE = [
     *(f"{privilege} ON `stage`.chs3_*" for privilege in ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")),
     "TABLE ENGINE ON MergeTree",
 ]
-LOOK = [
-    f"SELECT ON system.{name}"
-    for name in ("clusters", "data_skipping_indices", "macros", "projections", "server_settings")
-]
-TABLE = ["SELECT ON system.parts", "SHOW TABLES, SHOW COLUMNS ON lake.trips"]
-PLAN = [*LOOK, *TABLE, "SELECT ON stage.chs3_ledger", "READ ON REMOTE", "CREATE TEMPORARY TABLE ON *.*"]
-HEALTH = [
-    *LOOK,
-    *TABLE,
-    *(
-        f"SELECT ON system.{name}"
-        for name in (
-            "detached_parts",
-            "disks",
-            "merge_tree_settings",
-            "merges",
-            "metrics",
-            "mutations",
-            "replicas",
-            "replicated_merge_tree_settings",
-            "replication_queue",
-            "storage_policies",
-        )
-    ),
-]
-#: The engine of the test bed, which is a clickhouse-local, asks for it with S3.
-TRAIT = "READ ON FILE"
+
+
+def documented_here(section: str) -> list[str]:
+    """As documented, but for the names of databases."""
+    return [
+        privilege.replace("taxi.chs3_", "stage.chs3_").replace("taxi.", "lake.") for privilege in documented(section)
+    ]
+
+
 #: Without these, tables of `system` cannot even be looked for: the server's error names them.
 ASKED_BEFORE = "SELECT ON system.clusters"
 
@@ -103,10 +86,10 @@ def cluster(chs3_s3: Any) -> Iterator[ClickHouseCluster]:
     users = {
         NARROW: [*REPLACE, TRAIT],
         APPENDER: [*APPEND, TRAIT],
-        PLANNER: PLAN,
-        DOCTOR: HEALTH,
-        MERGER: [*HEALTH, "SELECT ON system.processes", "OPTIMIZE ON lake.trips"],
-        KEEPER: [*REPLACE, TRAIT, "READ ON REMOTE", "SELECT ON lake.trips"],
+        PLANNER: documented_here("Planning"),
+        DOCTOR: documented_here("Merge health"),
+        MERGER: [*documented_here("Merge health"), "SELECT ON system.processes", "OPTIMIZE ON lake.trips"],
+        KEEPER: [*documented_here("Loading"), *documented_here("The ledger"), TRAIT],
         COLLECTOR: [*REPLACE, TRAIT, f"NAMED COLLECTION ON {S3_NAMED_COLLECTION}"],
     } | {each: [TRAIT, *(other for other in REPLACE if other != missing)] for each, missing in MISSING.items()}
     named_collections = {S3_NAMED_COLLECTION: chs3_s3.named_collection()}
@@ -267,3 +250,12 @@ def test_a_ledger_of_an_older_version_names_what_to_run(own_lake: Lake, monkeypa
     with pytest.raises(AirflowFailException, match=r"run ALTER TABLE `stage`\.`chs3_ledger` ADD COLUMN IF NOT EXISTS"):
         load_as(own_lake, NARROW, monkeypatch)
     assert own_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_the_privilege_for_that_has_the_ledger_mended(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_as(own_lake, NARROW, monkeypatch)
+    own_lake.on_every_node("ALTER TABLE stage.chs3_ledger DROP COLUMN data_version")
+    changed = Trips(seed=2, rows_per_month=800, files_per_month=3)
+    own_lake.upload(changed)
+    assert load_as(own_lake, KEEPER, monkeypatch)["status"] == "published"
+    assert own_lake.facts() == changed.facts(MONTH)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -13,8 +12,9 @@ from clickhouse_driver.errors import ServerException
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import MONTH, Lake, lake_on
 from tests.integration.refusal import refused
+from tests.narrow_user import WITH_NARROW_USER
 
 TRIPS = Trips(rows_per_month=900, files_per_month=3)
 
@@ -125,22 +125,26 @@ class TestDisks:
             full = {"type": "local", "path": f"{folder}/", "keep_free_space_bytes": 10**17}
             policies = {name: {"volumes": {"main": {"disk": name}}} for name in ("full", "remote")}
             storage = {"disks": {"full": full, "remote": remote}, "policies": policies}
-            with ClickHouseCluster.start(1, server_settings={"storage_configuration": storage}) as cluster:
-                monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(cluster.airflow_connection()))
-                monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))
-                lake = Lake(cluster, chs3_s3.client(), chs3_bucket, "default")
+            settings = {"storage_configuration": storage}
+            with (
+                ClickHouseCluster.start(1, server_settings=settings, **WITH_NARROW_USER) as cluster,
+                lake_on(cluster, chs3_s3, chs3_bucket, monkeypatch) as lake,
+            ):
                 lake.upload(TRIPS)
                 yield lake
-                lake.on_every_node("DROP TABLE trips SYNC")
+
+    @staticmethod
+    def create_table(lake: Lake, policy: str) -> None:
+        lake.on_node(0, f"{create_table_sql(f'{lake.database}.{lake.table}')} SETTINGS storage_policy = '{policy}'")
 
     def test_a_full_one_stops_the_load(self, on_disks: Lake) -> None:
-        on_disks.on_every_node(f"{create_table_sql('trips')} SETTINGS storage_policy = 'full'")
+        self.create_table(on_disks, "full")
         refused(
             on_disks, "There are 0 bytes free on full of .*, but its part of 2026-10 is about .* bytes: make room there"
         )
 
     def test_one_in_s3_is_told_and_loaded(self, on_disks: Lake, capfd: pytest.CaptureFixture[str]) -> None:
-        on_disks.on_every_node(f"{create_table_sql('trips')} SETTINGS storage_policy = 'remote'")
+        self.create_table(on_disks, "remote")
         on_disks.load()
-        assert "default.trips lies on remote, which is not a local disk" in capfd.readouterr().out
+        assert f"{on_disks.database}.trips lies on remote, which is not a local disk" in capfd.readouterr().out
         assert on_disks.facts() == TRIPS.facts(MONTH)

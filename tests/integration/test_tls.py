@@ -20,6 +20,7 @@ from airflow_provider_chs3.testbed.ports import HOST, free_ports, is_listening
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
 from tests.integration.refusal import refused
+from tests.narrow_user import narrow_connection
 
 TRIPS = Trips(rows_per_month=900, files_per_month=3)
 STUNNEL = shutil.which("stunnel4") or shutil.which("stunnel")
@@ -84,7 +85,7 @@ def connect(
             f"{node.host}:{node.tcp_port}": f"{HOST}:{port}"
             for node, port in zip(chs3_cluster.nodes, ports, strict=True)
         }
-        fields = chs3_cluster.airflow_connection()
+        fields = narrow_connection(chs3_cluster)
         extra = fields["extra"] | {"secure": True, "node_addresses": addresses} | extra
         fields |= {"host": HOST, "port": ports[0], "extra": extra}
         monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(fields))

@@ -11,7 +11,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import Lake
+from tests.integration.lake import Lake, lake_on
+from tests.narrow_user import WITH_NARROW_USER, narrow_connection
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
@@ -32,7 +33,9 @@ def loaded_lake(trips_lake: Lake) -> Lake:
 def declaring_cluster() -> Iterator[Cluster]:
     """A node that declares its size itself, and whose server has a memory limit."""
     limit = {"max_server_memory_usage": 4 * GIB}
-    with ClickHouseCluster.start(1, macros={"cores": 1, "memory": "3GiB"}, server_settings=limit) as cluster:
+    with ClickHouseCluster.start(
+        1, macros={"cores": 1, "memory": "3GiB"}, server_settings=limit, **WITH_NARROW_USER
+    ) as cluster:
         yield cluster
 
 
@@ -41,18 +44,14 @@ def declaring_lake(
     declaring_cluster: Cluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Lake]:
     """A lake on the node that declares its size."""
-    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(declaring_cluster.airflow_connection()))
-    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))
-    lake = Lake(declaring_cluster, chs3_s3.client(), chs3_bucket, "default")
-    lake.create_table()
-    lake.upload(TRIPS)
-    yield lake
-    lake.on_every_node("DROP TABLE IF EXISTS default.trips SYNC")
-    lake.on_every_node("DROP TABLE IF EXISTS default.chs3_ledger SYNC")
+    with lake_on(declaring_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
+        lake.create_table()
+        lake.upload(TRIPS)
+        yield lake
 
 
 def _connect(lake: Lake, monkeypatch: pytest.MonkeyPatch, **extra: Any) -> None:
-    connection = lake.cluster.airflow_connection()
+    connection = narrow_connection(lake.cluster)
     connection["extra"] |= extra
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
 

@@ -19,6 +19,7 @@ from airflow_provider_chs3.testbed.ports import HOST, free_ports
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
 from tests.integration.refusal import refused
+from tests.narrow_user import NARROW, WITH_NARROW_USER, documented_also, in_tests, narrow_connection
 from tests.replicated.debian_cluster import missing, zookeeper
 
 TRIPS = Trips(rows_per_month=600, files_per_month=3)
@@ -32,10 +33,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseClus
     keeper = {"node": {"host": HOST, "port": port}}
     folder: Path = tmp_path_factory.mktemp("keeper")
     # An INSERT into a read-only table waits for minutes otherwise.
-    user = {"insert_keeper_max_retries": 0}
+    settings = {"insert_keeper_max_retries": 0}
+    also = [in_tests(privilege) for privilege in documented_also("the table is replicated")]
+    users = {NARROW: [*WITH_NARROW_USER["users"][NARROW], *also]}
     with (
         zookeeper(folder / "zookeeper", port),
-        ClickHouseCluster.start(2, server_settings={"zookeeper": keeper}, user_settings=user) as it,
+        ClickHouseCluster.start(
+            2, server_settings={"zookeeper": keeper}, user_settings=settings, **WITH_NARROW_USER | {"users": users}
+        ) as it,
     ):
         yield it
 
@@ -45,7 +50,7 @@ def lake(
     cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch, request: Any
 ) -> Lake:
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))
-    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(cluster.airflow_connection()))
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(cluster)))
     lake = Lake(cluster, chs3_s3.client(), chs3_bucket, request.node.name[:40].lower())
     lake.on_every_node(f"CREATE DATABASE {lake.database}")
     lake.upload(TRIPS)

@@ -1,0 +1,88 @@
+"""The user of the tests' loads: what docs/privileges.md grants, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.credentials import Credentials
+from airflow_provider_chs3.testbed.nodes import Cluster
+from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
+
+_DOCUMENT = (Path(__file__).parents[1] / "docs" / "privileges.md").read_text(encoding="utf-8")
+
+NARROW = Credentials("narrow", "n'a%40@r/\"r\\o:?#&w")
+#: The test bed's engine, which is a clickhouse-local, asks for it where anything is read; servers do not.
+TRAIT = "READ ON FILE"
+
+
+def documented(section: str) -> list[str]:
+    """The privileges that a section's statements grant, one by one: `SELECT ON system.parts`."""
+    text = _DOCUMENT.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    found: list[str] = []
+    for block in re.findall(r"```sql\n(.*?)```", text, re.DOTALL):
+        for grants in re.findall(r"GRANT (.*?) TO \w+;", " ".join(block.split())):
+            found += _one_by_one(grants)
+    return found
+
+
+def documented_also(where: str) -> list[str]:
+    """The privileges of the line of the table that says where they are needed."""
+    (line,) = (line for line in _DOCUMENT.splitlines() if line.startswith("| `") and where in line)
+    return re.findall("`([^`]+)`", line.split("|")[1])
+
+
+def _one_by_one(grants: str) -> list[str]:
+    """`SELECT, INSERT ON a, READ ON b` as SELECT ON a, INSERT ON a, READ ON b."""
+    word = r"[A-Z0-9]+(?: [A-Z]+)*?"
+    groups = re.findall(rf"((?:{word}, )*{word}) ON (\S+?)(?=,|$)", grants)
+    return [f"{each} ON {where}" for privileges, where in groups for each in privileges.split(", ")]
+
+
+def _privileges() -> list[str]:
+    """Those of a loader, a planner and a doctor in one; in all databases of tests, as a prefix is all that can be."""
+    loader = [*documented("Loading"), *documented("The ledger")]
+    for where in ("through the named collection", "names the Distributed table", "the load is `deferrable`"):
+        loader += documented_also(where)
+    found = dict.fromkeys(
+        [*loader, *documented("Planning"), *documented("Merge health"), *documented("Merging closed months")]
+    )
+    return [*dict.fromkeys(in_tests(each) for each in found), TRAIT]
+
+
+def in_tests(privilege: str) -> str:
+    """A documented privilege with the names of tests."""
+    return re.sub(r"ON taxi\.\S+", "ON test_*.*", privilege).replace("ON lake", f"ON {S3_NAMED_COLLECTION}")
+
+
+#: Arguments of `ClickHouseCluster.start`. With a secret, a query runs as its user on the other nodes too.
+WITH_NARROW_USER: dict[str, Any] = {"users": {NARROW: _privileges()}, "secret": "chs3"}
+
+
+def narrow_connection(cluster: Cluster) -> dict[str, Any]:
+    """An Airflow connection as the user of loads.
+
+    Args:
+        cluster: Its servers; started `WITH_NARROW_USER`.
+    """
+    user = user_of_loads(cluster)
+    return cluster.airflow_connection() | {"login": user.login, "password": user.password}
+
+
+def user_of_loads(cluster: Cluster) -> Credentials:
+    """The narrow user; where servers are none of this machine's, whom they have.
+
+    Args:
+        cluster: The servers.
+    """
+    return NARROW if isinstance(cluster, ClickHouseCluster) else cluster.nodes[0].credentials
+
+
+@pytest.fixture(scope="session")
+def chs3_cluster_options() -> dict[str, Any]:
+    """The cluster of the tests knows the narrow user."""
+    return WITH_NARROW_USER
