@@ -106,7 +106,8 @@ def advanced(job: Job, states: Iterable[MergeState], running_seconds: float | No
     seen = replace(job, parts=parts, size_bytes=state.size_bytes, seen_at=state.at_seconds, reason="", progress="")
     if parts <= target_parts:
         return replace(seen, status=Status.MERGED, ended_at=state.at_seconds - state.unchanged_seconds)
-    if _is_busy(shard) or running_seconds is not None:
+    # What one replica has merged, the others will, though it may not show in their queues yet.
+    if state.parts <= target_parts or _is_busy(shard) or running_seconds is not None:
         began = state.at_seconds - (running_seconds or 0)
         return replace(
             seen,

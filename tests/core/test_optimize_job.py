@@ -94,7 +94,7 @@ class TestReplicated:
     THERE = replace(HERE, node=FOLLOWER)
 
     def test_a_month_is_merged_when_every_replica_has_it(self):
-        assert status(JOB, self.HERE, replace(self.THERE, parts=3)) is Status.WAITING
+        assert status(JOB, self.HERE, replace(self.THERE, parts=3)) is Status.RUNNING
         assert status(JOB, self.HERE, self.THERE) is Status.MERGED
 
     def test_a_merge_in_the_queue_of_a_replica_is_waited_for(self):
