@@ -20,7 +20,7 @@ _MOST_FAILURES = 2
 
 _MERGES_WERE_STOPPED = 236
 _ALREADY_RUNS = 216
-_GIB = 1024**3
+_MIB, _GIB = 1024**2, 1024**3
 
 
 class Status(StrEnum):
@@ -72,7 +72,7 @@ class Job:
 
     def __str__(self) -> str:
         parts = self.parts_before if self.parts is None else self.parts
-        size = f", {self.size_bytes / _GIB:.3g} GiB" if self.size_bytes else ""
+        size = f", {_size(self.size_bytes)}" if self.size_bytes else ""
         return f"{self.month} on {shown(self.node)}, {parts} part{'s' if parts != 1 else ''}{size}"
 
     @property
@@ -106,7 +106,8 @@ def advanced(job: Job, states: Iterable[MergeState], running_seconds: float | No
     seen = replace(job, parts=parts, size_bytes=state.size_bytes, seen_at=state.at_seconds, reason="", progress="")
     if parts <= target_parts:
         return replace(seen, status=Status.MERGED, ended_at=state.at_seconds - state.unchanged_seconds)
-    if _is_busy(shard) or running_seconds is not None:
+    # What one replica has merged, the others will, though it may not show in their queues yet.
+    if state.parts <= target_parts or _is_busy(shard) or running_seconds is not None:
         began = state.at_seconds - (running_seconds or 0)
         return replace(
             seen,
@@ -140,17 +141,21 @@ def _weighed(job: Job, state: MergeState) -> Job:
             job,
             status=Status.TOO_LARGE,
             reason=f"one part of it would be larger than max_bytes_to_merge_at_max_space_in_pool "
-            f"({largest_bytes / _GIB:.3g} GiB), and no merge would take such a part again",
+            f"({_size(largest_bytes)}), and no merge would take such a part again",
         )
     needed_bytes = FREE_SPACE_FACTOR * state.size_bytes
     if state.free_bytes <= needed_bytes:
         return replace(
             job,
             status=Status.NO_ROOM,
-            reason=f"{state.free_bytes / _GIB:.3g} GiB are free on its disk, and the merge needs more than "
-            f"{needed_bytes / _GIB:.3g} GiB (merged parts go after old_parts_lifetime, 8 minutes by default)",
+            reason=f"{_size(state.free_bytes)} are free on its disk, and the merge needs more than "
+            f"{_size(needed_bytes)} (merged parts go after old_parts_lifetime, 8 minutes by default)",
         )
     return replace(job, status=Status.WAITING)
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / _GIB:,.1f} GiB" if size_bytes >= _GIB else f"{size_bytes / _MIB:,.1f} MiB"
 
 
 def started(job: Job) -> Job:

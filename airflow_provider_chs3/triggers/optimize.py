@@ -12,12 +12,12 @@ from airflow_provider_chs3.core.errors import hint_of, is_terminal
 from airflow_provider_chs3.core.optimize_request import OptimizeRequest
 from airflow_provider_chs3.core.optimize_stopping import stop_merging
 from airflow_provider_chs3.core.optimizing import merge
-from airflow_provider_chs3.core.steps import Pause, Step, Steps
+from airflow_provider_chs3.core.steps import Pause, Say, Step, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.starting import with_starts
-from airflow_provider_chs3.triggers.servers import Server, run_blocking, server
+from airflow_provider_chs3.triggers.servers import Server, server
 from airflow_provider_chs3.triggers.shared_poll import FIRST_POLL_SECONDS
 
 _T = TypeVar("_T")
@@ -76,10 +76,9 @@ class OptimizeTrigger(BaseTrigger):
             self.log.info("The OPTIMIZEs go on, as cancel_on_kill is False.")
             return
         self.log.info("Ending the OPTIMIZEs of this task.")
-        await run_blocking(self.clickhouse_conn_id, self._stop)
-
-    def _stop(self, hook: ClickHouseHook) -> None:
-        self._runner(hook).run(stop_merging(self._request(hook), self.work))
+        with server(self.clickhouse_conn_id) as shared:
+            request = await shared.run(self._request)
+            await self._drive(stop_merging(request, self.work), shared)
 
     def _request(self, hook: ClickHouseHook) -> OptimizeRequest:
         return OptimizeRequest.of_json(self.request, default_cluster=hook.options.cluster)
@@ -105,6 +104,10 @@ class OptimizeTrigger(BaseTrigger):
     async def _perform(self, step: Step, shared: Server) -> Any:
         if isinstance(step, Pause):
             await asyncio.sleep(step.seconds)
+            return None
+        if isinstance(step, Say):
+            # Here, as what is logged in a thread does not reach the task's log.
+            self.log.info("%s", step.name)
             return None
         # A node that is down for a moment ends no merge of the others. All these steps may be repeated.
         for wait_seconds in _RETRY_SECONDS:

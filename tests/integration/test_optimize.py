@@ -15,6 +15,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.core.models import TableName
 from airflow_provider_chs3.core.optimize_request import query_id_of
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
+from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
 from tests.integration.slow_merges import address, create, insert, merging, parts, running
 
@@ -121,6 +122,18 @@ class TestWhatIsMerged:
         )
         insert(lake, 0, JUNE)
         assert list(optimize(lake)["months"]) == [JUNE]
+
+
+@pytest.mark.parametrize("engine", ["MergeTree", "ReplacingMergeTree"])
+def test_a_load_finds_a_month_that_was_merged_unchanged(lake: Lake, engine: str) -> None:
+    lake.create_table(engine=engine)
+    lake.upload(Trips(rows_per_month=9_000, files_per_month=9), JUNE)
+    load = {"month": JUNE, "settings": {"min_insert_block_size_rows": 100, "max_insert_threads": 1}}
+    lake.load(**load)
+    assert max(parts(lake, JUNE)) > 1
+    optimize(lake)
+    assert max(parts(lake, JUNE)) == 1
+    assert lake.load(**load)["status"] == "unchanged"
 
 
 class TestLimits:

@@ -1,0 +1,92 @@
+"""Nights under a real scheduler: what follows runs for the months that one has changed, and not for a quiet one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow import sdk
+
+from airflow_provider_chs3.core.models import Month
+from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
+from tests.scheduler.airflow_services import AirflowServices
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.testbed.nodes import Cluster
+
+DAGS = Path(__file__).parents[2] / "dags"
+#: Both are within the look-back of every night of this month.
+MONTHS = [str(Month(*datetime.now(UTC).timetuple()[:2]).shifted(-back)) for back in (2, 1)]
+TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TIMEOUT_SECONDS = 240
+
+
+@pytest.fixture
+def taxi(chs3_cluster: Cluster, chs3_s3: Any) -> Iterator[None]:
+    """What the DAGs' params name by default: two months of trips in the bucket `taxi`, and tables."""
+    s3 = chs3_s3.client()
+    s3.create_bucket(Bucket="taxi")
+    keys = [key for month in MONTHS for key in TRIPS.upload(s3, month, bucket="taxi", prefix=f"trips/{month}/")]
+    for node in chs3_cluster.nodes:
+        with node.client() as client:
+            client.execute("CREATE DATABASE taxi")
+            client.execute(create_table_sql("taxi.trips"))
+            client.execute(f"CREATE TABLE taxi.trips_all ENGINE = Distributed({chs3_cluster.name}, taxi, trips)")
+    yield
+    for node in chs3_cluster.nodes:
+        with node.client() as client:
+            client.execute("DROP DATABASE taxi SYNC")
+    for key in keys:
+        s3.delete_object(Bucket="taxi", Key=key)
+    s3.delete_bucket(Bucket="taxi")
+
+
+@pytest.fixture
+def services(tmp_path: Path, taxi: None, chs3_airflow_connections: None) -> Iterator[AirflowServices]:
+    dags = tmp_path / "dags"
+    dags.mkdir()
+    for name in ("chs3_nightly.py", "chs3_each_month.py"):
+        shutil.copy(DAGS / name, dags)
+    connections = {name: value for name, value in os.environ.items() if name.startswith("AIRFLOW_CONN_")}
+    environment = {**connections, "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "True"}
+    with AirflowServices(home=tmp_path, dags=dags, environment=environment) as started:
+        yield started
+
+
+def ask(home: Path, sql: str) -> list[Any]:
+    """The first column of what Airflow's database answers."""
+    with closing(sqlite3.connect(home / "airflow.db")) as database:
+        return [row[0] for row in database.execute(sql)]
+
+
+NIGHTS = "SELECT state FROM dag_run WHERE dag_id = 'chs3_nightly'"
+CHECKS = "SELECT state FROM task_instance WHERE dag_id = 'chs3_each_month' AND task_id = 'rows' AND map_index >= 0"
+
+
+def have_ended(states: list[str | None], *, count: int) -> bool:
+    return len(states) == count and {"success", "failed"}.issuperset(states)
+
+
+@pytest.mark.skipif(not hasattr(sdk, "PartitionedAtRuntime"), reason="partitions at run time came with Airflow 3.3")
+def test_what_follows_runs_once_for_each_month_that_a_night_has_changed(
+    services: AirflowServices, tmp_path: Path
+) -> None:
+    # The scheduler adds the run of last night. Whichever is first loads the months; for the other, all is unchanged.
+    services.command("dags", "trigger", "chs3_nightly", "--conf", json.dumps({"months": MONTHS}))
+    services.start()
+    services.wait_until(
+        lambda: have_ended(ask(tmp_path, NIGHTS), count=2) and have_ended(ask(tmp_path, CHECKS), count=2),
+        timeout_seconds=TIMEOUT_SECONDS,
+    )
+    assert ask(tmp_path, NIGHTS) + ask(tmp_path, CHECKS) == ["success"] * 4
+    assert len(ask(tmp_path, "SELECT id FROM asset_event")) == 2
+    runs = "SELECT partition_key FROM dag_run WHERE dag_id = 'chs3_each_month' ORDER BY 1"
+    assert ask(tmp_path, runs) == MONTHS
