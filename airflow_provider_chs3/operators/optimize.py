@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.optimize_request import OptimizeRequest
 from airflow_provider_chs3.core.optimize_stopping import stop_merging
 from airflow_provider_chs3.core.optimizing import find_work, merge
 from airflow_provider_chs3.core.run_month import parse_months
-from airflow_provider_chs3.exceptions import TransientError
+from airflow_provider_chs3.exceptions import ConfigurationError, TransientError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.runner import Runner, drive
@@ -135,15 +135,15 @@ class OptimizePartitionOperator(BaseOperator):
 
     def _request(self) -> OptimizeRequest:
         options = self._hook().options
-        closed_until = datetime.now(UTC) - timedelta(days=float(self.closed_for_days))
+        closed_until = datetime.now(UTC) - timedelta(days=_number("closed_for_days", self.closed_for_days, least=0))
         return OptimizeRequest(
             target=TableName(self.database or options.database, self.table),
             cluster=self.cluster or None,
             default_cluster=options.cluster,
             months=parse_months(self.months) if self.months else None,
             before=Month(closed_until.year, closed_until.month),
-            target_parts=int(self.target_parts),
-            max_running=int(self.max_running),
+            target_parts=int(_number("target_parts", self.target_parts, least=1)),
+            max_running=int(_number("max_running", self.max_running, least=1)),
             poll_interval_seconds=self.poll_interval_seconds,
         )
 
@@ -153,3 +153,13 @@ class OptimizePartitionOperator(BaseOperator):
     def _runner(self, *, in_turns: bool = False) -> Runner:
         # Nothing is inserted: there is no progress of inserts to tell.
         return Runner(hook=self._hook(), listing=None, log=self.log, progress_interval_seconds=10, in_turns=in_turns)
+
+
+def _number(name: str, given: float | str, *, least: int) -> float:
+    try:
+        number = float(given)
+    except ValueError:
+        number = -1
+    if number < least:
+        raise ConfigurationError(f"{name}={given!r}: give a number, {least} or more.")
+    return number

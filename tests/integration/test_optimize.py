@@ -136,6 +136,20 @@ def test_a_load_finds_a_month_that_was_merged_unchanged(lake: Lake, engine: str)
     assert lake.load(**load)["status"] == "unchanged"
 
 
+def test_a_month_that_is_published_meanwhile_is_not_held_up(table: Lake) -> None:
+    name, staging = f"{table.database}.{table.table}", f"{table.database}.staging"
+    insert(table, 0, JUNE, seconds=20)
+    table.on_node(0, f"CREATE TABLE {staging} AS {name}")
+    table.on_node(0, f"INSERT INTO {staging} SELECT 7, toDateTime('{JUNE}-05 00:00:00', 'UTC')")
+    with in_background(operator(table)) as outcome:
+        wait_until(lambda: merging(table)[0])
+        started = time.monotonic()
+        table.on_node(0, f"ALTER TABLE {name} REPLACE PARTITION ID '202506' FROM {staging}")
+        assert time.monotonic() - started < 5
+    assert outcome[0]["merged"] == 1
+    assert table.on_node(0, f"SELECT id FROM {name}") == [(7,)]
+
+
 class TestLimits:
     def test_a_month_that_would_make_too_large_a_part_is_left_with_its_reason(self, lake: Lake) -> None:
         create(lake, max_bytes_to_merge_at_max_space_in_pool=1000)
@@ -181,9 +195,9 @@ class TestHindrances:
         with pytest.raises(AirflowFailException, match="does not exist on"):
             optimize(lake)
 
-    @pytest.mark.parametrize("wrong", [{"target_parts": 0}, {"max_running": 0}])
-    def test_numbers_that_make_no_sense(self, table: Lake, wrong: dict[str, int]) -> None:
-        with pytest.raises(AirflowFailException, match="give 1 or more"):
+    @pytest.mark.parametrize("wrong", [{"target_parts": 0}, {"max_running": "many"}, {"closed_for_days": -1}])
+    def test_numbers_that_make_no_sense(self, table: Lake, wrong: dict[str, Any]) -> None:
+        with pytest.raises(AirflowFailException, match=f"{next(iter(wrong))}=.*: give a"):
             optimize(table, **wrong)
 
 
