@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_chs3.hooks.connection import KNOWN_EXTRAS
+from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
@@ -58,3 +59,8 @@ def test_it_knows_the_operators_argument(name: str) -> None:
 @pytest.mark.parametrize("name", KNOWN_EXTRAS)
 def test_it_knows_the_connections_field(name: str) -> None:
     assert f"`{name}`" in README
+
+
+@pytest.mark.parametrize("name", sorted(set(inspect.signature(OptimizePartitionOperator).parameters) - {"kwargs"}))
+def test_the_how_to_of_merging_knows_its_operators_argument(name: str) -> None:
+    assert f"`{name}`" in (Path(__file__).parents[1] / "docs" / "how-to" / "optimize.md").read_text()
