@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import count
 
 from airflow_provider_chs3.core.comparing import compare
+from airflow_provider_chs3.core.errors import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.insert_plan import InsertPlan, plan_insert
 from airflow_provider_chs3.core.inserting import Inserted, Staged, await_insert, insert, verify
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standing
@@ -37,10 +38,19 @@ from airflow_provider_chs3.core.staging import (
 from airflow_provider_chs3.core.steps import Pause, Say, Steps
 from airflow_provider_chs3.core.target import look_at
 from airflow_provider_chs3.core.tuning import REQUIRED_SETTINGS, names_to_look_up
-from airflow_provider_chs3.core.underway import Beginning, DoneInsert, Underway, find_underway, record_underway
+from airflow_provider_chs3.core.underway import (
+    Beginning,
+    DoneInsert,
+    Underway,
+    find_underway,
+    is_published_by_owner,
+    record_underway,
+)
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,
+    ClickHouseServerError,
+    InsertLostError,
     SupersededError,
 )
 
@@ -58,7 +68,7 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
     Raises:
         Chs3Error: Whatever stands in the way; unless it says otherwise, the target is as it was.
     """
-    underway = (yield from find_underway(request)) if request.owner else None
+    underway = (yield from find_underway(request)) if request.is_durable else None
     course = underway.course if underway else Course()
     for number in count():
         try:
@@ -95,6 +105,8 @@ def _load(request: LoadRequest, course: Course) -> Steps[LoadResult]:
     if found is Standing.UNCHANGED:
         yield from _clean_up_published(load, before)
         states = {node: month.state for node, month in before.items()}
+        if (yield from is_published_by_owner(load, before)):
+            return _result(load, states, status="published", reason="an earlier try of this task has published it")
         return _result(load, states, status="unchanged", reason=reason)
     yield Say(name=f"{request.month}: {reason}. {_sizes(load)}")
     plan = yield from _plan(load)
@@ -116,10 +128,7 @@ def _go_on(request: LoadRequest, underway: Underway) -> Steps[LoadResult]:
     )
     try:
         load = load.of_objects(underway.manifest_in(listed))
-        done = yield from await_insert(load, underway.plan, underway)
-        mine = replace(load, request=request)
-        yield from rename_staging(load.around, load.attempt, to=mine.attempt)
-        load = mine
+        load, done = yield from _take_up(load, request, underway)
         beginning = underway.beginning((yield from load.look_up()))
         yield from record_underway(load, underway.plan, beginning, done=done, running="")
         result = yield from _stage_and_publish(load, underway.plan, beginning, done)
@@ -131,6 +140,21 @@ def _go_on(request: LoadRequest, underway: Underway) -> Steps[LoadResult]:
         raise
     yield from _clean_up(load)
     return result
+
+
+def _take_up(load: Load, request: LoadRequest, underway: Underway) -> Steps[tuple[Load, tuple[DoneInsert, ...]]]:
+    """See the insert to its end, and take its staging over."""
+    mine = replace(load, request=request)
+    try:
+        done = yield from await_insert(load, underway.plan, underway)
+        yield from rename_staging(load.around, load.attempt, to=mine.attempt)
+    except (ClickHouseServerError, SupersededError) as error:
+        was_ended = isinstance(error, SupersededError) or error.code == QUERY_WAS_CANCELLED
+        # The end of a task that a person cleared may come later than its next try.
+        if was_ended and not request.resumes:
+            raise InsertLostError(f"Attempt {underway.nonce} was ended just when this one found it.") from error
+        raise
+    return mine, done
 
 
 def _find_place(request: LoadRequest) -> Steps[Place]:

@@ -100,7 +100,7 @@ def after(error: Chs3Error, course: Course) -> Again | None:
     if isinstance(error, ObjectsChangedError) or (isinstance(error, ClickHouseServerError) and is_object_gone(error)):
         return _list_again(course)
     if isinstance(error, InsertLostError) and course.lost < MAX_LOST:
-        return Again(course=replace(course, lost=course.lost + 1), reason="nobody knows how its insert ended")
+        return Again(course=replace(course, lost=course.lost + 1), reason="with a new insert")
     if not isinstance(error, ClickHouseServerError) or is_terminal(error):
         return None
     if error.code == MEMORY_LIMIT_EXCEEDED:

@@ -127,8 +127,9 @@ class LoadRequest:
         node_specs: Specs by host, `host:port` or `default`, as the operator declares them.
         connection_node_specs: The same of the connection; what neither declares, nodes say or are measured for.
         share: How much of the nodes the load may use.
-        owner: Names the task that loads, whatever its try: an insert that an earlier process of it started is taken up
-            again, if it goes on without that process. Empty where inserts end with their process.
+        owner: Names the task that loads, whatever its try. Empty where none does.
+        is_durable: Whether inserts go on without the process that started them: one that an earlier process of the
+            owner started is taken up again.
         resumes: The attempt that the task has waited for: if another load came later, this one stops. None where none.
     """
 
@@ -149,6 +150,7 @@ class LoadRequest:
     connection_node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
     share: Share = field(default_factory=Share)
     owner: str = ""
+    is_durable: bool = False
     resumes: str | None = None
 
     @property

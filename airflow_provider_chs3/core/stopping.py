@@ -28,8 +28,7 @@ class StopRequest:
         cluster: As the load was given it.
         default_cluster: The connection's cluster.
         staging_database: Where staging and ledger are; None takes the target's.
-        owner: The task that loads: what earlier processes of it have started is ended too. Empty where inserts end with
-            their process.
+        owner: The task that loads: what earlier tries of it have started is ended too. Empty for this attempt alone.
     """
 
     target: TableName

@@ -120,6 +120,7 @@ def record_underway(
     newest = max((each.last_modified for each in load.files.manifest.objects), default=_EPOCH)
     details = {
         "owner": load.request.owner,
+        "is_durable": load.request.is_durable,
         "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
         "before": {_key(node): asdict(month.state) for node, month in beginning.before.items()},
         "reason": beginning.reason,
@@ -162,11 +163,12 @@ def find_underway(request: LoadRequest) -> Steps[Underway | None]:
     nonce, owner, definition, fingerprint, details = rows[0]
     if request.resumes not in (None, nonce):
         raise SupersededError(superseded(Attempt(around.target, request.month, request.resumes or "")))
-    is_own = owner == request.owner and definition == request.definition
+    found = json.loads(details)
+    is_own = owner == request.owner and definition == request.definition and found["is_durable"]
     if not is_own or not (yield from _has_staging(around, Attempt(around.target, request.month, nonce))):
         return None
     around = yield from find_replicas(around)
-    return _of_json(around, nonce, fingerprint, json.loads(details))
+    return _of_json(around, nonce, fingerprint, found)
 
 
 def _has_staging(around: Surroundings, attempt: Attempt) -> Steps[bool]:
@@ -185,6 +187,22 @@ def _newest(ledger: TableName, key: LedgerKey) -> Sql:
         f"FROM {table(ledger)} WHERE {key.condition} AND event = 'inserting' "
         "ORDER BY sequence DESC, recorded_at DESC LIMIT 1"
     )
+
+
+def is_published_by_owner(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
+    """Whether an earlier try of the same task, which then died, has published a month: for the task it is new.
+
+    Args:
+        load: The load.
+        months: What each node has.
+    """
+    coordinator = load.around.coordinator
+    record = months[coordinator].record
+    if not load.request.owner or record is None:
+        return False
+    sql = attempts_of(load.around.ledger, load.key_on(coordinator), load.request.owner)
+    rows = (yield AskNodes(name="Look for loads of this task", sql={coordinator: sql}))[coordinator]
+    return (record.attempt,) in rows
 
 
 def attempts_of(ledger: TableName, key: LedgerKey, owner: str) -> Sql:

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import time
-import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.providers.common.compat.sdk import AirflowSkipException, AirflowTaskTimeout, conf
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, AirflowTaskTimeout, conf
 
-from airflow_provider_chs3.core.columns import Selection
-from airflow_provider_chs3.core.formats import format_named
-from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.health import as_json
+from airflow_provider_chs3.core.models import LoadResult
 from airflow_provider_chs3.core.protocol import load_month
-from airflow_provider_chs3.core.request import LoadRequest, Policies
-from airflow_provider_chs3.core.slices import SHARED, Share
+from airflow_provider_chs3.core.request import LoadRequest
+from airflow_provider_chs3.core.slices import SHARED
 from airflow_provider_chs3.core.steps import Insert
 from airflow_provider_chs3.core.stopping import StopRequest, stop_load
-from airflow_provider_chs3.core.tuning import tunable
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
 from airflow_provider_chs3.hooks.detached import DetachingRunner
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.s3 import S3Listing
 from airflow_provider_chs3.operators.assets import emit_month
+from airflow_provider_chs3.operators.load_request import load_request
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
+from airflow_provider_chs3.operators.waiting import MergeWait, check_merge_health, insert_trigger
+from airflow_provider_chs3.triggers.merge_health import Merges
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -79,9 +74,14 @@ class S3ToClickHouseOperator(MonthlyOperator):
             Airflow's `[operators] default_deferrable`.
         cancel_on_kill: End the load on all nodes if a person fails or clears the task, or the worker is told to stop.
             Default: True.
+        wait_for_merges: End only when the month's merges have settled, too. Default: False; `monthly_load` has a sensor
+            for it, which shows as a task of its own.
+        merge_health: What to take for settled and stuck, and what to do then: arguments of
+            `ClickHouseMergeHealthSensor`, such as `on_stuck` or `settled_after_seconds`.
 
     Returns:
-        Status, rows, rows by node, bytes, objects, parts, seconds, settings and ids of the load, as JSON-safe values.
+        Status, rows, rows by node, bytes, objects, parts, seconds, settings and ids of the load, as JSON-safe values;
+        and `merges`, with the verdict on each node, where it waited for them.
     """
 
     template_fields: Sequence[str] = (
@@ -129,6 +129,8 @@ class S3ToClickHouseOperator(MonthlyOperator):
         progress_interval_seconds: float = 10,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         cancel_on_kill: bool = True,
+        wait_for_merges: bool = False,
+        merge_health: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -155,6 +157,8 @@ class S3ToClickHouseOperator(MonthlyOperator):
         self.progress_interval_seconds = progress_interval_seconds
         self.deferrable = deferrable
         self.cancel_on_kill = cancel_on_kill
+        self.wait_for_merges = wait_for_merges
+        self.merge_health = merge_health
         self._check_append()
         self._request: LoadRequest | None = None
 
@@ -173,10 +177,27 @@ class S3ToClickHouseOperator(MonthlyOperator):
             AirflowTaskTimeout: The task has taken longer than its `execution_timeout`.
         """
         if event["is_late"]:
-            self._request = self._load_request(context, resumes=event["attempt"])
+            self._request = load_request(self, context, resumes=event["attempt"])
             self.on_kill()
             raise AirflowTaskTimeout(f"The insert took longer than execution_timeout={self.execution_timeout}.")
         return self._load(context, resumes=event["attempt"])
+
+    def merges_complete(
+        self, context: Context, event: Mapping[str, Any], result: dict[str, object]
+    ) -> dict[str, object]:
+        """Go on once the merges have settled.
+
+        Args:
+            context: Airflow's.
+            event: What `MergeHealthTrigger` sends.
+            result: What the load has done.
+
+        Raises:
+            AirflowFailException: A person must act on the merges.
+        """
+        if "error" in event:
+            raise AirflowFailException(event["error"])
+        return self._done(context, result | {"merges": event["result"]})
 
     def on_kill(self) -> None:
         """End the load's queries on every node, and drop its staging."""
@@ -189,15 +210,40 @@ class S3ToClickHouseOperator(MonthlyOperator):
     def _load(self, context: Context, *, resumes: str | None) -> dict[str, object]:
         with airflow_errors():
             self._check_append()
-            self._request = self._load_request(context, resumes=resumes)
+            check_merge_health(self.merge_health or {})
+            self._request = load_request(self, context, resumes=resumes)
             context["month"] = str(self._request.month)  # type: ignore[typeddict-unknown-key]  # for map_index_template
             result = self._runner(context).run(load_month(self._request))
         self._request = None
         self.log.info("%s", result.summary())
         if result.status == "skipped":
             raise AirflowSkipException(result.summary())
-        emit_month(self, context, result.as_json())
-        return result.as_json()
+        if self.wait_for_merges:
+            return self._settle(context, result)
+        return self._done(context, result.as_json())
+
+    def _settle(self, context: Context, result: LoadResult) -> dict[str, object]:
+        merges = Merges(
+            conn_id=self.clickhouse_conn_id, table=self.table, database=self.database, cluster=self.cluster or None
+        )
+        interval_seconds = self.progress_interval_seconds
+        with airflow_errors():
+            wait = MergeWait.of(merges, result.month, self.merge_health or {}, poll_interval_seconds=interval_seconds)
+            if not self.deferrable:
+                return self._done(context, result.as_json() | {"merges": wait.wait(self.hook(), self.log)})
+            verdicts, is_over = wait.look(self.hook(), self.log)
+        if is_over:
+            return self._done(context, result.as_json() | {"merges": as_json(verdicts)})
+        return self.defer(
+            trigger=wait.trigger(),
+            method_name="merges_complete",
+            kwargs={"result": result.as_json()},
+            timeout=self.execution_timeout,
+        )
+
+    def _done(self, context: Context, result: dict[str, object]) -> dict[str, object]:
+        emit_month(self, context, result)
+        return result
 
     def _check_append(self) -> None:
         if self.write_mode == "append" and self.retries and not self.allow_duplicates:
@@ -206,45 +252,10 @@ class S3ToClickHouseOperator(MonthlyOperator):
                 "give retries=0, or allow_duplicates=True, or load with write_mode='replace', which is exact."
             )
 
-    def _load_request(self, context: Context, *, resumes: str | None) -> LoadRequest:
-        options = self.hook().options
-        return LoadRequest(
-            month=Month.parse(self.month) if self.month else self.month_of_run(context),
-            source=self.source(S3Listing(self.aws_conn_id)),
-            target=TableName(self.database or options.database, self.table),
-            cluster=self.cluster or None,
-            default_cluster=options.cluster,
-            staging_database=self.staging_database,
-            nonce=uuid.uuid4().hex[:16],
-            now=datetime.now(UTC),
-            format=format_named(self.file_format) if self.file_format else None,
-            compression=self.compression or "auto",
-            selection=Selection(
-                columns=tuple(self.columns or ()), select=dict(self.select or {}), null_as_default=self.null_as_default
-            ),
-            policies=Policies(
-                write_mode=self.write_mode,
-                distribution=self.distribution,
-                on_no_objects=self.on_no_objects,
-                ready_key=self.ready_key or None,
-                min_object_age_seconds=self.min_object_age_seconds,
-                max_shrink_fraction=self.max_shrink_fraction,
-                replace_unknown=self.replace_unknown,
-                on_target_changed=self.on_target_changed,
-                on_other_months=self.on_other_months,
-            ),
-            settings={**tunable(options.settings), **check_settings(self.settings or {}, where="settings")},
-            node_specs=parse_node_specs(self.node_specs or {}, where="node_specs"),
-            connection_node_specs=options.node_specs,
-            share=Share(memory_share=self.memory_share, parallel_months=self.parallel_months),
-            owner=_owner(context) if self._defers else "",
-            resumes=resumes,
-        )
-
     def _runner(self, context: Context) -> Runner:
         arguments = self._runner_arguments()
         listing = S3Listing(self.aws_conn_id)
-        if self._defers:
+        if self.defers_inserts:
             return DetachingRunner(**arguments, listing=listing, wait=partial(self._wait, context))
         return Runner(**arguments, listing=listing)
 
@@ -252,7 +263,8 @@ class S3ToClickHouseOperator(MonthlyOperator):
         return {"hook": self.hook(), "log": self.log, "progress_interval_seconds": self.progress_interval_seconds}
 
     @property
-    def _defers(self) -> bool:
+    def defers_inserts(self) -> bool:
+        """Whether inserts go on without their worker."""
         # What was appended cannot be told from what was there: such an insert must end with its process.
         return self.deferrable and self.write_mode == "replace"
 
@@ -262,27 +274,16 @@ class S3ToClickHouseOperator(MonthlyOperator):
         Raises:
             TaskDeferred: Always.
         """
-        from airflow_provider_chs3.triggers.load import InsertTrigger
-
         assert self._request is not None  # it is what runs
-        started_at, timeout = context["ti"].start_date, self.execution_timeout
         self.defer(
-            trigger=InsertTrigger(
+            trigger=insert_trigger(
+                self,
+                context,
+                step,
+                StopRequest.of(self._request),
                 clickhouse_conn_id=self.clickhouse_conn_id,
-                query_id=step.query_id,
-                cluster=step.cluster,
-                total_rows=step.total_rows,
-                started_at=time.time(),
-                ends_at=(started_at + timeout).timestamp() if started_at and timeout else None,
                 poll_interval_seconds=self.progress_interval_seconds,
                 cancel_on_kill=self.cancel_on_kill,
-                load=replace(StopRequest.of(self._request), nonce=step.attempt).as_json(),
             ),
             method_name="execute_complete",
         )
-
-
-def _owner(context: Context) -> str:
-    """Names the task instance, whatever its try."""
-    ti = context["ti"]
-    return json.dumps([ti.dag_id, ti.run_id, ti.task_id, ti.map_index])

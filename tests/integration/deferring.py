@@ -10,9 +10,9 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.sdk.serde import deserialize, serialize
+from airflow.triggers.base import BaseTrigger
 
 from airflow_provider_chs3.triggers import shared_poll
-from airflow_provider_chs3.triggers.load import InsertTrigger
 from tests.integration.lake import Lake
 
 
@@ -23,12 +23,17 @@ class Deferred:
     Attributes:
         lake: What it loads.
         options: The operator's arguments.
-        trigger: What it waits for.
+        how: What Airflow is told: the trigger, and how to go on.
     """
 
     lake: Lake
     options: dict[str, Any]
-    trigger: InsertTrigger
+    how: TaskDeferred
+
+    @property
+    def trigger(self) -> Any:
+        """What it waits for."""
+        return self.how.trigger
 
     def wait(self) -> dict[str, Any]:
         """What the trigger tells in the end, after a journey through a database as JSON."""
@@ -41,25 +46,28 @@ class Deferred:
 
     def resume(self, event: dict[str, Any] | None = None) -> Any:
         """Go on in another process; gives the result, or the next deferral."""
-        return run(self.lake, self.options, event=event or self.wait())
+        arguments = {"event": event or self.wait(), **deserialize(serialize(self.how.kwargs or {}))}
+        return run(self.lake, self.options, method=self.how.method_name, **arguments)
 
 
-def again(trigger: InsertTrigger) -> InsertTrigger:
+def again(trigger: BaseTrigger) -> Any:
     """The trigger as a triggerer makes it."""
     _, arguments = trigger.serialize()
-    return InsertTrigger(**deserialize(serialize(arguments)))
+    return type(trigger)(**deserialize(serialize(arguments)))
 
 
-def run(lake: Lake, options: dict[str, Any], *, event: dict[str, Any] | None = None, task_id: str = "load") -> Any:
+def run(
+    lake: Lake, options: dict[str, Any], *, method: str = "execute", task_id: str = "load", **arguments: Any
+) -> Any:
     """One stay of a task in a worker: gives the result, or the deferral."""
     operator = lake.operator(deferrable=True, task_id=task_id, **options)
     ti = SimpleNamespace(
         dag_id="dag", run_id="run", task_id=task_id, map_index=-1, try_number=1, start_date=datetime.now(UTC)
     )
     try:
-        return operator.execute_complete({"ti": ti}, event) if event else operator.execute({"ti": ti})
+        return getattr(operator, method)({"ti": ti}, **arguments)
     except TaskDeferred as deferred:
-        return Deferred(lake, options, deferred.trigger)
+        return Deferred(lake, options, deferred)
 
 
 def start(lake: Lake, **options: Any) -> Deferred:

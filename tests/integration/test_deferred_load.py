@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionErro
 from airflow_provider_chs3.hooks import detached
 from airflow_provider_chs3.testbed.ports import free_ports
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
+from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger
 from tests.faults.strikes import Strikes
 from tests.integration import deferring
 from tests.integration.lake import MONTH, Lake
@@ -112,6 +114,31 @@ def test_a_task_that_was_ended_from_outside_and_runs_again_begins_anew(trips_lak
     assert third.resume()["status"] == "published"
 
 
+def test_a_try_that_finds_an_insert_which_is_just_being_ended_begins_anew(trips_lake: Lake, strikes: Strikes) -> None:
+    trips_lake.upload(TRIPS)
+    first = deferring.start(trips_lake, **SLOW_LOAD)
+
+    def end() -> None:
+        of_insert = f"WHERE initial_query_id = '{first.trigger.query_id}'"
+        trips_lake.on_node(0, f"KILL QUERY {of_insert} SYNC")
+        while trips_lake.on_every_node(f"SELECT count() FROM system.processes {of_insert}") != [[(0,)]] * 3:
+            time.sleep(0.1)
+
+    strikes.before("Insert", end)
+    second = deferring.start(trips_lake, **SLOW_LOAD)
+    assert second.trigger.query_id != first.trigger.query_id
+    assert second.resume()["status"] == "published"
+
+
+def test_an_insert_that_a_person_killed_while_the_task_was_deferred_fails_for_good(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    deferred = deferring.start(trips_lake, **SLOW_LOAD)
+    trips_lake.on_node(0, f"KILL QUERY WHERE query_id = '{deferred.trigger.query_id}' SYNC")
+    with pytest.raises(AirflowFailException, match=r"394.*Somebody ended the query"):
+        deferred.resume()
+    assert trips_lake.rows_per_node() == [0, 0, 0]
+
+
 def test_objects_that_came_meanwhile_stay_out(trips_lake: Lake) -> None:
     keys = trips_lake.upload(TRIPS)
     deferred = deferring.start(trips_lake, **SLOW_LOAD)
@@ -182,3 +209,59 @@ def test_a_worker_that_comes_back_finds_that_its_load_was_taken_over(trips_lake:
     with pytest.raises(AirflowFailException, match="took over"):
         deferring.run(trips_lake, {})
     assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+#: Several parts on most nodes.
+MANY_PARTS = {"max_block_size": 100, "min_insert_block_size_rows": 100, "max_insert_threads": 1}
+
+
+@pytest.fixture
+def no_merges(trips_lake: Lake) -> Iterator[None]:
+    trips_lake.on_every_node("SYSTEM STOP MERGES")
+    yield
+    trips_lake.on_every_node("SYSTEM START MERGES")
+
+
+@pytest.mark.usefixtures("no_merges")
+def test_it_may_wait_for_merges_too(trips_lake: Lake, monkeypatch: Any) -> None:
+    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 30)
+    trips_lake.upload(TRIPS)
+    health = {"spare_parts": 0, "settled_after_seconds": 5}
+    options = {"wait_for_merges": True, "merge_health": health, "settings": MANY_PARTS}
+    deferred = deferring.start(trips_lake, **options)
+    assert isinstance(deferred.trigger, MergeHealthTrigger)
+    result = deferred.resume()
+    assert result["status"] == "published"
+    assert result["merges"]["health"] == "settled_with_too_many_parts"
+
+
+@pytest.mark.usefixtures("no_merges")
+def test_a_worker_may_wait_for_merges(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    health = {"spare_parts": 0, "settled_after_seconds": 1}
+    result = trips_lake.load(wait_for_merges=True, merge_health=health, settings=MANY_PARTS)
+    assert result["merges"]["health"] == "settled_with_too_many_parts"
+
+
+@pytest.mark.usefixtures("no_merges")
+def test_merges_that_are_stuck_fail_the_task_and_the_month_stays_published(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    health = {"spare_parts": 0, "settled_after_seconds": 0, "on_settled_with_too_many_parts": "fail"}
+    with pytest.raises(AirflowFailException, match="settled_with_too_many_parts"):
+        trips_lake.load(wait_for_merges=True, merge_health=health, settings=MANY_PARTS)
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_an_unknown_argument_for_merges_is_refused(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    with pytest.raises(AirflowFailException, match="merge_health has spare_part: it takes"):
+        trips_lake.load(wait_for_merges=True, merge_health={"spare_part": 1})
+    assert trips_lake.rows_per_node() == [0, 0, 0]
+
+
+def test_a_try_after_one_that_died_right_after_publishing_has_published_too(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    deferring.run(trips_lake, {})
+    again = deferring.run(trips_lake, {})
+    assert (again["status"], again["reason"]) == ("published", "an earlier try of this task has published it")
+    assert deferring.run(trips_lake, {}, task_id="another")["status"] == "unchanged"

@@ -1,0 +1,75 @@
+"""From a task's arguments to what is asked of a load."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from airflow_provider_chs3.core.columns import Selection
+from airflow_provider_chs3.core.formats import format_named
+from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.request import LoadRequest, Policies
+from airflow_provider_chs3.core.slices import Share
+from airflow_provider_chs3.core.tuning import tunable
+from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
+from airflow_provider_chs3.hooks.s3 import S3Listing
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+
+
+def load_request(task: S3ToClickHouseOperator, context: Context, *, resumes: str | None) -> LoadRequest:
+    """One attempt at the month of a task.
+
+    Args:
+        task: The task, with its templates rendered.
+        context: Airflow's.
+        resumes: The attempt that the task has waited for; None where none.
+
+    Raises:
+        ConfigurationError: If an argument is wrong.
+    """
+    options = task.hook().options
+    return LoadRequest(
+        month=Month.parse(task.month) if task.month else task.month_of_run(context),
+        source=task.source(S3Listing(task.aws_conn_id)),
+        target=TableName(task.database or options.database, task.table),
+        cluster=task.cluster or None,
+        default_cluster=options.cluster,
+        staging_database=task.staging_database,
+        nonce=uuid.uuid4().hex[:16],
+        now=datetime.now(UTC),
+        format=format_named(task.file_format) if task.file_format else None,
+        compression=task.compression or "auto",
+        selection=Selection(
+            columns=tuple(task.columns or ()), select=dict(task.select or {}), null_as_default=task.null_as_default
+        ),
+        policies=Policies(
+            write_mode=task.write_mode,
+            distribution=task.distribution,
+            on_no_objects=task.on_no_objects,
+            ready_key=task.ready_key or None,
+            min_object_age_seconds=task.min_object_age_seconds,
+            max_shrink_fraction=task.max_shrink_fraction,
+            replace_unknown=task.replace_unknown,
+            on_target_changed=task.on_target_changed,
+            on_other_months=task.on_other_months,
+        ),
+        settings={**tunable(options.settings), **check_settings(task.settings or {}, where="settings")},
+        node_specs=parse_node_specs(task.node_specs or {}, where="node_specs"),
+        connection_node_specs=options.node_specs,
+        share=Share(memory_share=task.memory_share, parallel_months=task.parallel_months),
+        owner=_owner(context),
+        is_durable=task.defers_inserts,
+        resumes=resumes,
+    )
+
+
+def _owner(context: Context) -> str:
+    """Names the task instance, whatever its try."""
+    ti = context.get("ti")
+    return "" if ti is None else json.dumps([ti.dag_id, ti.run_id, ti.task_id, ti.map_index])
