@@ -91,7 +91,8 @@ def _options(conn_id: str) -> ConnectionOptions:
 
     try:
         connection = BaseHook.get_connection(conn_id)
-    except AirflowNotFoundException:
+    except (AirflowNotFoundException, ImportError):
+        # No further look-up would fare better.
         raise
     except Exception as error:
         raise TransientError(f"Airflow does not give the connection {conn_id!r}: {error}") from error
