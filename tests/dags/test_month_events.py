@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +52,8 @@ class Loads:
     def months(self, *months: str) -> Callable[[], Any]:
         return lambda: monthly_load(months=list(months), outlets=[self.asset], **self.arguments)
 
-    def one(self, month: str) -> Callable[[], Any]:
-        options = {"task_id": "load", "month": month, "outlets": [self.asset]}
+    def one(self, month: str, **options: Any) -> Callable[[], Any]:
+        options = {"task_id": "load", "month": month, "outlets": [self.asset]} | options
         return lambda: S3ToClickHouseOperator(**options, **self.arguments)
 
 
@@ -76,6 +76,15 @@ def loads(
 def test_a_load_by_itself_has_an_event_only_when_it_has_published(loads: Loads) -> None:
     loads.upload("2026-01")
     assert [list(loads.run(loads.one("2026-01"))) for _ in range(2)] == [["2026-01"], []]
+
+
+def test_a_month_whose_load_died_right_after_publishing_has_its_event_from_the_retry(loads: Loads) -> None:
+    def die(context: Any, result: Any) -> None:
+        if context["ti"].try_number == 1:
+            raise RuntimeError("died")
+
+    loads.upload("2026-01")
+    assert list(loads.run(loads.one("2026-01", post_execute=die, retries=1, retry_delay=timedelta()))) == ["2026-01"]
 
 
 RESULT = {
