@@ -174,9 +174,7 @@ class TestStuck:
     def test_a_broken_part_even_if_all_else_is_well(self):
         state = replace(FEW, parts=1, broken_parts=("broken-on-start_202610_1_1_0",))
         assert health(state) is Health.STUCK
-        assert (
-            "rows are missing, as parts were broken (broken-on-start_202610_1_1_0" in verdict(state).reason
-        )
+        assert "rows are missing, as parts were broken (broken-on-start_202610_1_1_0" in verdict(state).reason
 
     def test_a_replica_that_lags_for_long_with_what_it_waits_for(self):
         lagging = Replica(is_readonly=False, delay_seconds=900, queue=3, postpone_reason="fetches are stopped")
