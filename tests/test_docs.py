@@ -47,6 +47,8 @@ def test_they_build_without_a_warning(built: tuple[subprocess.CompletedProcess[s
 def _public_names() -> Iterator[str]:
     for folder in ("operators", "sensors", "triggers"):
         for found in pkgutil.iter_modules([str(ROOT / "airflow_provider_chs3" / folder)]):
+            if found.name.startswith("_"):
+                continue
             yield from _defined_in(f"airflow_provider_chs3.{folder}.{found.name}")
     for name in ("exceptions", "hooks.clickhouse", "testbed.pytest_plugin", "testbed.trips"):
         yield from _defined_in(f"airflow_provider_chs3.{name}")

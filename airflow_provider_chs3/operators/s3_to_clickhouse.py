@@ -20,10 +20,10 @@ from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.detached import DetachingRunner
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.operators._load_request import load_request
+from airflow_provider_chs3.operators._waiting import MergeWait, check_merge_health, insert_trigger
 from airflow_provider_chs3.operators.assets import emit_month
-from airflow_provider_chs3.operators.load_request import load_request
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
-from airflow_provider_chs3.operators.waiting import MergeWait, check_merge_health, insert_trigger
 from airflow_provider_chs3.triggers.merge_health import Merges
 
 if TYPE_CHECKING:

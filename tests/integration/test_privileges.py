@@ -26,7 +26,7 @@ from airflow_provider_chs3.testbed.credentials import Credentials
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
-from tests.narrow_user import TRAIT, documented
+from tests.narrow_user import TRAIT, documented, documented_also
 
 TRIPS = Trips(rows_per_month=900, files_per_month=3)
 PASSWORD = "n'arr\\ow"
@@ -78,6 +78,7 @@ PLANNER = Credentials("planner", PASSWORD)
 DOCTOR = Credentials("doctor", PASSWORD)
 MERGER = Credentials("merger", PASSWORD)
 KEEPER = Credentials("keeper", PASSWORD)
+DEFERRER = Credentials("deferrer", PASSWORD)
 MISSING = {user(number): privilege for number, privilege in enumerate(REPLACE)}
 
 
@@ -90,6 +91,7 @@ def cluster(chs3_s3: Any) -> Iterator[ClickHouseCluster]:
         DOCTOR: documented_here("Merge health"),
         MERGER: [*documented_here("Merge health"), "SELECT ON system.processes", "OPTIMIZE ON lake.trips"],
         KEEPER: [*documented_here("Loading"), *documented_here("The ledger"), TRAIT],
+        DEFERRER: [*REPLACE, TRAIT, "READ ON REMOTE", *documented_also("the load is `deferrable`")],
         COLLECTOR: [*REPLACE, TRAIT, f"NAMED COLLECTION ON {S3_NAMED_COLLECTION}"],
     } | {each: [TRAIT, *(other for other in REPLACE if other != missing)] for each, missing in MISSING.items()}
     named_collections = {S3_NAMED_COLLECTION: chs3_s3.named_collection()}
@@ -186,6 +188,12 @@ def test_a_named_collection_takes_a_privilege_of_its_own(own_lake: Lake, monkeyp
     assert load_as(own_lake, COLLECTOR, monkeypatch, **options)["status"] == "published"
     with pytest.raises(AirflowFailException, match=f"NAMED COLLECTION ON {S3_NAMED_COLLECTION}"):
         load_as(own_lake, NARROW, monkeypatch, **options)
+
+
+def test_a_deferrable_load_takes_a_privilege_of_its_own(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AirflowFailException, match="SELECT ON system.query_log, READ ON REMOTE TO"):
+        load_as(own_lake, NARROW, monkeypatch, deferrable=True)
+    assert load_as(own_lake, DEFERRER, monkeypatch, deferrable=True)["status"] == "published"
 
 
 def test_queries_of_another_user_that_may_not_be_killed_are_waited_for(
