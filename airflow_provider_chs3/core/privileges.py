@@ -47,12 +47,10 @@ def privileges_of_load(request: LoadRequest, place: Place) -> tuple[str, ...]:
         needed.append(f"NAMED COLLECTION ON {identifier(request.source.credentials.named_collection)}")
     if place.cluster:
         needed += ["SELECT ON system.clusters", "WRITE ON REMOTE"]
-    if request.owner:
+    if request.is_durable:
         needed += privileges_of_detaching(place.cluster)
     if request.policies.write_mode == "append":
         return (*needed, "CREATE TEMPORARY TABLE ON *.*")
-    if request.is_durable:
-        needed += ["SELECT ON system.query_log", *(["READ ON REMOTE"] if place.cluster else [])]
     own_tables = _own_tables(place.ledger)
     needed += [f"{each} ON {own_tables}" for each in ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")]
     return (*needed, f"ALTER DELETE ON {table(place.target)}", "TABLE ENGINE ON MergeTree")

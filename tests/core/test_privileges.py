@@ -21,11 +21,11 @@ from tests.core.surroundings import ONE, TWO
 from tests.narrow_user import documented, documented_also
 
 
-def needed(*, cluster="c", collection=None, write_mode="replace", staging="taxi", owner=""):
+def needed(*, cluster="c", collection=None, write_mode="replace", staging="taxi", is_durable=False):
     request = SimpleNamespace(
         source=SimpleNamespace(credentials=Credentials(named_collection=collection)),
         policies=Policies(write_mode=write_mode),
-        owner=owner,
+        is_durable=is_durable,
     )
     place = Place(
         cluster=cluster, target=TableName("taxi", "trips"), ledger=TableName(staging, "chs3_ledger"), nodes=(ONE, TWO)
@@ -38,7 +38,7 @@ def test_the_documentation_grants_what_is_asked_for():
 
 
 def test_so_it_does_for_deferrable_loads():
-    also = set(needed(owner="dag")) - set(needed())
+    also = set(needed(is_durable=True)) - set(needed())
     assert also == {*documented_also("the load is `deferrable`"), "READ ON REMOTE"}
     assert "READ ON REMOTE" in documented("Loading")
 
