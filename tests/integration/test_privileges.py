@@ -191,7 +191,7 @@ def test_a_named_collection_takes_a_privilege_of_its_own(own_lake: Lake, monkeyp
 
 
 def test_a_deferrable_load_takes_a_privilege_of_its_own(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(AirflowFailException, match="SELECT ON system.query_log, READ ON REMOTE TO"):
+    with pytest.raises(AirflowFailException, match=r"SELECT ON system\.query_log, READ ON REMOTE TO"):
         load_as(own_lake, NARROW, monkeypatch, deferrable=True)
     assert load_as(own_lake, DEFERRER, monkeypatch, deferrable=True)["status"] == "published"
 

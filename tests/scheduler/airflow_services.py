@@ -14,7 +14,7 @@ from typing import Self
 
 import httpx
 
-from airflow_provider_chs3.testbed.ports import free_ports
+from airflow_provider_chs3.testbed.ports import free_ports, is_listening
 
 _POLL_SECONDS = 0.5
 _LOG_TAIL_LINES = 60
@@ -64,6 +64,8 @@ class AirflowServices:
             apps: What the API server serves: `core,execution` has what people use, too.
         """
         self._start("api-server", "--apps", apps, "--host", "127.0.0.1", "--port", self._api_port)
+        # Tasks that do not reach it fail, and would be tried again.
+        self.wait_until(lambda: is_listening(int(self._api_port)), timeout_seconds=120)
         self.start_scheduler()
         if triggerer:
             self.start_triggerer()
