@@ -83,6 +83,8 @@ class DetachingRunner(Runner):
     def _post(self, step: Insert) -> httpx.Response | None:
         import httpx
 
+        from airflow_provider_chs3.hooks.driver import untrusted_certificate
+
         options = self.hook.options
         timeout = httpx.Timeout(
             options.send_receive_timeout_seconds, connect=options.connect_timeout_seconds, read=_ATTACHED_SECONDS
@@ -99,6 +101,8 @@ class DetachingRunner(Runner):
                 try:
                     return client.post(url, params=parameters, headers=headers, content=step.sql.text.encode())
                 except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                    if untrusted := untrusted_certificate(str(error), url):
+                        raise untrusted from None
                     failures.append(f"{url}: {str(error) or type(error).__name__}")
                 except httpx.TransportError:
                     # No answer yet, or none any more: from here on, the servers tell.

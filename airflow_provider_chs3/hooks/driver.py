@@ -144,8 +144,8 @@ def translated_errors(client: Client, *, query_id: str | None = None, secrets: S
         error.args, error.nested = (translated.message,), None
         raise translated from None
     except _NETWORK_ERRORS as error:
-        if untrusted := _UNTRUSTED.search(str(error)):
-            raise ConfigurationError(_about_certificate(client.address, untrusted[1])) from None
+        if untrusted := untrusted_certificate(str(error), client.address):
+            raise untrusted from None
         raise ClickHouseConnectionError(scrub(_first_line(error), secrets), client.address, query_id) from None
 
 
@@ -171,6 +171,17 @@ def server_error(
         host=remote[-1] if remote else address,
         query_id=query_id,
     )
+
+
+def untrusted_certificate(message: str, address: str) -> ConfigurationError | None:
+    """The error of a server whose certificate is not trusted, if that is what a message of Python's `ssl` says.
+
+    Args:
+        message: The message.
+        address: The server, as `host:port`.
+    """
+    found = _UNTRUSTED.search(message)
+    return ConfigurationError(_about_certificate(address, found[1])) if found else None
 
 
 def _about_certificate(address: str, reason: str) -> str:

@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -41,13 +42,18 @@ def certificate(file: Path, *names: str) -> Path:
     return file
 
 
-@contextmanager
-def tls_in_front_of(cluster: Cluster, pem: Path) -> Iterator[list[int]]:
+def tls_in_front_of(cluster: Cluster, pem: Path) -> AbstractContextManager[list[int]]:
     """One stunnel with a port for each node."""
-    ports = free_ports(len(cluster.nodes))
+    return tls_in_front_of_ports([node.tcp_port for node in cluster.nodes], pem)
+
+
+@contextmanager
+def tls_in_front_of_ports(behind: list[int], pem: Path) -> Iterator[list[int]]:
+    """One stunnel with a port for each of these."""
+    ports = free_ports(len(behind))
     services = [
-        f"[{node.name}]\naccept = {HOST}:{port}\nconnect = {node.host}:{node.tcp_port}\ncert = {pem}\n"
-        for node, port in zip(cluster.nodes, ports, strict=True)
+        f"[{number}]\naccept = {HOST}:{port}\nconnect = {HOST}:{number}\ncert = {pem}\n"
+        for number, port in zip(behind, ports, strict=True)
     ]
     configuration = pem.with_suffix(".conf")
     configuration.write_text("foreground = yes\npid =\n" + "".join(services))
@@ -128,6 +134,22 @@ def test_a_load_speaks_tls_with_every_node(
     trips_lake.upload(TRIPS)
     connect(ports, ca_certs=str(pem))
     trips_lake.load()
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_the_insert_of_a_deferrable_load_speaks_tls_over_http(
+    trips_lake: Lake, connect: Callable[..., Any], ports: list[int], pem: Path, tmp_path: Path
+) -> None:
+    trips_lake.upload(TRIPS)
+    http = certificate(tmp_path / "http.pem", f"IP:{HOST}")
+    both = tmp_path / "both.pem"
+    both.write_text(pem.read_text() + http.read_text())
+    with tls_in_front_of_ports([trips_lake.cluster.nodes[0].http_port], http) as (port,):
+        connect(ports, ca_certs=str(pem), http_port=port)
+        with pytest.raises(AirflowFailException, match=r"not trusted: self-signed certificate.* 'ca_certs'"):
+            trips_lake.load(deferrable=True)
+        connect(ports, ca_certs=str(both), http_port=port)
+        trips_lake.load(deferrable=True)
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 
