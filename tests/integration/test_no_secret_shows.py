@@ -13,17 +13,20 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core import recovery
-from airflow_provider_chs3.core.models import Month
 from airflow_provider_chs3.exceptions import ClickHouseServerError
+from airflow_provider_chs3.hooks import detached
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.operators._load_request import load_request
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration import deferring
+from tests.integration.lake import Lake
 from tests.integration.temporary_keys import ALL, LIST_ONLY, TemporaryKeys
 from tests.integration.test_attempts import wait_for_insert
 from tests.narrow_user import NARROW, WITH_NARROW_USER, narrow_connection
@@ -83,7 +86,7 @@ def text_of_objects(operator: Any) -> str:
     """What an operator's parts look like where somebody prints them."""
     listing = S3Listing(operator.aws_conn_id)
     source = operator.source(listing)
-    request = operator._load_request(Month.parse(MONTH), listing)
+    request = load_request(operator, {}, resumes=None)
     rendered = {name: getattr(operator, name) for name in operator.template_fields}
     hook = operator.hook()
     parts = (operator, vars(operator), rendered, listing, source, source.credentials, request, hook, hook.options)
@@ -124,6 +127,7 @@ class Ending:
     password: str = NARROW.password
 
 
+DEFERRABLE = {"deferrable": True}
 ENDINGS = {
     "published": Ending(None),
     "the secret key is wrong": Ending("the secret key is wrong", aws={"secret_key": WRONG["secret_key"]}),
@@ -136,6 +140,9 @@ ENDINGS = {
     "a setting's value is wrong": Ending("many", {"settings": {"max_threads": "many"}}),
     "a setting would not let it be parsed": Ending("cannot be changed", {"settings": {"max_parser_depth": 5}}),
     "the password is wrong": Ending("516", password=WRONG_PASSWORD),
+    "published by a deferrable load": Ending(None, DEFERRABLE),
+    "a deferrable load gets a 403": Ending("refused the servers' keys", DEFERRABLE, actions=LIST_ONLY),
+    "a deferrable load has the wrong password": Ending("516", DEFERRABLE, password=WRONG_PASSWORD),
 }
 
 
@@ -219,6 +226,29 @@ def test_while_a_load_runs_and_when_somebody_kills_it(
     assert "Somebody ended the query" in str(error)
     assert "s3Cluster" in processes
     shown = {"logs": caplog.text, "errors": text_of(error), "processes": processes, "servers": text_of_servers(lake)}
+    assert secrets.found_in(shown) == {}
+
+
+def test_while_a_load_is_deferred_and_when_its_insert_turns_out_to_have_failed(
+    make_secrets: Callable[[Ending], Secrets], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets = make_secrets(Ending("Somebody ended the query"))
+    lake = secrets.lake
+    deferring.hurry(monkeypatch)
+    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)
+    deferred = deferring.start(lake, **SLOW)
+    trigger = f"{deferred.trigger!r} {deferred.trigger.serialize()} {vars(deferred.trigger)} {deferred.how!r}"
+    lake.on_node(0, "KILL QUERY WHERE endsWith(query_id, '_insert1') ASYNC")
+    event = deferred.wait()
+    with pytest.raises(AirflowFailException, match="Somebody ended the query") as failed:
+        deferred.resume(event)
+    shown = {
+        "logs": caplog.text,
+        "errors": text_of(failed.value),
+        "trigger": trigger,
+        "event": json.dumps(event),
+        "servers": text_of_servers(lake),
+    }
     assert secrets.found_in(shown) == {}
 
 
