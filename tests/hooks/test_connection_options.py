@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import Connection
+from airflow.providers.common.compat.sdk import BaseHook, Connection
 
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.connection import ConnectionOptions, parse_memory
@@ -64,12 +64,13 @@ def test_fields_that_the_form_leaves_empty_count_as_not_given() -> None:
     assert options(empty) == options()
 
 
-def test_a_uri_whose_values_are_all_text_means_the_same() -> None:
+def test_a_uri_whose_values_are_all_text_means_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     uri = (
         "chs3://loader:pw@ch-1:9440/trips?secure=true&verify=0&http_port=8444&compression=none"
         "&connect_timeout_seconds=2.5&settings=%7B%22max_threads%22%3A4%7D"
     )
-    assert ConnectionOptions.from_airflow(Connection(conn_id="ch", uri=uri)) == ConnectionOptions(
+    monkeypatch.setenv("AIRFLOW_CONN_BY_URI", uri)
+    assert ConnectionOptions.from_airflow(BaseHook.get_connection("by_uri")) == ConnectionOptions(
         hosts=(("ch-1", 9440),),
         user="loader",
         password="pw",

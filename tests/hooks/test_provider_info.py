@@ -28,6 +28,8 @@ def form() -> Any:
     from airflow.api_fastapi.core_api.services.ui.connections import HookMetaService
 
     (only,) = (meta for meta in HookMetaService.hook_meta_data() if meta.connection_type == "chs3")
+    if only.extra_fields is None:
+        pytest.skip("Airflow makes no form of a provider's info before 3.2: extras are JSON there")
     return only
 
 

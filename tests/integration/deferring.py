@@ -9,11 +9,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from airflow.providers.common.compat.sdk import TaskDeferred
-from airflow.sdk.serde import deserialize, serialize
 from airflow.triggers.base import BaseTrigger
 
 from airflow_provider_chs3.triggers import shared_poll
 from tests.integration.lake import Lake
+
+try:
+    from airflow.sdk.serde import deserialize, serialize
+except ModuleNotFoundError:  # Airflow 3.1
+    from airflow.serialization.serde import deserialize, serialize
 
 
 @dataclass
