@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.exceptions import NotReadyError
-from airflow_provider_chs3.operators import s3_to_clickhouse
+from airflow_provider_chs3.operators import _load_request
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import Worker
 from tests.faults.outcome import assert_exact, assert_untouched
@@ -68,7 +68,7 @@ def set_workers_clock(monkeypatch: pytest.MonkeyPatch, *, hours: int) -> None:
         def now(cls, tz: tzinfo | None = None) -> Any:
             return datetime.now(tz) + timedelta(hours=hours)
 
-    monkeypatch.setattr(s3_to_clickhouse, "datetime", Shifted)
+    monkeypatch.setattr(_load_request, "datetime", Shifted)
 
 
 def test_workers_whose_clocks_are_two_hours_apart_load_in_turns(
