@@ -18,7 +18,7 @@ from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOpera
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 
 _SHARED = frozenset(inspect.signature(MonthlyOperator.__init__).parameters) - {"self", "kwargs"}
-_OF_THE_SENSOR = _SHARED & set(inspect.signature(ClickHouseMergeHealthSensor.__init__).parameters)
+_OF_THE_SENSOR = (_SHARED | {"deferrable"}) & set(inspect.signature(ClickHouseMergeHealthSensor.__init__).parameters)
 
 #: Known before the task runs where Airflow has rendered the task by then (3.2), else when the task tells it.
 _LABEL = "{{ month | default(task.month) }}"
@@ -57,7 +57,8 @@ def monthly_load(
         merge_health: Further arguments of `ClickHouseMergeHealthSensor`, such as `on_stuck` or `timeout`.
         outlets: Assets that get an event for each month that was published and has settled. Default: none.
         default_args: What all tasks of the group get, such as `retries`.
-        **load_arguments: Those of `S3ToClickHouseOperator`, but not `task_id` and `month`.
+        **load_arguments: Those of `S3ToClickHouseOperator`, but not `task_id` and `month`. With `deferrable` the sensor is
+            deferred, too.
 
     Returns:
         The group; `>>` sets what comes before and after it.
@@ -68,7 +69,7 @@ def monthly_load(
     _refuse_append(load_arguments)
     load_arguments["parallel_months"] = parallel_months
     shared = {name: value for name, value in load_arguments.items() if name in _SHARED}
-    where = {name: value for name, value in shared.items() if name in _OF_THE_SENSOR}
+    of_the_sensor = {name: value for name, value in load_arguments.items() if name in _OF_THE_SENSOR}
     with TaskGroup(group_id=group_id, default_args=dict(default_args or {})) as group:  # type: ignore[arg-type]
         plan = PlanMonthsOperator(
             task_id="plan",
@@ -93,8 +94,7 @@ def monthly_load(
                 task_id="merges",
                 month=month,
                 map_index_template=_LABEL,
-                **where,
-                **{"mode": "reschedule", **(merge_health or {})},
+                **{"mode": "reschedule", **of_the_sensor, **(merge_health or {})},
             )
             load >> merges
             if outlets:

@@ -46,6 +46,11 @@ def test_the_plan_and_the_sensor_look_where_the_load_goes() -> None:
     assert made["plan"].named_collection == "n"
 
 
+def test_what_is_deferrable_is_the_load_and_the_wait_for_merges() -> None:
+    made = tasks(deferrable=True)
+    assert (made["month.load"].deferrable, made["month.merges"].deferrable) == (True, True)
+
+
 def test_the_plan_compares_what_the_load_makes_of_the_objects() -> None:
     made = tasks(select={"id": "trip_id"}, settings={"max_threads": 2})
     assert made["plan"].definition == {"select": {"id": "trip_id"}}
