@@ -57,8 +57,8 @@ def monthly_load(
         merge_health: Further arguments of `ClickHouseMergeHealthSensor`, such as `on_stuck` or `timeout`.
         outlets: Assets that get an event for each month that was published and has settled. Default: none.
         default_args: What all tasks of the group get, such as `retries`.
-        **load_arguments: Those of `S3ToClickHouseOperator`, but not `task_id` and `month`. With `deferrable` the sensor is
-            deferred, too.
+        **load_arguments: Those of `S3ToClickHouseOperator`, but not `task_id` and `month`. With `deferrable` the sensor
+            is deferred, too.
 
     Returns:
         The group; `>>` sets what comes before and after it.
