@@ -1,0 +1,86 @@
+"""What is recorded of an insert that another process may go on with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema
+from airflow_provider_chs3.core.insert_plan import InsertPlan
+from airflow_provider_chs3.core.models import Manifest, Month, S3Object, Setting, TableName
+from airflow_provider_chs3.core.recovery import Course
+from airflow_provider_chs3.core.stopping import StopRequest
+from airflow_provider_chs3.core.target import Column
+from airflow_provider_chs3.core.underway import Underway
+from airflow_provider_chs3.exceptions import ObjectsChangedError
+from tests.core.surroundings import surroundings
+
+AT = datetime(2026, 11, 1, 12, 0, 0, 123456, tzinfo=UTC)
+PLAN = InsertPlan(
+    schema=SourceSchema(types={"it's": "Nullable(Int64)", "ü": "String"}, rows=7),
+    loaded=(LoadedColumn(Column("it's", "UInt8", default_kind="DEFAULT"), "`it\\'s` + 1", "Nullable(Int64)"),),
+    settings=(Setting("max_threads", 2, "all 2 cores read"),),
+    memory_bytes=10,
+    memory_steps=1,
+)
+
+
+def s3_object(name: str, *, seconds: int = 0, etag: str = "e") -> S3Object:
+    return S3Object(f"b/2026-10/{name}", size_bytes=1, etag=etag, last_modified=AT + timedelta(seconds=seconds))
+
+
+LOADED = Manifest.of([s3_object("a", seconds=-5), s3_object("b")])
+
+
+def underway() -> Underway:
+    return Underway(
+        around=surroundings(),
+        nonce="n",
+        fingerprint=LOADED.fingerprint,
+        newest=AT,
+        before={},
+        reason="never loaded",
+        course=Course(),
+        plan=PLAN,
+        running="q",
+        done=(),
+    )
+
+
+def test_a_plan_survives_json() -> None:
+    assert InsertPlan.of_json(json.loads(json.dumps(PLAN.as_json()))) == PLAN
+
+
+def test_what_is_to_be_stopped_survives_json_but_for_the_default_cluster() -> None:
+    request = StopRequest(
+        target=TableName("d", "t"),
+        month=Month(2026, 10),
+        nonce="n",
+        cluster=None,
+        default_cluster="c",
+        staging_database="s",
+        owner='["dag"]',
+    )
+    values = json.loads(json.dumps(request.as_json()))
+    assert StopRequest.of_json(values, default_cluster="other") == replace(request, default_cluster="other")
+
+
+def test_objects_that_came_later_are_left_out() -> None:
+    listed = Manifest.of([*LOADED.objects, s3_object("c", seconds=1)])
+    assert underway().manifest_in(listed) == LOADED
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        pytest.param([s3_object("a", seconds=-5)], id="deleted"),
+        pytest.param([s3_object("a", seconds=-5), s3_object("b", seconds=1, etag="f")], id="overwritten"),
+        pytest.param([*LOADED.objects, s3_object("c", seconds=-1)], id="one that says it is older"),
+    ],
+)
+def test_any_other_change_is_one(listed: list[S3Object]) -> None:
+    with pytest.raises(ObjectsChangedError, match="changed while they were loaded"):
+        underway().manifest_in(Manifest.of(listed))
