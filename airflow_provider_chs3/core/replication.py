@@ -107,8 +107,11 @@ def with_records_of_replicas(around: Surroundings, months: Mapping[Node, MonthOn
         around: The nodes.
         months: What each node has.
     """
-    if not around.shape.is_replicated:
-        return dict(months)
+    return records_of_replicas(months) if around.shape.is_replicated else dict(months)
+
+
+def records_of_replicas(months: Mapping[Node, MonthOnNode]) -> dict[Node, MonthOnNode]:
+    """The same, of a table that is replicated."""
     records = {node.shard_num: month.record for node, month in sorted(months.items()) if month.record}
     return {
         node: month if month.record else replace(month, record=records.get(node.shard_num))

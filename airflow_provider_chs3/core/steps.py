@@ -72,6 +72,17 @@ class AskNodes(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TryNodes(Step):
+    """Run one statement on each of several nodes, all at once. Gives rows, or the error, for each node.
+
+    Args:
+        sql: The statement for each node.
+    """
+
+    sql: Mapping[Node, Sql]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Insert(Step):
     """Run the insert, and report how far it is. Gives `InsertStats`.
 

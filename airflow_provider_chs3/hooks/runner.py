@@ -22,8 +22,9 @@ from airflow_provider_chs3.core.steps import (
     Say,
     Step,
     Steps,
+    TryNodes,
 )
-from airflow_provider_chs3.exceptions import ClickHouseConnectionError
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.inserting import Log, run_insert
 from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
@@ -127,6 +128,18 @@ class Runner:
             asked = {node: pool.submit(self._ask_node, node, sql, step) for node, sql in step.sql.items()}
         # All have ended, so that no node is still at it when the workflow hears of an error.
         return {node: answer.result() for node, answer in asked.items()}
+
+    @perform.register
+    def _(self, step: TryNodes) -> dict[Node, list[Row] | Chs3Error]:
+        def attempt(node: Node) -> list[Row] | Chs3Error:
+            try:
+                return self._ask_node(node, step.sql[node], AskNodes(name=step.name, sql=step.sql))
+            except Chs3Error as error:
+                return error
+
+        self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
+        with ThreadPoolExecutor(max_workers=min(_PARALLEL_NODES, len(step.sql) or 1)) as pool:
+            return dict(zip(step.sql, pool.map(attempt, step.sql), strict=True))
 
     def _ask_node(self, node: Node, sql: Sql, step: AskNodes) -> list[Row]:
         address = None if node == ONLY_NODE else self.hook.options.worker_address(node.host, node.port)
