@@ -11,6 +11,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.overview import MonthState
 from airflow_provider_chs3.core.staging import Attempt
 from airflow_provider_chs3.operators.ledger import (
     AdoptMonthsOperator,
@@ -20,6 +21,7 @@ from airflow_provider_chs3.operators.ledger import (
 )
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.plugin.months import Looks
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.credentials import Credentials
@@ -78,6 +80,7 @@ PLANNER = Credentials("planner", PASSWORD)
 DOCTOR = Credentials("doctor", PASSWORD)
 MERGER = Credentials("merger", PASSWORD)
 KEEPER = Credentials("keeper", PASSWORD)
+WATCHER = Credentials("watcher", PASSWORD)
 DEFERRER = Credentials("deferrer", PASSWORD)
 MISSING = {user(number): privilege for number, privilege in enumerate(REPLACE)}
 
@@ -91,6 +94,7 @@ def cluster(chs3_s3: Any) -> Iterator[ClickHouseCluster]:
         DOCTOR: documented_here("Merge health"),
         MERGER: [*documented_here("Merge health"), "SELECT ON system.processes", "OPTIMIZE ON lake.trips"],
         KEEPER: [*documented_here("Loading"), *documented_here("The ledger"), TRAIT],
+        WATCHER: documented_here("The months page"),
         DEFERRER: [*REPLACE, TRAIT, "READ ON REMOTE", *documented_also("the load is `deferrable`")],
         COLLECTOR: [*REPLACE, TRAIT, f"NAMED COLLECTION ON {S3_NAMED_COLLECTION}"],
     } | {each: [TRAIT, *(other for other in REPLACE if other != missing)] for each, missing in MISSING.items()}
@@ -224,6 +228,16 @@ def test_merge_health_needs_no_privilege_to_write_or_to_read_rows(
     log_in(own_lake, DOCTOR, monkeypatch)
     where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name}
     assert ClickHouseMergeHealthSensor(task_id="wait", months=[MONTH], **where).poke({})
+
+
+def test_the_months_page_needs_no_privilege_to_write_or_to_read_rows(
+    own_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_as(own_lake, NARROW, monkeypatch)
+    log_in(own_lake, WATCHER, monkeypatch)
+    look = Looks().look("chs3_default")
+    assert (look.error, set(look.nodes.values())) == ("", {""})
+    assert [each.state for each in look.tables[TableName("lake", "trips")]] == [MonthState.PUBLISHED]
 
 
 def test_merging_a_month_takes_optimize(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

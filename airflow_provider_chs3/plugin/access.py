@@ -1,0 +1,34 @@
+"""Who may see what: Airflow leaves a plugin's app open to anyone unless it asks by itself."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_view
+from fastapi import Depends, HTTPException, Query
+
+#: For the app as a whole: whoever may see Airflow's list of plugins may see this one's page.
+MAY_SEE_PAGE = Depends(requires_access_view(AccessView.PLUGINS))
+
+
+def _readable_dags(user: GetUserDep) -> set[str]:
+    return get_auth_manager().get_authorized_dag_ids(user=user)
+
+
+#: The DAGs whose runs may be named to the user.
+ReadableDags = Annotated[set[str], Depends(_readable_dags)]
+
+
+def _readable_dag(
+    readable: ReadableDags, dag_id: Annotated[str | None, Query(description="only months that this DAG loads")] = None
+) -> str | None:
+    # Nobody learns from the answer whether a DAG is there that he may not read.
+    if dag_id is not None and dag_id not in readable:
+        raise HTTPException(status_code=403, detail="Forbidden")
+    return dag_id
+
+
+#: The DAG of the query, which the user may read; None where none was named.
+ReadableDag = Annotated[str | None, Depends(_readable_dag)]

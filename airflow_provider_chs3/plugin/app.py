@@ -1,0 +1,70 @@
+"""The app behind the page: a few files, and JSON. Every route asks Airflow who may see it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import FileResponse
+
+from airflow_provider_chs3.plugin.access import MAY_SEE_PAGE, ReadableDag, ReadableDags
+from airflow_provider_chs3.plugin.cache import SharedLooks
+from airflow_provider_chs3.plugin.connections import connection_ids
+from airflow_provider_chs3.plugin.months import Look, Looks
+
+_FILES = Path(__file__).parent / "static"
+#: An answer is shared for so long.
+_FRESH_SECONDS = 5.0
+#: Connections that are looked at together; the nodes of each have threads of their own.
+_LOOKS_AT_ONCE = 4
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+def create_app() -> FastAPI:
+    """A new app. All routes depend on the right to see it; files are routes too, as mounts would be open."""
+    app = FastAPI(
+        title="ClickHouse loads", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[MAY_SEE_PAGE]
+    )
+    pool = ThreadPoolExecutor(max_workers=_LOOKS_AT_ONCE, thread_name_prefix="chs3-page")
+    looks: SharedLooks[Look] = SharedLooks(Looks().look, pool=pool, seconds=_FRESH_SECONDS)
+
+    @app.middleware("http")
+    async def add_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        response = await call_next(request)
+        response.headers.update(_HEADERS)
+        return response
+
+    @app.get("/")
+    def page() -> FileResponse:
+        return FileResponse(_FILES / "page.html", media_type="text/html; charset=utf-8")
+
+    @app.get("/static/{name}")
+    def file(name: Literal["page.css", "page.js"]) -> FileResponse:
+        return FileResponse(_FILES / name)
+
+    @app.get("/api/months")
+    async def months(dag_id: ReadableDag, readable_dags: ReadableDags) -> dict[str, Any]:
+        conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
+        seen = await asyncio.gather(*(looks.get(conn_id) for conn_id in conn_ids))
+        return {"connections": [each.as_json(dag_id=dag_id, readable_dags=readable_dags) for each in seen]}
+
+    return app
+
+
+@cache
+def the_app() -> FastAPI:
+    """The app of this process."""
+    return create_app()

@@ -1,0 +1,71 @@
+"""The connections of type `chs3`, as far as Airflow can list them, and which tasks of loads are at work."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection
+from dataclasses import replace
+
+from airflow.models import Connection, TaskInstance
+from airflow.secrets.environment_variables import EnvironmentVariablesBackend
+from airflow.utils.session import create_session
+from sqlalchemy import select, tuple_
+
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.connection import ConnectionOptions
+
+_ENVIRONMENT_PREFIX = "AIRFLOW_CONN_"
+_CONNECT_SECONDS = 3.0
+_QUERY_SECONDS = 10.0
+#: States of a task that has not ended, and is not tried afresh either.
+_AT_WORK = ("scheduled", "queued", "running", "restarting", "deferred")
+
+
+def connection_ids() -> list[str]:
+    """Ids of all connections of type `chs3` in Airflow's database and the environment; secrets backends tell none."""
+    with create_session() as session:
+        stored = session.scalars(select(Connection.conn_id).where(Connection.conn_type == ClickHouseHook.conn_type))
+        found = set(stored)
+    names = (name for name in os.environ if name.startswith(_ENVIRONMENT_PREFIX))
+    given = {name.removeprefix(_ENVIRONMENT_PREFIX).lower() for name in names}
+    return sorted(found | {conn_id for conn_id in given if _is_ours(conn_id)})
+
+
+def _is_ours(conn_id: str) -> bool:
+    try:
+        connection = EnvironmentVariablesBackend().get_connection(conn_id)
+    except Exception:  # Whatever is wrong with a variable that may be nobody's.
+        return False
+    return connection is not None and connection.conn_type == ClickHouseHook.conn_type
+
+
+def hook_of(conn_id: str) -> ClickHouseHook:
+    """A hook that gives up soon, as somebody waits.
+
+    Raises:
+        ConfigurationError: If a field of the connection is wrong.
+    """
+    options = ConnectionOptions.from_airflow(Connection.get_connection_from_secrets(conn_id))
+    hurried = replace(
+        options,
+        connect_timeout_seconds=min(options.connect_timeout_seconds, _CONNECT_SECONDS),
+        send_receive_timeout_seconds=min(options.send_receive_timeout_seconds, _QUERY_SECONDS),
+        settings={**options.settings, "max_execution_time": _QUERY_SECONDS},
+    )
+    return ClickHouseHook.with_options(hurried, clickhouse_conn_id=conn_id)
+
+
+def at_work(owners: Collection[str]) -> set[str]:
+    """Those tasks that have not ended.
+
+    Args:
+        owners: Tasks, as the ledger names them: dag, run, task and map index as JSON.
+    """
+    if not owners:
+        return set()
+    key = (TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.map_index)
+    wanted = [tuple(json.loads(owner)) for owner in owners]
+    with create_session() as session:
+        rows = session.execute(select(*key).where(tuple_(*key).in_(wanted), TaskInstance.state.in_(_AT_WORK)))
+        return {json.dumps(list(row)) for row in rows}

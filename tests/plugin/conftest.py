@@ -1,0 +1,44 @@
+"""Airflow's API server in the test's process, with the plugin as Airflow finds it, and people who log in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from tests.integration.conftest import as_narrow_user, lake, trips_lake
+
+#: Fixtures.
+__all__ = ["as_narrow_user", "lake", "trips_lake"]
+
+
+@pytest.fixture(scope="session")
+def airflow_api(airflow_db: None) -> Iterator[FastAPI]:
+    """The API server's app, with Airflow's SimpleAuthManager."""
+    from airflow.api_fastapi.app import create_app
+
+    with pytest.MonkeyPatch.context() as patch:
+        secret = "only for these tests, and long enough for HS512: 0123456789012345678901234567"
+        patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", secret)
+        patch.setenv("AIRFLOW__API_AUTH__JWT_ISSUER", "tests")
+        patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS", "admin:admin,viewer:viewer")
+        yield create_app(apps="core")
+
+
+@pytest.fixture
+def as_user(airflow_api: FastAPI, monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], TestClient]:
+    """A client of somebody with a role; None is somebody who has logged in and may do nothing. Looks are not shared."""
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    from airflow_provider_chs3.plugin import app
+
+    monkeypatch.setattr(app, "_FRESH_SECONDS", 0)
+    app.the_app.cache_clear()
+
+    def client(role: str | None) -> TestClient:
+        token = airflow_api.state.auth_manager.generate_jwt(SimpleAuthManagerUser(username=str(role), role=role))
+        return TestClient(airflow_api, headers={"Authorization": f"Bearer {token}"})
+
+    return client

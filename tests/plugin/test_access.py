@@ -1,0 +1,92 @@
+"""Who may see the page: every route asks Airflow, whichever routes there are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
+
+from airflow_provider_chs3.plugin.app import create_app
+from airflow_provider_chs3.plugin.entry import URL_PREFIX, Chs3Plugin
+
+AsUser = Callable[[str | None], TestClient]
+
+ROUTES = create_app().routes
+CALLS = [
+    (method, URL_PREFIX + route.path.replace("{name}", "page.js"))
+    for route in ROUTES
+    if isinstance(route, APIRoute)
+    for method in sorted(route.methods)
+]
+
+
+def test_there_is_nothing_but_routes_that_depend_on_a_right() -> None:
+    assert [route for route in ROUTES if not isinstance(route, APIRoute)] == []
+    assert len(CALLS) >= 3
+
+
+@pytest.mark.parametrize(("method", "path"), CALLS)
+def test_a_stranger_is_turned_away(airflow_api: FastAPI, method: str, path: str) -> None:
+    assert TestClient(airflow_api).request(method, path).status_code == 401
+
+
+@pytest.mark.parametrize(("method", "path"), CALLS)
+def test_so_is_a_user_without_the_right(as_user: AsUser, method: str, path: str) -> None:
+    assert as_user(None).request(method, path).status_code == 403
+
+
+@pytest.mark.parametrize(("method", "path"), CALLS)
+def test_a_viewer_is_not(as_user: AsUser, method: str, path: str) -> None:
+    assert as_user("viewer").request(method, path).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/static/", "/static/..%2Fapp.py"])
+def test_there_are_no_other_pages(as_user: AsUser, path: str) -> None:
+    assert as_user("admin").get(URL_PREFIX + path).status_code in (404, 422)
+
+
+def test_a_dag_that_the_user_may_not_read_is_refused(
+    as_user: AsUser, airflow_api: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine"})
+    viewer = as_user("viewer")
+    found = {dag: viewer.get(f"{URL_PREFIX}/api/months", params={"dag_id": dag}) for dag in ("mine", "secret")}
+    assert {dag: answer.status_code for dag, answer in found.items()} == {"mine": 200, "secret": 403}
+
+
+def test_the_page_loads_nothing_from_elsewhere(as_user: AsUser) -> None:
+    answer = as_user("viewer").get(f"{URL_PREFIX}/")
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+    assert "unsafe" not in policy
+    assert "://" not in answer.text
+
+
+def test_the_page_builds_no_html_of_texts(as_user: AsUser) -> None:
+    script = as_user("viewer").get(f"{URL_PREFIX}/static/page.js").text
+    assert [word for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write") if word in script] == []
+
+
+def test_airflow_finds_the_plugin_by_its_entry_point(as_user: AsUser) -> None:
+    plugins = as_user("viewer").get("/api/v2/plugins", params={"limit": 100}).raise_for_status().json()["plugins"]
+    (ours,) = [plugin for plugin in plugins if plugin["name"] == Chs3Plugin.name]
+    assert [(view["destination"], view["href"].split("?")[0]) for view in ours["external_views"]] == [
+        ("nav", "chs3/"),
+        ("dag", "chs3/"),
+    ]
+    assert [each["url_prefix"] for each in ours["fastapi_apps"]] == [URL_PREFIX]
+
+
+def test_what_airflow_loads_everywhere_imports_nothing_of_the_page() -> None:
+    script = (
+        "import sys, airflow.providers.common.compat.sdk as sdk; sdk.AirflowPlugin; before = set(sys.modules); "
+        "import airflow_provider_chs3.plugin.entry; print(*sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    ours = {"airflow_provider_chs3", "airflow_provider_chs3.plugin", "airflow_provider_chs3.plugin.entry"}
+    assert set(done.stdout.split()) - ours == set()

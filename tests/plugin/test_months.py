@@ -1,0 +1,199 @@
+"""What the page tells of real loads on a real cluster."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.models import TaskInstance
+from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG
+from airflow.utils.session import create_session
+from fastapi.testclient import TestClient
+from sqlalchemy import update
+
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.s3 import S3Endpoint
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
+from tests.narrow_user import NARROW, WITH_NARROW_USER
+
+AsUser = Callable[[str | None], TestClient]
+
+TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TASK = SimpleNamespace(dag_id="mine", run_id="run", task_id="load", map_index=-1, try_number=1)
+HOSTILE = "<b>x</b><script>alert(1)</script>"
+
+
+def months(as_user: AsUser, lake: Lake, table: str = "trips", **query: str) -> dict[str, dict[str, Any]]:
+    """The months of a table as the page gets them."""
+    found = as_user("viewer").get("/chs3/api/months", params=query).raise_for_status().json()
+    (connection,) = found["connections"]
+    assert (connection["error"], connection["cluster"]) == ("", lake.cluster.name)
+    of_table = [
+        each["months"] for each in connection["tables"] if (each["database"], each["table"]) == (lake.database, table)
+    ]
+    return {month["month"]: month for month in of_table[0]} if of_table else {}
+
+
+def loaded(lake: Lake, month: str = MONTH) -> Lake:
+    lake.upload(TRIPS, month)
+    lake.load(month=month)
+    return lake
+
+
+def fail(lake: Lake, task: SimpleNamespace) -> None:
+    """A load that ends in its insert."""
+    lake.upload(Trips(seed=2, rows_per_month=600, files_per_month=3))
+    failing = {"pickup_at": "pickup_at", "trip_id": "trip_id + throwIf(trip_id >= 0, 'no')"}
+    with pytest.raises((AirflowFailException, Chs3Error)):
+        lake.operator(select=failing).execute({"ti": task})
+
+
+@contextmanager
+def loading(lake: Lake, month: str = MONTH) -> Iterator[None]:
+    """A load that takes some seconds, as a task of a DAG."""
+    operator = lake.operator(month=month, select=SLOW, settings=SLOW_SETTINGS)
+    thread = threading.Thread(target=operator.execute, args=({"ti": TASK},))
+    thread.start()
+    try:
+        wait_for_insert(lake)
+        yield
+    finally:
+        thread.join()
+
+
+def test_a_published_month_is_told_with_what_its_load_did(as_user: AsUser, trips_lake: Lake) -> None:
+    month = months(as_user, loaded(trips_lake))[MONTH]
+    assert (month["state"], month["why"]) == ("published", "as published")
+    assert (month["rows"], month["objects"]) == (600, 3)
+    assert month["insert_seconds"] > 0
+    assert month["rows_per_second"] > 0
+    assert month["published_at"].startswith("20")
+
+
+def test_a_table_named_like_html_is_told_by_its_name(as_user: AsUser, lake: Lake) -> None:
+    lake.table = f"`{HOSTILE}`"
+    lake.create_table()
+    lake.table = HOSTILE
+    lake.upload(TRIPS)
+    lake.load()
+    assert months(as_user, lake, HOSTILE)[MONTH]["state"] == "published"
+
+
+def test_a_month_that_loads_is_told_with_its_progress(as_user: AsUser, trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    with loading(trips_lake):
+        month = months(as_user, trips_lake)[MONTH]
+    assert month["state"] == "loading"
+    assert month["insert"]["total_rows"] == 600
+    assert 0 <= month["insert"]["read_rows"] < 600
+    assert month["insert"]["query_id"].startswith("chs3_")
+    assert months(as_user, trips_lake)[MONTH]["state"] == "published"
+
+
+def test_the_task_of_a_load_is_named_to_those_who_may_read_its_dag(
+    as_user: AsUser, airflow_api: Any, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.operator().execute({"ti": TASK})
+    assert months(as_user, trips_lake)[MONTH]["task"] is None
+    monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine", "other"})
+    assert months(as_user, trips_lake)[MONTH]["task"]["run_id"] == "run"
+    assert list(months(as_user, trips_lake, dag_id="mine")) == [MONTH]
+    assert months(as_user, trips_lake, dag_id="other") == {}
+
+
+def test_a_month_whose_mutation_failed_is_stuck(as_user: AsUser, trips_lake: Lake) -> None:
+    loaded(trips_lake)
+    name = f"{trips_lake.database}.trips"
+    trips_lake.on_every_node(f"ALTER TABLE {name} DELETE WHERE throwIf(trip_id >= 0, 'no') SETTINGS mutations_sync = 0")
+    failed = (
+        f"SELECT count() FROM system.mutations WHERE database = '{trips_lake.database}' AND latest_fail_reason != ''"
+    )
+    deadline = time.monotonic() + 30
+    while not any(rows[0][0] for rows in trips_lake.on_every_node(failed)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    month = months(as_user, trips_lake)[MONTH]
+    trips_lake.on_every_node(f"KILL MUTATION WHERE database = '{trips_lake.database}' SYNC")
+    assert month["state"] == "stuck"
+    assert "KILL MUTATION" in month["why"]
+
+
+def test_rows_of_others_are_told(as_user: AsUser, trips_lake: Lake) -> None:
+    loaded(trips_lake)
+    insert = f"INSERT INTO {trips_lake.database}.trips (trip_id, pickup_at) VALUES (1, '{{}}-05 00:00:00')"
+    for month in (MONTH, "2026-12"):
+        trips_lake.on_node(0, insert.format(month))
+    found = months(as_user, trips_lake)
+    assert {month: each["state"] for month, each in found.items()} == {
+        MONTH: "changed",
+        "2026-11": "never_loaded",
+        "2026-12": "changed",
+    }
+    assert found["2026-12"]["why"].startswith("the partition holds rows that no load has put there")
+
+
+@pytest.mark.parametrize("is_published_before", [False, True])
+def test_a_load_that_failed_leaves_its_month_unfinished(
+    as_user: AsUser, trips_lake: Lake, is_published_before: bool
+) -> None:
+    if is_published_before:
+        loaded(trips_lake)
+    fail(trips_lake, TASK)
+    month = months(as_user, trips_lake)[MONTH]
+    assert (month["state"], month["rows"]) == ("unfinished", 600 if is_published_before else 0)
+
+
+def test_a_load_whose_task_goes_on_is_loading_though_no_query_of_it_runs(
+    as_user: AsUser, trips_lake: Lake, run_dag: Callable[..., Any]
+) -> None:
+    with DAG(dag_id=TASK.dag_id, schedule=None) as dag:
+        EmptyOperator(task_id=TASK.task_id)
+    run = run_dag(dag)
+    fail(trips_lake, SimpleNamespace(**vars(TASK) | {"run_id": run.run_id}))
+    states = {}
+    for state in ("deferred", "failed"):
+        with create_session() as session:
+            session.execute(update(TaskInstance).where(TaskInstance.run_id == run.run_id).values(state=state))
+        states[state] = months(as_user, trips_lake)[MONTH]["state"]
+    assert states == {"deferred": "loading", "failed": "unfinished"}
+
+
+class TestDown:
+    @pytest.fixture
+    def own_cluster(self) -> Iterator[ClickHouseCluster]:
+        with ClickHouseCluster.start(2, **WITH_NARROW_USER) as cluster:
+            yield cluster
+
+    def test_the_page_says_so_and_shows_what_is_known(
+        self,
+        own_cluster: ClickHouseCluster,
+        chs3_s3: S3Endpoint,
+        chs3_bucket: str,
+        as_user: AsUser,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        with lake_on(own_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
+            lake.create_table()
+            loaded(lake)
+            own_cluster.kill(1)
+            (one_down,) = as_user("viewer").get("/chs3/api/months").json()["connections"]
+            assert [bool(node["error"]) for node in one_down["nodes"]] == [False, True]
+            assert one_down["tables"][0]["months"][0]["state"] == "published"
+            own_cluster.kill(0)
+            (all_down,) = as_user("viewer").get("/chs3/api/months").json()["connections"]
+            assert str(own_cluster.nodes[0].tcp_port) in all_down["error"]
+            assert all_down["tables"] == one_down["tables"]
+            assert NARROW.password not in all_down["error"]
+            own_cluster.restart(0)
+            own_cluster.restart(1)
