@@ -95,7 +95,8 @@ def test_a_month_that_loads_is_told_with_its_progress(as_user: AsUser, trips_lak
         month = months(as_user, trips_lake)[MONTH]
     assert month["state"] == "loading"
     assert month["insert"]["total_rows"] == 600
-    assert 0 <= month["insert"]["read_rows"] < 600
+    # It reads ahead of what it writes.
+    assert 0 <= month["insert"]["read_rows"] <= 600
     assert month["insert"]["query_id"].startswith("chs3_")
     assert months(as_user, trips_lake)[MONTH]["state"] == "published"
 
