@@ -141,7 +141,8 @@ class _Month:
 
 def owners_to_ask_for(seen: Seen) -> set[str]:
     """The tasks of loads that have published nothing yet and of which no query runs: Airflow knows if they go on."""
-    inserts = (month.unpublished for month in _months(seen))
+    records = (each for node in seen.nodes.values() for each in node.records.values() if each.is_inserting_newer)
+    inserts = (each.inserting for each in records)
     return {each.owner for each in inserts if each and each.owner and not _is_running(seen, each)}
 
 
