@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,10 @@ os.environ.update(
     AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{_AIRFLOW_HOME}/airflow.db",
     AIRFLOW__LOGGING__BASE_LOG_FOLDER=f"{_AIRFLOW_HOME}/logs",
 )
+
+# Shells start what runs in the background with Ctrl-C ignored, and children inherit that; those of the tests heed it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_unconfigure() -> None:
