@@ -182,14 +182,19 @@ def check_not_superseded(around: Surroundings, attempt: Attempt, error: Exceptio
     Raises:
         SupersededError: If staging is gone.
     """
-    query = f"SELECT count() FROM system.tables WHERE {_in_staging(around)} AND name = {literal(attempt.name)}"
     was_killed = isinstance(error, ClickHouseServerError) and error.code == _QUERY_WAS_CANCELLED
     for waited_seconds in range(_TAKE_OVER_SECONDS if was_killed else 1):
         if waited_seconds:
             yield Pause(name="Wait to see who killed the query", seconds=1)
-        answers = yield around.on_each(name="Look whether staging is still there", sql=Sql(query))
-        if any(not rows[0][0] for rows in answers.values()):
+        if not (yield from is_staging_there(around, attempt)):
             raise SupersededError(superseded(attempt))
+
+
+def is_staging_there(around: Surroundings, attempt: Attempt) -> Steps[bool]:
+    """Whether every node still has the attempt's staging."""
+    query = f"SELECT count() FROM system.tables WHERE {_in_staging(around)} AND name = {literal(attempt.name)}"
+    answers = yield around.on_each(name="Look whether staging is still there", sql=Sql(query))
+    return all(rows[0][0] for rows in answers.values())
 
 
 def superseded(attempt: Attempt) -> str:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE
-from airflow_provider_chs3.core.ledger_table import LedgerKey
 from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.staging import Attempt, end_attempt
-from airflow_provider_chs3.core.steps import AskNodes, Steps
-from airflow_provider_chs3.core.target import Surroundings, look_around
+from airflow_provider_chs3.core.steps import Steps
+from airflow_provider_chs3.core.target import look_around
 from airflow_provider_chs3.core.tuning import DDL_SETTINGS
 from airflow_provider_chs3.core.underway import attempts_of
 
@@ -83,17 +82,8 @@ def stop_load(request: StopRequest) -> Steps[None]:
         ledger=TableName(request.staging_database or "", LEDGER_TABLE),
         settings=DDL_SETTINGS,
     )
-    nonces = {request.nonce} | ((yield from _earlier(around, request)) if request.owner else set())
+    nonces = {request.nonce}
+    if request.owner:
+        nonces |= yield from attempts_of(around, request.month, request.owner)
     for nonce in sorted(nonces):
         yield from end_attempt(around, Attempt(around.target, request.month, nonce))
-
-
-def _earlier(around: Surroundings, request: StopRequest) -> Steps[set[str]]:
-    coordinator = around.coordinator
-    facts = around.nodes[coordinator]
-    if facts.target is None or not facts.has_ledger:
-        return set()
-    key = LedgerKey(around.target, facts.target.uuid, request.month, "")
-    sql = attempts_of(around.ledger, key, request.owner)
-    rows = (yield AskNodes(name="Look for inserts of this task", sql={coordinator: sql}))[coordinator]
-    return {nonce for (nonce,) in rows}

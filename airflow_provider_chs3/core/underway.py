@@ -12,12 +12,12 @@ from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, record
 from airflow_provider_chs3.core.ledger_table import LedgerKey
 from airflow_provider_chs3.core.load import Load, values_of
-from airflow_provider_chs3.core.models import Manifest, Node, PartitionState, TableName
+from airflow_provider_chs3.core.models import Manifest, Month, Node, PartitionState, TableName
 from airflow_provider_chs3.core.recovery import Course
 from airflow_provider_chs3.core.replication import find_replicas
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.sql import Sql, literal, table
-from airflow_provider_chs3.core.staging import Attempt, superseded
+from airflow_provider_chs3.core.staging import Attempt, is_staging_there, superseded
 from airflow_provider_chs3.core.steps import AskNodes, InsertStats, Steps
 from airflow_provider_chs3.core.target import Surroundings, look_around
 from airflow_provider_chs3.core.tuning import names_to_look_up
@@ -151,13 +151,11 @@ def find_underway(request: LoadRequest) -> Steps[Underway | None]:
         ledger=TableName(request.staging_database or "", LEDGER_TABLE),
         settings=names_to_look_up(request.settings),
     )
-    coordinator = around.coordinator
-    target = around.nodes[coordinator].target
-    if target is None or not around.nodes[coordinator].has_ledger:
+    key = _key_of(around, request.month)
+    if key is None:
         return None
-    key = LedgerKey(around.target, target.uuid, request.month, "")
-    ask = AskNodes(name="Look for an insert of this task", sql={coordinator: _newest(around.ledger, key)})
-    rows = (yield ask)[coordinator]
+    ask = AskNodes(name="Look for an insert of this task", sql={around.coordinator: _newest(around.ledger, key)})
+    rows = (yield ask)[around.coordinator]
     if not rows:
         return None
     nonce, owner, definition, fingerprint, details = rows[0]
@@ -165,20 +163,10 @@ def find_underway(request: LoadRequest) -> Steps[Underway | None]:
         raise SupersededError(superseded(Attempt(around.target, request.month, request.resumes or "")))
     found = json.loads(details)
     is_own = owner == request.owner and definition == request.definition and found["is_durable"]
-    if not is_own or not (yield from _has_staging(around, Attempt(around.target, request.month, nonce))):
+    if not is_own or not (yield from is_staging_there(around, Attempt(around.target, request.month, nonce))):
         return None
     around = yield from find_replicas(around)
     return _of_json(around, nonce, fingerprint, found)
-
-
-def _has_staging(around: Surroundings, attempt: Attempt) -> Steps[bool]:
-    staging = attempt.staging(around)
-    sql = Sql(
-        f"SELECT count() FROM system.tables WHERE database = {literal(staging.database)} "
-        f"AND name = {literal(staging.table)}"
-    )
-    answers = yield around.on_each(name="Look whether its staging is still there", sql=sql)
-    return all(rows[0][0] for rows in answers.values())
 
 
 def _newest(ledger: TableName, key: LedgerKey) -> Sql:
@@ -196,27 +184,37 @@ def is_published_by_owner(load: Load, months: Mapping[Node, MonthOnNode]) -> Ste
         load: The load.
         months: What each node has.
     """
-    coordinator = load.around.coordinator
-    record = months[coordinator].record
+    record = months[load.around.coordinator].record
     if not load.request.owner or record is None:
         return False
-    sql = attempts_of(load.around.ledger, load.key_on(coordinator), load.request.owner)
-    rows = (yield AskNodes(name="Look for loads of this task", sql={coordinator: sql}))[coordinator]
-    return (record.attempt,) in rows
+    return record.attempt in (yield from attempts_of(load.around, load.request.month, load.request.owner))
 
 
-def attempts_of(ledger: TableName, key: LedgerKey, owner: str) -> Sql:
-    """Ask for the attempts of a task that began to insert.
+def attempts_of(around: Surroundings, month: Month, owner: str) -> Steps[set[str]]:
+    """The attempts at a month that a task has made, as far as they began to insert.
 
     Args:
-        ledger: The ledger.
-        key: Names the month.
+        around: Where it loads.
+        month: The month.
         owner: Names the task.
     """
-    return Sql(
-        f"SELECT DISTINCT attempt FROM {table(ledger)} WHERE {key.condition} AND event = 'inserting' "
+    key = _key_of(around, month)
+    if key is None:
+        return set()
+    sql = Sql(
+        f"SELECT DISTINCT attempt FROM {table(around.ledger)} WHERE {key.condition} AND event = 'inserting' "
         f"AND JSONExtractString(details, 'owner') = {literal(owner)}"
     )
+    ask = AskNodes(name="Look for loads of this task", sql={around.coordinator: sql})
+    return {nonce for (nonce,) in (yield ask)[around.coordinator]}
+
+
+def _key_of(around: Surroundings, month: Month) -> LedgerKey | None:
+    """What the coordinator's ledger knows a month by; None where it has no ledger, or no such table."""
+    facts = around.nodes[around.coordinator]
+    if facts.target is None or not facts.has_ledger:
+        return None
+    return LedgerKey(around.target, facts.target.uuid, month, "")
 
 
 def _of_json(around: Surroundings, nonce: str, fingerprint: str, details: Mapping[str, Any]) -> Underway:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import textwrap
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.core.progress import insert_outcome_query, progress_of, progress_query
 from airflow_provider_chs3.core.steps import Insert, InsertStats
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, InsertLostError
-from airflow_provider_chs3.hooks.inserting import LOGGED_SQL_CHARACTERS
+from airflow_provider_chs3.hooks.inserting import announce
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.secrets import scrub
 
@@ -68,8 +67,7 @@ class DetachingRunner(Runner):
 
     def _start(self, step: Insert) -> InsertStats | None:
         """Send the insert. Gives what came of it, or None where it still runs."""
-        self.log.info("%s: query id %s", step.name, step.query_id)
-        self.log.info("%s", textwrap.shorten(step.sql.masked, LOGGED_SQL_CHARACTERS, placeholder=" …"))
+        announce(step, self.log)
         started = time.monotonic()
         response = self._post(step)
         if response is None:

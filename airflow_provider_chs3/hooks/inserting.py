@@ -15,7 +15,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
 #: The list of objects may be megabytes; `system.query_log` has all of it.
-LOGGED_SQL_CHARACTERS = 2_000
+_LOGGED_SQL_CHARACTERS = 2_000
 
 #: The first look comes soon, so that short inserts show their memory too.
 _FIRST_LOOK_SECONDS = 0.5
@@ -64,8 +64,7 @@ def run_insert(
         ClickHouseServerError: The insert failed.
         ClickHouseConnectionError: The connection broke; servers cancel the insert then.
     """
-    log.info("%s: query id %s", step.name, step.query_id)
-    log.info("%s", textwrap.shorten(step.sql.masked, LOGGED_SQL_CHARACTERS, placeholder=" …"))
+    announce(step, log)
     outcome = _Outcome()
     settings = {**step.settings, **log_comment}
     started = time.monotonic()
@@ -82,6 +81,12 @@ def run_insert(
     if outcome.error is not None:
         raise outcome.error
     return InsertStats(time.monotonic() - started, outcome.read_rows, peak_memory_bytes)
+
+
+def announce(step: Insert, log: Log) -> None:
+    """Say which insert is about to be sent, and under which id."""
+    log.info("%s: query id %s", step.name, step.query_id)
+    log.info("%s", textwrap.shorten(step.sql.masked, _LOGGED_SQL_CHARACTERS, placeholder=" …"))
 
 
 def _insert(step: Insert, hook: ClickHouseHook, settings: Mapping[str, str | int], outcome: _Outcome) -> None:
