@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import FileResponse
 
 from airflow_provider_chs3.plugin.access import MAY_SEE_PAGE, ReadableDag, ReadableDags
@@ -18,6 +18,7 @@ from airflow_provider_chs3.plugin.connections import connection_ids
 from airflow_provider_chs3.plugin.months import Look, Looks
 
 _FILES = Path(__file__).parent / "static"
+_FILE_NAMES = frozenset(each.name for each in _FILES.iterdir())
 #: An answer is shared for so long.
 _FRESH_SECONDS = 5.0
 #: Connections that are looked at together; the nodes of each have threads of their own.
@@ -52,7 +53,9 @@ def create_app() -> FastAPI:
         return FileResponse(_FILES / "page.html", media_type="text/html; charset=utf-8")
 
     @app.get("/static/{name}")
-    def file(name: Literal["page.css", "page.js"]) -> FileResponse:
+    def file(name: str) -> FileResponse:
+        if name not in _FILE_NAMES:
+            raise HTTPException(status_code=404, detail="Not Found")
         return FileResponse(_FILES / name)
 
     @app.get("/api/months")

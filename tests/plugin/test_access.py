@@ -5,17 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
+from airflow_provider_chs3 import plugin
 from airflow_provider_chs3.plugin.app import create_app
 from airflow_provider_chs3.plugin.entry import URL_PREFIX, Chs3Plugin
 
 AsUser = Callable[[str | None], TestClient]
 
+STATIC = Path(plugin.__file__).parent / "static"
 ROUTES = create_app().routes
 CALLS = [
     (method, URL_PREFIX + route.path.replace("{name}", "page.js"))
@@ -23,6 +26,7 @@ CALLS = [
     if isinstance(route, APIRoute)
     for method in sorted(route.methods)
 ]
+OWN_SCRIPTS = sorted(path.name for path in STATIC.glob("*.js"))
 
 
 def test_there_is_nothing_but_routes_that_depend_on_a_right() -> None:
@@ -67,8 +71,9 @@ def test_the_page_loads_nothing_from_elsewhere(as_user: AsUser) -> None:
     assert "://" not in answer.text
 
 
-def test_the_page_builds_no_html_of_texts(as_user: AsUser) -> None:
-    script = as_user("viewer").get(f"{URL_PREFIX}/static/page.js").text
+@pytest.mark.parametrize("name", OWN_SCRIPTS)
+def test_the_page_builds_no_html_of_texts(as_user: AsUser, name: str) -> None:
+    script = as_user("viewer").get(f"{URL_PREFIX}/static/{name}").text
     assert [word for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write") if word in script] == []
 
 

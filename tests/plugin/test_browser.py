@@ -103,7 +103,7 @@ def test_months_are_shown_texts_are_texts_and_keys_move(
 ) -> None:
     page, troubles = open_page("/chs3/", color_scheme="dark")
     page.get_by_role("heading", name=f"{busy_lake.database}.{HOSTILE}").wait_for()
-    assert page.locator("#connections b, #connections script").count() == 0
+    assert page.locator("main b, main script").count() == 0
     assert page.locator("html").get_attribute("data-theme") == "dark"
     page.get_by_role("button", name="2026-06: changed by somebody").focus()
     for _ in range(4):

@@ -1,213 +1,69 @@
-// Everything from outside goes into the page by textContent: names of tables and errors may look like HTML.
-"use strict";
+// The frame of all views: which of them is shown, its news every few seconds, and the theme.
 
 const REFRESH_MILLISECONDS = 10000;
-const STATES = {
-  published: ["✓", "published"],
-  loading: ["↻", "loading"],
-  unfinished: ["!", "unfinished"],
-  changed: ["≠", "changed by somebody"],
-  never_loaded: ["·", "never loaded"],
-  merging: ["⋈", "merging"],
-  too_many_parts: ["#", "too many parts"],
-  stuck: ["✕", "stuck"],
+// A view has `path`, where its news comes from, and `render(answer, scope)`, the elements that show it.
+const VIEWS = {
+  months: () => import("./months.js"),
 };
-const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-const dagId = new URLSearchParams(location.search).get("dag_id");
-const opened = new Map(); // table → the month whose details are shown
+const scope = new URLSearchParams(location.search);
+const name = scope.get("view") in VIEWS ? scope.get("view") : "months";
+scope.delete("view");
 let drawn = "";
 
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    made.setAttribute(name, value);
-  }
-  made.append(...children); // texts become text nodes
-  return made;
+// What did not change is left alone, with its focus and selection.
+function fingerprint(answer) {
+  return JSON.stringify(answer, (_, value) =>
+    value && value.seen_at && !value.error ? { ...value, seen_at: null } : value);
 }
 
-function number(value) {
-  return value.toLocaleString("en-US");
-}
-
-function bytes(value) {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-  let unit = 0;
-  while (value >= 1024 && unit < units.length - 1) {
-    value /= 1024;
-    unit += 1;
-  }
-  return `${value.toFixed(unit ? 1 : 0)} ${units[unit]}`;
-}
-
-function share(insert) {
-  return insert && insert.total_rows ? Math.min(100, Math.floor((100 * insert.read_rows) / insert.total_rows)) : null;
-}
-
-function stateText(month) {
-  const done = share(month.insert);
-  return STATES[month.state][1] + (done === null ? "" : `, ${done} %`);
-}
-
-function progressText(insert) {
-  const rows = insert.total_rows ? `${number(insert.read_rows)} of ${number(insert.total_rows)}` : number(insert.read_rows);
-  return `${rows} rows, ${bytes(insert.read_bytes)} read in ${insert.seconds.toFixed(0)} s, ` +
-    `${number(insert.rows_per_second)} rows/s`;
-}
-
-function details(month) {
-  const list = element("dl");
-  const add = (term, ...values) => list.append(element("dt", {}, term), element("dd", {}, ...values));
-  add("State", `${stateText(month)}: ${month.why}`);
-  if (month.insert) {
-    const values = [progressText(month.insert)];
-    if (month.insert.total_rows) {
-      const bar = { max: month.insert.total_rows, value: month.insert.read_rows, "aria-label": "Progress" };
-      values.unshift(element("progress", bar), " ");
-    }
-    add("Insert", ...values);
-    add("Query id", month.insert.query_id);
-  }
-  add("Rows", number(month.rows));
-  add("Parts", `${number(month.parts)}, ${bytes(month.size_bytes)} on disk`);
-  if (month.published_at) {
-    add("Published", `${month.published_at} UTC, from ${number(month.objects)} objects, ${bytes(month.source_bytes)}`);
-  }
-  if (month.insert_seconds) {
-    add("Insert took", `${month.insert_seconds.toFixed(1)} s, ${number(month.rows_per_second)} rows/s`);
-  }
-  if (month.task) {
-    const mapped = month.task.map_index >= 0 ? ` [${month.task.map_index}]` : "";
-    add("Loaded by", `${month.task.dag_id}, ${month.task.task_id}${mapped}, run ${month.task.run_id}`);
-  }
-  return list;
-}
-
-function summary(months) {
-  const counts = {};
-  for (const month of months) {
-    counts[month.state] = (counts[month.state] || 0) + 1;
-  }
-  return Object.keys(STATES).filter((state) => counts[state])
-    .map((state) => `${number(counts[state])} ${STATES[state][1]}`).join(", ");
-}
-
-// Arrow keys move within a calendar, of which one month is in the order of the Tab key.
-function move(event, buttons) {
-  const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 12, ArrowUp: -12 };
-  const from = buttons.indexOf(event.target);
-  let to = { Home: 0, End: buttons.length - 1 }[event.key];
-  if (event.key in steps) {
-    to = from + steps[event.key];
-  }
-  if (to === undefined || from < 0) {
-    return;
-  }
-  event.preventDefault();
-  const target = buttons[Math.max(0, Math.min(buttons.length - 1, to))];
-  buttons[from].tabIndex = -1;
-  target.tabIndex = 0;
-  target.focus();
-}
-
-function calendar(key, table, months) {
-  const byName = new Map(months.map((month) => [month.month, month]));
-  const buttons = [];
-  const panel = element("div", { id: `details-${key}` });
-  const select = (button, month) => {
-    opened.set(key, month.month);
-    buttons.forEach((each) => each.setAttribute("aria-pressed", String(each === button)));
-    panel.replaceChildren(element("h4", {}, month.month), details(month));
-  };
-  const body = element("tbody");
-  const [first, last] = [months[0], months[months.length - 1]].map((month) => Number(month.month.slice(0, 4)));
-  for (let year = first; year <= last; year += 1) {
-    const row = element("tr", {}, element("th", { scope: "row" }, String(year)));
-    MONTHS.forEach((_, index) => {
-      const month = byName.get(`${year}-${String(index + 1).padStart(2, "0")}`);
-      const cell = element("td");
-      if (month) {
-        const label = `${month.month}: ${stateText(month)}`;
-        const attributes = { type: "button", class: `month ${month.state}`, title: label, "aria-label": label };
-        const button = element("button", { ...attributes, "aria-pressed": "false", tabindex: "-1" }, STATES[month.state][0]);
-        button.dataset.key = `${key}-${month.month}`;
-        button.addEventListener("click", () => select(button, month));
-        buttons.push(button);
-        cell.append(button);
-        if (opened.get(key) === month.month) {
-          select(button, month);
-        }
-      }
-      row.append(cell);
-    });
-    body.append(row);
-  }
-  buttons[buttons.length - 1].tabIndex = 0;
-  body.addEventListener("keydown", (event) => move(event, buttons));
-  const names = MONTHS.map((name) => element("th", { scope: "col" }, name));
-  const head = element("thead", {}, element("tr", {}, element("td"), ...names));
-  return element("section", {},
-    element("h3", {}, `${table.database}.${table.table}`),
-    element("p", { class: "faint" }, summary(months)),
-    element("div", { class: "calendar" }, element("table", { "aria-label": `Months of ${table.table}` }, head, body)),
-    panel);
-}
-
-function connection(seen) {
-  const place = seen.cluster === null ? "one server" : `cluster ${seen.cluster}`;
-  const made = element("section", {}, element("h2", {}, `${seen.conn_id} (${seen.seen_at === null ? "not seen yet" : place})`));
-  if (seen.error) {
-    const seenAt = seen.seen_at === null ? "It was not seen before." :
-      `What follows was seen at ${new Date(seen.seen_at * 1000).toLocaleString()}.`;
-    made.append(element("p", { class: "trouble" }, `The cluster cannot be asked: ${seen.error} ${seenAt}`));
-  }
-  for (const node of seen.nodes.filter((each) => each.error)) {
-    made.append(element("p", { class: "trouble" }, `Node ${node.name || "of the connection"} is left out: ${node.error}`));
-  }
-  seen.tables.forEach((table, index) => made.append(calendar(`${seen.conn_id}-${index}`, table, table.months)));
-  if (!seen.tables.length && !seen.error) {
-    made.append(element("p", {}, dagId ? "This DAG has loaded no month." : "No load has left a ledger here yet."));
-  }
-  return made;
-}
-
-function draw(answer) {
-  // What did not change is left alone, with its focus and selection.
-  const now = JSON.stringify(answer.connections.map((each) => ({ ...each, seen_at: each.error ? each.seen_at : null })));
+function draw(view, answer) {
+  const now = fingerprint(answer);
   if (now === drawn) {
     return;
   }
   drawn = now;
+  const main = document.getElementById("view");
   const focused = document.activeElement && document.activeElement.dataset.key;
-  document.getElementById("connections").replaceChildren(...answer.connections.map(connection));
-  if (!answer.connections.length) {
-    document.getElementById("connections").append(
-      element("p", {}, "Airflow's database and environment have no connection of type chs3."));
-  }
-  const again = focused && [...document.querySelectorAll(".month")].find((each) => each.dataset.key === focused);
+  main.replaceChildren(...view.render(answer, scope));
+  const again = focused && [...main.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused);
   if (again) {
-    again.closest("table").querySelectorAll(".month").forEach((each) => { each.tabIndex = -1; });
-    again.tabIndex = 0;
     again.focus();
   }
 }
 
-async function refresh() {
+async function refresh(view) {
   const status = document.getElementById("status");
   try {
-    const query = dagId === null ? "" : `?${new URLSearchParams({ dag_id: dagId })}`;
-    const answer = await fetch(`api/months${query}`, { headers: { Accept: "application/json" } });
+    const answer = await fetch(`${view.path}?${scope}`, { headers: { Accept: "application/json" } });
     if (!answer.ok) {
       throw new Error(answer.status === 401 || answer.status === 403 ?
         "Airflow does not let you see this: log in again, or ask for the right." : `Airflow answers ${answer.status}.`);
     }
-    draw(await answer.json());
+    draw(view, await answer.json());
     status.textContent = "";
   } catch (error) {
     status.textContent = `No news: ${error.message}`;
   }
-  setTimeout(refresh, REFRESH_MILLISECONDS);
+  setTimeout(refresh, REFRESH_MILLISECONDS, view);
+}
+
+function showWhereWeAre() {
+  for (const link of document.querySelectorAll("nav a")) {
+    const to = new URLSearchParams(scope);
+    to.set("view", link.dataset.view);
+    link.href = `?${to}`;
+    if (link.dataset.view === name) {
+      link.setAttribute("aria-current", "page");
+      document.querySelector("h1").textContent = link.textContent;
+      document.title = `ClickHouse ${link.textContent.toLowerCase()}`;
+    }
+  }
+  if (scope.has("dag_id")) {
+    const text = document.getElementById("scope");
+    text.textContent = `Months that DAG ${scope.get("dag_id")} loaded last.`;
+    text.hidden = false;
+  }
 }
 
 // Airflow's UI keeps the theme that was chosen there; without a choice it is the system's.
@@ -220,11 +76,5 @@ function theme() {
 theme();
 window.addEventListener("storage", theme);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
-document.getElementById("legend").append(...Object.entries(STATES).map(([state, [sign, text]]) =>
-  element("li", {}, element("span", { class: `sign ${state}`, "aria-hidden": "true" }, sign), ` ${text}`)));
-if (dagId !== null) {
-  const scope = document.getElementById("scope");
-  scope.textContent = `Months that DAG ${dagId} loaded last.`;
-  scope.hidden = false;
-}
-refresh();
+showWhereWeAre();
+VIEWS[name]().then(refresh);
