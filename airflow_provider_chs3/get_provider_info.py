@@ -12,17 +12,15 @@ def get_provider_info() -> dict[str, object]:
         "versions": ["0.1.0"],
         "integrations": [
             {
-                "integration-name": "ClickHouse (S3 loads)",
+                "integration-name": _INTEGRATION,
                 "external-doc-url": "https://clickhouse.com/docs",
                 "tags": ["service"],
             }
         ],
-        "hooks": [
-            {
-                "integration-name": "ClickHouse (S3 loads)",
-                "python-modules": ["airflow_provider_chs3.hooks.clickhouse"],
-            }
-        ],
+        "operators": [_modules("s3_to_clickhouse", "plan_months", "optimize", "ledger", "assets", package="operators")],
+        "sensors": [_modules("merge_health", package="sensors")],
+        "triggers": [_modules("load", "merge_health", "optimize", package="triggers")],
+        "hooks": [_modules("clickhouse", package="hooks")],
         "connection-types": [
             {
                 "connection-type": "chs3",
@@ -33,6 +31,14 @@ def get_provider_info() -> dict[str, object]:
             }
         ],
     }
+
+
+_INTEGRATION = "ClickHouse (S3 loads)"
+
+
+def _modules(*names: str, package: str) -> dict[str, object]:
+    modules = [f"airflow_provider_chs3.{package}.{name}" for name in names]
+    return {"integration-name": _INTEGRATION, "python-modules": modules}
 
 
 _FIELD_BEHAVIOUR = {

@@ -21,6 +21,7 @@ project_copyright = author
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
+exclude_patterns = ["newsfragments"]
 
 # References that lead nowhere are warnings too ...
 nitpicky = True

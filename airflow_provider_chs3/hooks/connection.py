@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.models import NodeSpec
 from airflow_provider_chs3.core.node_specs import parse_memory
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.extras import Extras, check_names, parse_port
+from airflow_provider_chs3.hooks.official_connection import described
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Connection
@@ -89,19 +90,20 @@ class ConnectionOptions:
         """Read and check an Airflow connection.
 
         Args:
-            connection: A connection of type `chs3`.
+            connection: A connection of type `chs3`; or `clickhouse`, the type of Airflow's own provider.
 
         Raises:
             ConfigurationError: Names the field, what it holds and what it may hold.
         """
         where = f"Connection {connection.conn_id!r}"
-        values = connection.extra_dejson
+        said = described(connection, where=where)
+        values = said.extra
         check_names(values, KNOWN_EXTRAS, where=f"{where}, extra,")
         extras = Extras(values, where=f"{where}: extra")
         secure = extras.flag("secure", default=False)
         native_port = 9440 if secure else 9000
         return cls(
-            hosts=_hosts(connection, extras, default_port=native_port, where=where),
+            hosts=_hosts(connection.host, said.port, extras, default_port=native_port, where=where),
             http_port=extras.port("http_port", default=8443 if secure else 8123),
             database=connection.schema or "default",
             user=connection.login or "default",
@@ -177,14 +179,16 @@ def check_settings(settings: Mapping[str, Any], *, where: str) -> Mapping[str, S
     return MappingProxyType(checked)
 
 
-def _hosts(connection: Connection, extras: Extras, *, default_port: int, where: str) -> tuple[Address, ...]:
-    if not connection.host:
+def _hosts(
+    host: str | None, given_port: int | None, extras: Extras, *, default_port: int, where: str
+) -> tuple[Address, ...]:
+    if not host:
         raise ConfigurationError(f"{where}: the host is missing.")
     try:
-        port = parse_port(connection.port) if connection.port else default_port
+        port = parse_port(given_port) if given_port else default_port
     except ValueError:
-        raise ConfigurationError(f"{where}: port must be from 1 to 65535, not {connection.port!r}.") from None
-    first = parse_address(connection.host, default_port=port, where=f"{where}: host")
+        raise ConfigurationError(f"{where}: port must be from 1 to 65535, not {given_port!r}.") from None
+    first = parse_address(host, default_port=port, where=f"{where}: host")
     further = (
         parse_address(text, default_port=port, where=f"{where}: extra 'alt_hosts'")
         for text in extras.texts("alt_hosts")

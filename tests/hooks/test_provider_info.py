@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 import subprocess
 import sys
 from importlib.resources import files
@@ -10,6 +12,8 @@ from typing import Any
 
 import jsonschema
 import pytest
+from airflow.providers.common.compat.sdk import BaseOperator, BaseSensorOperator
+from airflow.triggers.base import BaseTrigger
 
 import airflow_provider_chs3
 from airflow_provider_chs3.get_provider_info import get_provider_info
@@ -50,6 +54,24 @@ def test_reading_it_imports_nothing() -> None:
     )
     added = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert added == ["airflow_provider_chs3", "airflow_provider_chs3.get_provider_info"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "base"),
+    [("operators", BaseOperator), ("sensors", BaseSensorOperator), ("triggers", BaseTrigger)],
+)
+def test_it_names_every_module_of_a_kind_that_has_one(kind: str, base: type) -> None:
+    (only,) = get_provider_info()[kind]  # type: ignore[misc]
+    package = importlib.import_module(f"airflow_provider_chs3.{kind}")
+    modules = {each.name for each in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")}
+    # What two operators have in common is none by itself.
+    found = {name for name in modules if _defines(name, base)} - {"airflow_provider_chs3.operators.monthly"}
+    assert set(only["python-modules"]) == found
+
+
+def _defines(module: str, base: type) -> bool:
+    values = vars(importlib.import_module(module)).values()
+    return any(isinstance(each, type) and issubclass(each, base) and each.__module__ == module for each in values)
 
 
 def test_the_connection_type_leads_to_the_hook(connection_type: dict[str, Any]) -> None:

@@ -1,0 +1,126 @@
+"""What is built is what users install: the wheel, made from the sdist, in an environment that has no clone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from collections.abc import Callable
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+import airflow_provider_chs3
+from airflow_provider_chs3.get_provider_info import get_provider_info
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "airflow_provider_chs3"
+
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist, and the wheel that was built from it."""
+    pytest.importorskip("build", reason="needs build: pip install '.[dev]'")
+    to = tmp_path_factory.mktemp("distributions")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(to), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=to)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return to
+
+
+@pytest.fixture(scope="module")
+def wheel(distributions: Path) -> Path:
+    (only,) = distributions.glob("*.whl")
+    return only
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs Python where the wheel is installed; its dependencies are those of the tests' environment."""
+    home = tmp_path_factory.mktemp("installed")
+    venv.create(home / "venv", with_pip=True)
+    python = home / "venv" / "bin" / "python"
+
+    def run(*arguments: str) -> str:
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run([python, *arguments], capture_output=True, text=True, cwd=home, env=environment)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout
+
+    run("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", str(wheel))
+    (site_packages,) = (home / "venv").glob("lib/python*/site-packages")
+    # A path file of a folder that a path file names is not read: the clone that is installed there stays out.
+    (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    return run
+
+
+def _files_of_the_package() -> set[str]:
+    found = (path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {path.relative_to(ROOT).as_posix() for path in found}
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == _files_of_the_package()
+
+
+def test_the_sdist_holds_all_that_the_package_is_made_of(distributions: Path) -> None:
+    (sdist,) = distributions.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert _files_of_the_package() | {"setup.cfg", "pyproject.toml", "README.md", "LICENSE"} <= names
+
+
+def test_its_metadata_tells_what_it_is(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata: Message = Parser().parsestr(archive.read(name).decode())
+    assert metadata["Version"] == airflow_provider_chs3.__version__ == get_provider_info()["versions"][0]  # type: ignore[index]
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert "Framework :: Apache Airflow :: Provider" in metadata.get_all("Classifier", [])
+    assert str(metadata.get_payload()).startswith("# airflow-provider-chs3")
+
+
+def test_what_is_imported_is_the_wheel(installed: Run) -> None:
+    where = installed("-c", "import airflow_provider_chs3; print(airflow_provider_chs3.__file__)")
+    assert "site-packages" in where
+    assert str(ROOT) not in where
+
+
+def test_airflow_lists_the_provider(installed: Run) -> None:
+    listed = json.loads(installed("-m", "airflow", "providers", "list", "--output", "json"))
+    (ours,) = [each for each in listed if each["package_name"] == "airflow-provider-chs3"]
+    assert ours["version"] == airflow_provider_chs3.__version__
+
+
+def test_airflow_lists_its_hook(installed: Run) -> None:
+    listed = json.loads(installed("-m", "airflow", "providers", "hooks", "--output", "json"))
+    (ours,) = [each for each in listed if each["connection_type"] == "chs3"]
+    assert ours["class"] == "airflow_provider_chs3.hooks.clickhouse.ClickHouseHook"
+
+
+def test_airflow_lists_its_plugin(installed: Run) -> None:
+    plugins = json.loads(installed("-m", "airflow", "plugins", "--output", "json"))
+    assert "chs3" in [each["name"] for each in plugins]
+
+
+def test_the_command_line_is_there(installed: Run) -> None:
+    assert "ledger" in installed("-m", "airflow_provider_chs3", "--help")
+
+
+def test_airflow_tests_the_connection(
+    installed: Run, chs3_airflow_connections: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__TEST_CONNECTION", "Enabled")
+    assert "Connection success!" in installed("-m", "airflow", "connections", "test", "chs3_default")
