@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from airflow_provider_chs3.core.laps import NO_LAPS, Laps
 from airflow_provider_chs3.core.ledger import MonthOnNode, look_up, month_on_node
 from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey
 from airflow_provider_chs3.core.models import Manifest, Node, PartitionState, TableName
@@ -28,6 +29,7 @@ class Load:
         files: What it reads.
         key: What the ledger knows the month by.
         course: What went wrong before, in earlier tries of this load.
+        laps: What it has spent its time on so far.
     """
 
     request: LoadRequest
@@ -35,6 +37,7 @@ class Load:
     files: Files
     key: LedgerKey
     course: Course
+    laps: Laps = NO_LAPS
 
     @classmethod
     def of(
@@ -46,6 +49,7 @@ class Load:
         source: S3Source,
         manifest: Manifest,
         partition_id: str = "",
+        laps: Laps = NO_LAPS,
     ) -> Load:
         """A load of what was listed, into what was found."""
         files = Files(
@@ -56,7 +60,7 @@ class Load:
             cluster=around.cluster,
         )
         key = LedgerKey(around.target, around.shape.uuid, request.month, partition_id)
-        return cls(request=request, around=around, files=files, key=key, course=course)
+        return cls(request=request, around=around, files=files, key=key, course=course, laps=laps)
 
     @property
     def attempt(self) -> Attempt:
@@ -67,6 +71,11 @@ class Load:
     def staging(self) -> TableName:
         """This attempt's staging table."""
         return self.attempt.staging(self.around)
+
+    def end_lap(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[Load]:
+        """The same load, once the time since the last lap was counted as this one's."""
+        laps = yield from self.laps.end(name, at_least_seconds=at_least_seconds)
+        return replace(self, laps=laps)
 
     def of_objects(self, manifest: Manifest) -> Load:
         """The same load of these objects."""

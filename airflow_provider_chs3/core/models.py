@@ -233,6 +233,7 @@ class LoadResult:
         attempt: The attempt's nonce.
         query_ids: The inserts' query ids.
         settings: Name to value, as sent.
+        seconds_by_step: Where the time went: those of `core.laps.LAPS` that took place → seconds.
     """
 
     status: str
@@ -251,6 +252,7 @@ class LoadResult:
     attempt: str = ""
     query_ids: tuple[str, ...] = ()
     settings: SettingValues = field(default_factory=dict)
+    seconds_by_step: Mapping[str, float] = field(default_factory=dict)
 
     def summary(self) -> str:
         """One line for people."""
@@ -276,4 +278,5 @@ class LoadResult:
             "settings": dict(self.settings),
             "query_ids": list(self.query_ids),
             "insert_seconds": round(self.insert_seconds, 3),
+            "seconds_by_step": {name: round(seconds, 3) for name, seconds in self.seconds_by_step.items()},
         }

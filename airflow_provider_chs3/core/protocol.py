@@ -12,17 +12,19 @@ from itertools import count
 from airflow_provider_chs3.core.comparing import compare
 from airflow_provider_chs3.core.errors import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.insert_plan import InsertPlan, plan_insert
-from airflow_provider_chs3.core.inserting import Inserted, Staged, await_insert, insert, verify
+from airflow_provider_chs3.core.inserting import await_insert, insert, verify
+from airflow_provider_chs3.core.laps import Laps, begin_laps
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standing
 from airflow_provider_chs3.core.ledger_table import make_ledger
 from airflow_provider_chs3.core.listing import list_ready_month
 from airflow_provider_chs3.core.load import Load
-from airflow_provider_chs3.core.models import LoadResult, Node, PartitionState, TableName
+from airflow_provider_chs3.core.models import LoadResult, Node, TableName
 from airflow_provider_chs3.core.node_specs import ask_nodes_now
+from airflow_provider_chs3.core.outcome import record_load, result_of
 from airflow_provider_chs3.core.place import Place, check_distribution, find_place
 from airflow_provider_chs3.core.preflight import check_target, partition_id_of
 from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_load
-from airflow_provider_chs3.core.publishing import publish, record_load
+from airflow_provider_chs3.core.publishing import publish
 from airflow_provider_chs3.core.recovery import Course, after
 from airflow_provider_chs3.core.replication import find_replicas
 from airflow_provider_chs3.core.request import LoadRequest
@@ -68,13 +70,15 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
     Raises:
         Chs3Error: Whatever stands in the way; unless it says otherwise, the target is as it was.
     """
+    laps = yield from begin_laps()
     underway = (yield from find_underway(request)) if request.is_durable else None
+    laps = yield from laps.end("look_around")
     course = underway.course if underway else Course()
     for number in count():
         try:
             if underway and not number:
-                return (yield from _go_on(request, underway))
-            return (yield from _load(replace(request, nonce=f"{request.nonce}{number or ''}"), course))
+                return (yield from _go_on(request, underway, laps))
+            return (yield from _load(replace(request, nonce=f"{request.nonce}{number or ''}"), course, laps))
         except Chs3Error as error:
             again = after(error, course) if request.policies.write_mode == "replace" else None
             if again is None:
@@ -83,40 +87,51 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
             yield Say(name=f"{error} Starting over: {again.reason}.")
             if again.wait_seconds:
                 yield Pause(name=f"Wait {again.wait_seconds} s", seconds=again.wait_seconds)
+            laps = yield from laps.end("start_over")
     raise AssertionError("count() does not end")
 
 
-def _load(request: LoadRequest, course: Course) -> Steps[LoadResult]:
+def _load(request: LoadRequest, course: Course, laps: Laps) -> Steps[LoadResult]:
     source, manifest = yield from list_ready_month(request)
+    laps = yield from laps.end("list")
     if not manifest.objects and request.policies.on_no_objects == "skip":
-        return LoadResult(status="skipped", month=request.month, target=request.target, reason="no objects")
+        return LoadResult(
+            status="skipped",
+            month=request.month,
+            target=request.target,
+            reason="no objects",
+            seconds_by_step=laps.seconds,
+        )
     place = yield from _find_place(request)
     check_distribution(place, distribution=request.policies.distribution, target=request.target)
     yield from check_privileges(place.nodes, privileges_of_load(request, place))
     around = yield from look_at(place, settings=names_to_look_up(request.settings))
     check_target(around, required_settings=REQUIRED_SETTINGS)
     if request.policies.write_mode == "append":
-        return (yield from _append(Load.of(request, around, course, source=source, manifest=manifest)))
+        return (yield from _append(Load.of(request, around, course, source=source, manifest=manifest, laps=laps)))
     around = yield from find_replicas(around)
     partition_id = yield from partition_id_of(around, request.month)
-    load = Load.of(request, around, course, source=source, manifest=manifest, partition_id=partition_id)
+    load = Load.of(request, around, course, source=source, manifest=manifest, partition_id=partition_id, laps=laps)
     before = yield from load.look_up()
     found, reason = compare(load, before)
+    load = yield from load.end_lap("look_around")
     if found is Standing.UNCHANGED:
         yield from _clean_up_published(load, before)
         states = {node: month.state for node, month in before.items()}
         if (yield from is_published_by_owner(load, before)):
-            return _result(load, states, status="published", reason="an earlier try of this task has published it")
-        return _result(load, states, status="unchanged", reason=reason)
+            return result_of(load, states, status="published", reason="an earlier try of this task has published it")
+        return result_of(load, states, status="unchanged", reason=reason)
     yield Say(name=f"{request.month}: {reason}. {_sizes(load)}")
     plan = yield from _plan(load)
+    load = yield from load.end_lap("plan")
     return (yield from _replace(load, plan, before, reason))
 
 
-def _go_on(request: LoadRequest, underway: Underway) -> Steps[LoadResult]:
+def _go_on(request: LoadRequest, underway: Underway, laps: Laps) -> Steps[LoadResult]:
     """Go on with an insert that an earlier process of the same task has started."""
     yield Say(name=f"{request.month}: going on with attempt {underway.nonce}, which this task began before.")
     source, listed = yield from request.source.list_month(request.month)
+    laps = yield from laps.after(underway.seconds_by_step).end("list")
     partition_id = yield from partition_id_of(underway.around, request.month)
     load = Load.of(
         replace(request, nonce=underway.nonce),
@@ -125,10 +140,12 @@ def _go_on(request: LoadRequest, underway: Underway) -> Steps[LoadResult]:
         source=source,
         manifest=listed,
         partition_id=partition_id,
+        laps=laps,
     )
     try:
         load = load.of_objects(underway.manifest_in(listed))
         load, done = yield from _take_up(load, request, underway)
+        load = yield from load.end_lap("insert")
         beginning = underway.beginning((yield from load.look_up()))
         yield from record_underway(load, underway.plan, beginning, done=done, running="")
         result = yield from _stage_and_publish(load, underway.plan, beginning, done)
@@ -200,31 +217,22 @@ def _stage_and_publish(
 ) -> Steps[LoadResult]:
     try:
         yield from take_over(load.around, load.attempt)
+        load = yield from load.end_lap("stage")
         inserted = yield from insert(load, plan, into=load.staging, beginning=beginning, done=done)
+        load = yield from load.end_lap("insert", at_least_seconds=inserted.stats.seconds)
         staged = yield from verify(load, plan)
+        load = yield from load.end_lap("verify")
         states = yield from publish(load, beginning.before, staged)
+        load = yield from load.end_lap("publish")
     except SupersededError:
         raise
     except Chs3Error as error:
         yield from check_not_superseded(load.around, load.attempt, error)
         raise
     reason = beginning.reason
-    result = _result(load, states, status="published", reason=reason, plan=plan, inserted=inserted, staged=staged)
-    yield from _record(load, plan, result)
+    result = result_of(load, states, status="published", reason=reason, plan=plan, inserted=inserted, staged=staged)
+    yield from record_load(load, plan, result)
     return result
-
-
-def _record(load: Load, plan: InsertPlan, result: LoadResult) -> Steps[None]:
-    details = {
-        **result.as_json(),
-        "setting_reasons": {each.name: each.reason for each in plan.settings},
-        "memory_bytes": plan.memory_bytes,
-        "memory_steps": plan.memory_steps,
-    }
-    try:
-        yield from record_load(load, details)
-    except Chs3Error as error:
-        yield Say(name=f"The month is published, but what the load did could not be recorded: {error}")
 
 
 def _clean_up(load: Load) -> Steps[None]:
@@ -246,45 +254,14 @@ def _clean_up_published(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps
 
 
 def _append(load: Load) -> Steps[LoadResult]:
+    load = yield from load.end_lap("look_around")
     plan = yield from _plan(load)
+    load = yield from load.end_lap("plan")
     yield Say(name=f"{load.request.month}: appending, so that a retry would load rows twice. {_sizes(load)}")
     try:
         inserted = yield from insert(load, plan, into=load.around.target)
+        load = yield from load.end_lap("insert")
     except Exception:
         yield from _clean_up(load)
         raise
-    return _result(load, {}, status="appended", reason="write_mode='append'", plan=plan, inserted=inserted)
-
-
-def _result(
-    load: Load,
-    states: Mapping[Node, PartitionState],
-    *,
-    status: str,
-    reason: str,
-    plan: InsertPlan | None = None,
-    inserted: Inserted | None = None,
-    staged: Mapping[Node, Staged] | None = None,
-) -> LoadResult:
-    manifest = load.files.manifest
-    # A row counts once, however many replicas have it.
-    once = load.around.publishers
-    rows = sum(state.rows for node, state in states.items() if node in once)
-    return LoadResult(
-        status=status,
-        month=load.request.month,
-        target=load.around.target,
-        reason=reason,
-        fingerprint=manifest.fingerprint,
-        objects=len(manifest.objects),
-        source_bytes=manifest.size_bytes,
-        rows=inserted.stats.read_rows if inserted and not states else rows,
-        rows_by_node={str(node): state.rows for node, state in states.items()},
-        other_month_rows=sum(sum(staged[node].other_rows.values()) for node in once) if staged else 0,
-        parts=sum(state.parts for state in states.values()),
-        insert_seconds=inserted.stats.seconds if inserted else 0.0,
-        peak_memory_bytes=inserted.stats.peak_memory_bytes if inserted else None,
-        attempt=load.request.nonce,
-        query_ids=inserted.query_ids if inserted else (),
-        settings=plan.setting_values if plan else {},
-    )
+    return result_of(load, {}, status="appended", reason="write_mode='append'", plan=plan, inserted=inserted)

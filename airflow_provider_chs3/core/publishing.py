@@ -66,20 +66,9 @@ def publish(
     return states
 
 
-def record_load(load: Load, details: Mapping[str, object]) -> Steps[None]:
-    """Record what the load did, once, on the coordinator."""
-    coordinator = load.around.coordinator
-    sql = _record(load, coordinator, "load", rows=0, state=PartitionState(), details=details)
-    yield AskNodes(name="Record the load", sql={coordinator: sql})
-
-
-def _record(
-    load: Load, node: Node, event: str, *, rows: int, state: PartitionState, details: Mapping[str, object] | None = None
-) -> Sql:
-    # What a load did is true whoever came after it; what the partition holds is not.
-    staging = None if event == "load" else load.staging
-    values = values_of(load, rows=rows, state=state, details=details)
-    return record(load.around.ledger, load.key_on(node), event, values, staging=staging)
+def _record(load: Load, node: Node, event: str, *, rows: int, state: PartitionState) -> Sql:
+    values = values_of(load, rows=rows, state=state)
+    return record(load.around.ledger, load.key_on(node), event, values, staging=load.staging)
 
 
 def _check_untouched(load: Load, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:

@@ -132,6 +132,11 @@ class Pause(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Now(Step):
+    """Read the clock. Gives seconds since some moment, which only tell how long something took."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Say(Step):
     """Tell the user `name`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -68,6 +68,7 @@ class Underway:
         plan: What it inserts.
         running: Query id of the insert that was started last; empty once that was seen to end.
         done: Those that have ended.
+        seconds_by_step: What it had spent its time on when it was recorded.
     """
 
     around: Surroundings
@@ -80,6 +81,7 @@ class Underway:
     plan: InsertPlan
     running: str
     done: tuple[DoneInsert, ...]
+    seconds_by_step: Mapping[str, float] = field(default_factory=dict)
 
     def manifest_in(self, listed: Manifest) -> Manifest:
         """The objects that it reads, in a listing of now; those that came later stay out.
@@ -128,6 +130,7 @@ def record_underway(
         "plan": plan.as_json(),
         "running": running,
         "done": [asdict(each) for each in done],
+        "seconds_by_step": dict(load.laps.seconds),
     }
     coordinator = load.around.coordinator
     values = values_of(load, rows=0, state=PartitionState(), details=details)
@@ -229,6 +232,8 @@ def _of_json(around: Surroundings, nonce: str, fingerprint: str, details: Mappin
         plan=InsertPlan.of_json(details["plan"]),
         running=details["running"],
         done=tuple(DoneInsert(each["query_id"], InsertStats(**each["stats"])) for each in details["done"]),
+        # Older versions of this package did not record it.
+        seconds_by_step=details.get("seconds_by_step", {}),
     )
 
 

@@ -17,6 +17,7 @@ from airflow_provider_chs3.core.steps import (
     Insert,
     InsertStats,
     ListObjects,
+    Now,
     Pause,
     Row,
     Say,
@@ -105,6 +106,10 @@ class Runner:
     @perform.register
     def _(self, step: Pause) -> None:
         time.sleep(step.seconds)
+
+    @perform.register
+    def _(self, step: Now) -> float:
+        return time.monotonic()
 
     @perform.register
     def _(self, step: ListObjects) -> Any:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_chs3.core.steps import Ask, AskNodes, ListObjects, Pause, Say, Step
+from airflow_provider_chs3.core.steps import Ask, AskNodes, ListObjects, Now, Pause, Say, Step
 from airflow_provider_chs3.hooks.runner import Runner
 
 _PERFORM = Runner.__dict__["perform"]
@@ -53,7 +53,7 @@ def steps_of(load: Callable[[], Any]) -> list[Step]:
 def writes(step: Step) -> bool:
     """Whether a step may change something on a server; what is not known to read does."""
     match step:
-        case Say() | Pause() | ListObjects():
+        case Say() | Pause() | Now() | ListObjects():
             return False
         case Ask():
             return not _reads(step.sql.text)

@@ -66,6 +66,8 @@ def test_an_insert_goes_on_without_its_worker_and_is_published_by_the_next(trips
     result = deferring.start(trips_lake, **SLOW_LOAD).resume()
     assert result["status"] == "published"
     assert result["insert_seconds"] > 1
+    assert result["seconds_by_step"]["insert"] >= result["insert_seconds"]
+    assert result["seconds_by_step"]["plan"] > 0  # which the worker that is gone did
     assert result["peak_memory_bytes"] > 0
     assert trips_lake.facts() == TRIPS.facts(MONTH)
     assert inserts(trips_lake) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -189,3 +190,14 @@ def test_appending_inserts_into_the_table_itself(trips_lake: Lake) -> None:
     first = trips_lake.load(write_mode="append")
     trips_lake.load(write_mode="append")
     assert (first["status"], first["rows"], trips_lake.facts().rows) == ("appended", 12_000, 24_000)
+
+
+def test_seconds_by_step_add_up_to_the_load(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    started = time.monotonic()
+    result = trips_lake.load()
+    seconds = time.monotonic() - started
+    assert list(result["seconds_by_step"]) == ["list", "look_around", "plan", "stage", "insert", "verify", "publish"]
+    assert 0.5 * seconds < sum(result["seconds_by_step"].values()) < seconds
+    assert result["seconds_by_step"]["insert"] >= result["insert_seconds"]
+    assert list(trips_lake.load()["seconds_by_step"]) == ["list", "look_around"]
