@@ -9,9 +9,10 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from tests.integration.conftest import as_narrow_user, lake, trips_lake
+from tests.plugin.browsing import browser, open_page, url
 
 #: Fixtures.
-__all__ = ["as_narrow_user", "lake", "trips_lake"]
+__all__ = ["as_narrow_user", "browser", "lake", "open_page", "trips_lake", "url"]
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,88 @@
+"""A browser on Airflow's UI. Tests that use it skip with the reason where there is none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from airflow_provider_chs3.testbed.ports import free_ports
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+_CHROMIUM = shutil.which("chromium") or ""
+_TIMEOUT_MILLISECONDS = 60_000
+#: Where screenshots go, if anywhere.
+_SCREENSHOTS = os.environ.get("CHS3_SCREENSHOTS")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+    if not _CHROMIUM:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    with playwright.sync_playwright() as started:
+        # Chromium's own sandbox does not start as root.
+        browser = started.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def url(airflow_api: FastAPI) -> Iterator[str]:
+    """Airflow's UI, served by a thread of the test."""
+    (port,) = free_ports(1)
+    server = uvicorn.Server(uvicorn.Config(airflow_api, host="127.0.0.1", port=port, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while not server.started:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def open_page(
+    browser: Browser, url: str, as_user: Callable[[str | None], TestClient]
+) -> Iterator[Callable[..., tuple[Page, list[str]]]]:
+    """Opens a path as somebody with a role, by default a viewer.
+
+    Gives the page, and what it complains about: errors, refused resources, dialogs.
+    """
+    contexts: list[Any] = []
+
+    def open_it(path: str, *, role: str = "viewer", **options: Any) -> tuple[Page, list[str]]:
+        context = browser.new_context(viewport={"width": 1200, "height": 800}, **options)
+        contexts.append(context)
+        context.set_default_timeout(_TIMEOUT_MILLISECONDS)
+        token = as_user(role).headers["Authorization"].removeprefix("Bearer ")
+        context.add_cookies([{"name": "_token", "value": token, "url": url}])
+        page, troubles = context.new_page(), []
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
+        page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
+        page.goto(f"{url}{path}")
+        return page, troubles
+
+    yield open_it
+    for context in contexts:
+        context.close()
+
+
+def keep(page: Page, name: str) -> None:
+    """Keep a screenshot where CHS3_SCREENSHOTS names a folder for them."""
+    if _SCREENSHOTS:
+        page.screenshot(path=Path(_SCREENSHOTS) / f"{name}.png")
