@@ -217,7 +217,7 @@ class LoadResult:
     """What a load did.
 
     Args:
-        status: `published`, `unchanged`, `skipped` (no objects), `appended`.
+        status: `published`, `unchanged`, `skipped` (no objects, or its run is about others), `appended`.
         month: The month.
         target: The table that holds it.
         reason: Why it was loaded or not, in words.

@@ -74,7 +74,7 @@ def find_place(
     Raises:
         PreflightError: If the cluster is not known, differs from the Distributed table's, or a server is too old.
     """
-    local, cluster_of_table, sharding_key = yield from _local_table(target, cluster)
+    local, cluster_of_table, sharding_key = yield from local_table(target, cluster)
     cluster = cluster or cluster_of_table or default_cluster
     nodes = (yield from nodes_of(cluster)) if cluster else (ONLY_NODE,)
     yield from _check_versions(nodes)
@@ -109,7 +109,20 @@ def check_distribution(place: Place, *, distribution: str, target: TableName) ->
     raise PreflightError([finding])
 
 
-def _local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName, str | None, str | None]]:
+def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName, str | None, str | None]]:
+    """Find the local table under a Distributed one.
+
+    Args:
+        target: The table that the user named: local, or Distributed.
+        cluster: The cluster that the user named, if any.
+
+    Returns:
+        The local table; of a Distributed one also its cluster, and the expression of its sharding key, empty where it
+        has none.
+
+    Raises:
+        PreflightError: If it is Distributed over another cluster, or not understood.
+    """
     where = f"database = {literal(target.database)} AND name = {literal(target.table)}"
     sql = Sql(f"SELECT engine, engine_full FROM system.tables WHERE {where}")
     rows = yield Ask(name=f"Look up {target}", sql=sql)

@@ -18,6 +18,7 @@ from airflow_provider_chs3.core.ledger import (
 )
 from airflow_provider_chs3.core.models import Fingerprint, Month, Node, PartitionState, S3Object, TableName
 from airflow_provider_chs3.core.preflight import check_target
+from airflow_provider_chs3.core.reloading import ASKED_FOR, Reload
 from airflow_provider_chs3.core.replication import with_records_of_replicas
 from airflow_provider_chs3.core.sources import S3Source
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, literals, table
@@ -40,6 +41,7 @@ class PlanRequest:
         leave_out_empty: Whether a month that was never loaded and has no objects is nothing to load. Else the load
             decides what that means.
         definition: Of what is to be made of the objects; None does not compare it.
+        reload: What is loaded again, though it is as published, and nothing else: `months` are its months.
     """
 
     source: S3Source
@@ -50,6 +52,7 @@ class PlanRequest:
     months: tuple[Month, ...] | None
     leave_out_empty: bool
     definition: str | None = None
+    reload: Reload | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,10 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
         SourceError: If all months of a bucket were asked for, and it has none.
         PreflightError: If cluster or table are not there.
     """
+    reload = request.reload
+    if reload and (yield from reload.leaves_out_table(request.target, request.cluster)):
+        yield Say(name=f"Nothing to load into {request.target}: this run reloads {reload}.")
+        return []
     listed = yield from list_months(request.source, request.months)
     around = yield from look_around(
         target=request.target,
@@ -119,6 +126,8 @@ def _planned(
         may_lose_all=around.shape.may_lose_all,
         keeps_every_row=around.shape.keeps_every_row,
     )
+    if request.reload and found is Standing.UNCHANGED:
+        return PlannedMonth(month, objects, ASKED_FOR, is_to_load=True)
     if found is Standing.NEW and not objects.count and request.leave_out_empty:
         return PlannedMonth(month, objects, "it has no objects yet", is_to_load=False)
     return PlannedMonth(month, objects, found.value, is_to_load=found is not Standing.UNCHANGED)

@@ -26,6 +26,7 @@ from airflow_provider_chs3.core.preflight import check_target, partition_id_of
 from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_load
 from airflow_provider_chs3.core.publishing import publish
 from airflow_provider_chs3.core.recovery import Course, after
+from airflow_provider_chs3.core.reloading import ASKED_FOR
 from airflow_provider_chs3.core.replication import find_replicas
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.risks import look_for_risks
@@ -41,6 +42,7 @@ from airflow_provider_chs3.core.steps import Pause, Say, Steps
 from airflow_provider_chs3.core.target import look_at
 from airflow_provider_chs3.core.tuning import REQUIRED_SETTINGS, names_to_look_up
 from airflow_provider_chs3.core.underway import (
+    PUBLISHED_BY_OWNER,
     Beginning,
     DoneInsert,
     Underway,
@@ -70,6 +72,9 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
     Raises:
         Chs3Error: Whatever stands in the way; unless it says otherwise, the target is as it was.
     """
+    if request.reload and (yield from request.reload.leaves_out(request)):
+        why = f"this run reloads {request.reload}"
+        return LoadResult(status="skipped", month=request.month, target=request.target, reason=why)
     laps = yield from begin_laps()
     underway = (yield from find_underway(request)) if request.is_durable else None
     laps = yield from laps.end("look_around")
@@ -116,11 +121,13 @@ def _load(request: LoadRequest, course: Course, laps: Laps) -> Steps[LoadResult]
     found, reason = compare(load, before)
     load = yield from load.end_lap("look_around")
     if found is Standing.UNCHANGED:
-        yield from _clean_up_published(load, before)
-        states = {node: month.state for node, month in before.items()}
-        if (yield from is_published_by_owner(load, before)):
-            return result_of(load, states, status="published", reason="an earlier try of this task has published it")
-        return result_of(load, states, status="unchanged", reason=reason)
+        is_own = yield from is_published_by_owner(load, before)
+        if is_own or not request.reload:
+            yield from _clean_up_published(load, before)
+            status, reason = ("published", PUBLISHED_BY_OWNER) if is_own else ("unchanged", reason)
+            states = {node: month.state for node, month in before.items()}
+            return result_of(load, states, status=status, reason=reason)
+        reason = ASKED_FOR
     yield Say(name=f"{request.month}: {reason}. {_sizes(load)}")
     plan = yield from _plan(load)
     load = yield from load.end_lap("plan")

@@ -11,6 +11,7 @@ from datetime import datetime
 from airflow_provider_chs3.core.columns import Selection
 from airflow_provider_chs3.core.formats import Format, format_of_key
 from airflow_provider_chs3.core.models import Manifest, Month, NodeSpec, SettingValues, TableName
+from airflow_provider_chs3.core.reloading import Reload
 from airflow_provider_chs3.core.slices import Share
 from airflow_provider_chs3.core.sources import S3Source
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -131,6 +132,7 @@ class LoadRequest:
         is_durable: Whether inserts go on without the process that started them: one that an earlier process of the
             owner started is taken up again.
         resumes: The attempt that the task has waited for: if another load came later, this one stops. None where none.
+        reload: What its run loads again, though it is as published, and nothing else. None where it was not asked for.
     """
 
     month: Month
@@ -152,6 +154,7 @@ class LoadRequest:
     owner: str = ""
     is_durable: bool = False
     resumes: str | None = None
+    reload: Reload | None = None
 
     @property
     def definition(self) -> str:

@@ -23,6 +23,9 @@ from airflow_provider_chs3.core.target import Surroundings, look_around
 from airflow_provider_chs3.core.tuning import names_to_look_up
 from airflow_provider_chs3.exceptions import ObjectsChangedError, SupersededError
 
+#: What is said of a month of which `is_published_by_owner` holds.
+PUBLISHED_BY_OWNER = "an earlier try of this task has published it"
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_chs3.core.columns import Selection
 from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.reloading import Reload
 from airflow_provider_chs3.core.request import LoadRequest, Policies
 from airflow_provider_chs3.core.slices import Share
 from airflow_provider_chs3.core.tuning import tunable
@@ -34,8 +35,10 @@ def load_request(task: S3ToClickHouseOperator, context: Context, *, resumes: str
         ConfigurationError: If an argument is wrong.
     """
     options = task.hook().options
+    reload = task.reload_of_run(context)
+    replace_rows_of_others = reload is not None and reload.replace_rows_of_others
     return LoadRequest(
-        month=Month.parse(task.month) if task.month else task.month_of_run(context),
+        month=_month(task, context, reload),
         source=task.source(S3Listing(task.aws_conn_id)),
         target=TableName(task.database or options.database, task.table),
         cluster=task.cluster or None,
@@ -55,8 +58,8 @@ def load_request(task: S3ToClickHouseOperator, context: Context, *, resumes: str
             ready_key=task.ready_key or None,
             min_object_age_seconds=task.min_object_age_seconds,
             max_shrink_fraction=task.max_shrink_fraction,
-            replace_unknown=task.replace_unknown,
-            on_target_changed=task.on_target_changed,
+            replace_unknown=task.replace_unknown or replace_rows_of_others,
+            on_target_changed="reload" if replace_rows_of_others else task.on_target_changed,
             on_other_months=task.on_other_months,
         ),
         settings={**tunable(options.settings), **check_settings(task.settings or {}, where="settings")},
@@ -66,7 +69,14 @@ def load_request(task: S3ToClickHouseOperator, context: Context, *, resumes: str
         owner=_owner(context),
         is_durable=task.defers_inserts,
         resumes=resumes,
+        reload=reload,
     )
+
+
+def _month(task: S3ToClickHouseOperator, context: Context, reload: Reload | None) -> Month:
+    if task.month:
+        return Month.parse(task.month)
+    return reload.month if reload else task.month_of_run(context)
 
 
 def _owner(context: Context) -> str:

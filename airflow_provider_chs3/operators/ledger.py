@@ -46,7 +46,14 @@ class LedgerOperator(BaseOperator):
         clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
     """
 
-    template_fields: Sequence[str] = ("table", "months", "database", "cluster", "staging_database")
+    template_fields: Sequence[str] = (
+        "table",
+        "months",
+        "database",
+        "cluster",
+        "staging_database",
+        "clickhouse_conn_id",
+    )
     ui_color = "#e8e4d8"
 
     def __init__(

@@ -11,6 +11,7 @@ from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_chs3.core.key_template import KeyTemplate
 from airflow_provider_chs3.core.models import Month
+from airflow_provider_chs3.core.reloading import Reload, reload_of
 from airflow_provider_chs3.core.run_month import month_of_run, months_of_run
 from airflow_provider_chs3.core.sources import Credentials, S3Source
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -84,6 +85,14 @@ class MonthlyOperator(BaseOperator):
         self.named_collection = named_collection
         self.role_arn = role_arn
         self.endpoint_url = endpoint_url
+
+    def reload_of_run(self, context: Context) -> Reload | None:
+        """What the conf of the run asks to be loaded again; None where it does not.
+
+        Raises:
+            ConfigurationError: If it asks wrongly.
+        """
+        return reload_of(getattr(context.get("dag_run"), "conf", None))
 
     def month_of_run(self, context: Context) -> Month:
         """The month that the run is about: its partition key, else that of its data interval.

@@ -9,6 +9,7 @@ from airflow_provider_chs3.core.columns import Selection
 from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.planning import PlannedMonth, PlanRequest, plan_months
+from airflow_provider_chs3.core.reloading import Reload
 from airflow_provider_chs3.core.request import check_definition, definition_of
 from airflow_provider_chs3.core.run_month import parse_months
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -28,7 +29,8 @@ class PlanMonthsOperator(MonthlyOperator):
     loaded or not. Its output is for `.expand(month=plan.output)` of `S3ToClickHouseOperator`.
 
     Besides the arguments of `MonthlyOperator` (table, objects, credentials) it takes these; without any of them it
-    looks at the months of the run's partition key or data interval.
+    looks at the months of the run's partition key or data interval. In a run that is asked to reload months
+    (`core.reloading`) it gives these, whatever else it is told.
 
     Args:
         months: Months to look at, `YYYY-MM`, as a list or with commas between them. They go before the others; empty is
@@ -78,11 +80,12 @@ class PlanMonthsOperator(MonthlyOperator):
     def planned(self, context: Context) -> list[PlannedMonth]:
         """Compare."""
         with airflow_errors():
-            months = self._months(context)
+            reload = self.reload_of_run(context)
+            months = reload.months if reload else self._months(context)
             listing = S3Listing(self.aws_conn_id)
             # It asks little and inserts nothing: there is no progress to tell.
             runner = Runner(hook=self.hook(), listing=listing, log=self.log, progress_interval_seconds=10)
-            return runner.run(plan_months(self._request(months, listing)))
+            return runner.run(plan_months(self._request(months, reload, listing)))
 
     def execute(self, context: Context) -> list[str]:
         """Compare, and give the months to load."""
@@ -114,7 +117,7 @@ class PlanMonthsOperator(MonthlyOperator):
             raise ConfigurationError(f"lookback_months={self.lookback_months!r}: give a number of months, 0 or more.")
         return count
 
-    def _request(self, months: tuple[Month, ...] | None, listing: S3Listing) -> PlanRequest:
+    def _request(self, months: tuple[Month, ...] | None, reload: Reload | None, listing: S3Listing) -> PlanRequest:
         options = self.hook().options
         return PlanRequest(
             source=self.source(listing),
@@ -123,7 +126,8 @@ class PlanMonthsOperator(MonthlyOperator):
             default_cluster=options.cluster,
             staging_database=self.staging_database,
             months=months,
-            leave_out_empty=self._is_looking_back,
+            leave_out_empty=self._is_looking_back and not reload,
+            reload=reload,
             definition=None if self.definition is None else _definition(**self.definition),
         )
 

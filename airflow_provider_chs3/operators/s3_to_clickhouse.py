@@ -40,7 +40,8 @@ class S3ToClickHouseOperator(MonthlyOperator):
     Besides the arguments of `MonthlyOperator` (table, objects, credentials) it takes these.
 
     Args:
-        month: `YYYY-MM`. Default: the run's partition key, else the month of its data interval.
+        month: `YYYY-MM`. Default: the run's partition key, else the month of its data interval; in a run that is asked
+            to reload a month (`core.reloading`), that one.
         file_format: Such as `Parquet` or `CSVWithNames`. Default: by the keys' endings.
         compression: Such as `gzip`. Default: by the keys' endings.
         columns: Columns to load. Default: all that the table takes.

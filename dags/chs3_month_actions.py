@@ -1,0 +1,55 @@
+"""What the months page in Airflow's UI does to a month of a table besides loading it: forget it, or merge its parts.
+
+The page starts a run of this DAG for each, so that Airflow decides who may, and keeps who did. It finds the DAG by its
+id; without it, the page does not offer the two. By hand:
+
+    airflow dags trigger chs3_month_actions --conf '{"action": "merge", "database": "taxi", "table": "trips",
+        "month": "2026-01"}'
+
+Whoever may start its runs may forget or merge any month of any table that a connection of type `chs3` leads to.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, Param, task
+
+from airflow_provider_chs3.operators.ledger import ForgetMonthsOperator
+from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
+
+with DAG(
+    dag_id="chs3_month_actions",
+    description="Forget a month, or merge its parts: for the months page",
+    schedule=None,
+    # The runs of a paused DAG would wait.
+    is_paused_upon_creation=False,
+    doc_md=__doc__,
+    params={
+        "action": Param(
+            type="string",
+            enum=["forget", "merge"],
+            description="forget: its rows stay, and no load is known to have put them there. merge: to one part a node",
+        ),
+        "month": Param(type="string", pattern=r"^\d{4}-\d{2}$", description="YYYY-MM"),
+        "database": Param(type="string", minLength=1),
+        "table": Param(type="string", minLength=1, description="MergeTree, or a Distributed table over it"),
+        "staging_database": Param("", type="string", description="where the ledger is; empty: beside the table"),
+        "cluster": Param("", type="string", description="empty: the Distributed table's, or the connection's"),
+        "clickhouse_conn_id": Param("chs3_default", type="string", minLength=1),
+    },
+):
+
+    @task.branch
+    def choose(params: dict) -> str:
+        return params["action"]
+
+    where = {
+        "months": "{{ params.month }}",
+        "database": "{{ params.database }}",
+        "table": "{{ params.table }}",
+        "cluster": "{{ params.cluster }}",
+        "clickhouse_conn_id": "{{ params.clickhouse_conn_id }}",
+    }
+    forget = ForgetMonthsOperator(task_id="forget", staging_database="{{ params.staging_database }}", **where)
+    merge = OptimizePartitionOperator(task_id="merge", **where)
+
+    choose() >> [forget, merge]

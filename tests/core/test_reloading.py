@@ -1,0 +1,52 @@
+"""What the conf of a run asks to be loaded again."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.reloading import Reload, reload_of
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+OCTOBER = Month(2026, 10)
+ASKED = {"database": "d", "table": "t", "months": ["2026-10"]}
+
+
+@pytest.mark.parametrize("conf", [None, {}, {"months": ["2026-10"]}])
+def test_a_conf_may_ask_for_nothing(conf):
+    assert reload_of(conf) is None
+
+
+def test_it_names_the_table_and_the_months():
+    asked = reload_of({"chs3_reload": {**ASKED, "months": ["2026-10", "2026-09"]}})
+    assert asked == Reload(target=TableName("d", "t"), months=(Month(2026, 9), OCTOBER))
+
+
+def test_rows_of_others_are_replaced_only_if_it_says_so():
+    assert [
+        reload_of({"chs3_reload": ASKED | more}).replace_rows_of_others
+        for more in ({}, {"replace_rows_of_others": False}, {"replace_rows_of_others": True})
+    ] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "2026-10",
+        {"table": "t", "months": ["2026-10"]},
+        ASKED | {"months": []},
+        ASKED | {"months": [10]},
+        ASKED | {"table": ["t"]},
+        ASKED | {"replace_rows_of_others": "no"},
+        ASKED | {"replace_rows_of_others": 1},
+        ASKED | {"force": True},
+    ],
+)
+def test_what_is_asked_wrongly_is_refused_with_an_example(asked):
+    with pytest.raises(ConfigurationError, match=r'has chs3_reload=.*which takes .*such as \{"chs3_reload": '):
+        reload_of({"chs3_reload": asked})
+
+
+def test_what_is_no_month_is_refused():
+    with pytest.raises(ConfigurationError, match="2026-13 is not a month"):
+        reload_of({"chs3_reload": ASKED | {"months": ["2026-13"]}})

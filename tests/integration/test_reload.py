@@ -1,0 +1,135 @@
+"""A month that is as published is loaded again where its run asks for it: once, and nothing else is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
+
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake
+
+TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TASK = SimpleNamespace(dag_id="d", run_id="reload", task_id="load", map_index=-1, try_number=1)
+
+
+def conf_of(lake: Lake, *months: str, **more: Any) -> dict[str, Any]:
+    """The conf of a run that reloads months of the lake."""
+    return {"chs3_reload": {"database": lake.database, "table": "trips", "months": list(months or [MONTH]), **more}}
+
+
+def context_of(conf: dict[str, Any], task: SimpleNamespace = TASK) -> dict[str, Any]:
+    run = SimpleNamespace(partition_key=None, data_interval_start=None, data_interval_end=None, conf=conf)
+    return {"ti": task, "dag_run": run}
+
+
+def reload(lake: Lake, conf: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+    return lake.operator(**options).execute(context_of(conf or conf_of(lake)))
+
+
+def plan(lake: Lake, conf: dict[str, Any], **options: Any) -> list[str]:
+    where = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "database": lake.database, "table": "trips"}
+    return PlanMonthsOperator(task_id="plan", **(where | options)).execute(context_of(conf))
+
+
+def insert_a_row(lake: Lake) -> None:
+    lake.on_node(1, f"INSERT INTO {lake.database}.trips (trip_id, pickup_at) VALUES (1, '{MONTH}-05 00:00:00')")
+
+
+@pytest.fixture
+def loaded(trips_lake: Lake) -> Lake:
+    """A lake whose month is as published."""
+    trips_lake.upload(TRIPS)
+    trips_lake.load()
+    return trips_lake
+
+
+class TestLoad:
+    def test_an_unchanged_month_is_loaded_and_has_the_same_rows(self, loaded: Lake) -> None:
+        before = loaded.load()
+        result = reload(loaded)
+        assert (before["status"], result["status"]) == ("unchanged", "published")
+        assert result["reason"] == "it is as published, and a reload was asked for"
+        assert result["attempt"] != before["attempt"]
+        assert loaded.facts() == TRIPS.facts(MONTH)
+
+    def test_a_retry_after_it_was_published_does_not_load_again(self, loaded: Lake) -> None:
+        query_ids = reload(loaded)["query_ids"]
+        again = reload(loaded)
+        assert (again["status"], again["reason"]) == ("published", "an earlier try of this task has published it")
+        assert (len(query_ids), again["query_ids"]) == (1, [])
+
+    def test_the_next_run_that_asks_for_it_does(self, loaded: Lake) -> None:
+        reload(loaded)
+        another = SimpleNamespace(**vars(TASK) | {"run_id": "another"})
+        assert loaded.operator().execute(context_of(conf_of(loaded), another))["query_ids"] != []
+
+    def test_a_deferred_load_does_so_too_and_its_retry_not(self, loaded: Lake) -> None:
+        first, again = (reload(loaded, deferrable=True) for _ in range(2))
+        assert first["reason"] == "it is as published, and a reload was asked for"
+        assert again["reason"] == "an earlier try of this task has published it"
+
+    def test_a_load_without_a_month_takes_that_of_the_run(self, loaded: Lake) -> None:
+        assert reload(loaded, month=None)["month"] == MONTH
+
+    def test_but_not_one_of_several(self, loaded: Lake) -> None:
+        with pytest.raises(AirflowFailException, match="give chs3_reload one month, or map the load"):
+            reload(loaded, conf_of(loaded, MONTH, "2026-11"), month=None)
+
+    @pytest.mark.parametrize("changed", [{"months": ["2026-09"]}, {"table": "other"}, {"database": "other"}])
+    def test_loads_of_other_months_and_tables_are_skipped(self, loaded: Lake, changed: dict[str, Any]) -> None:
+        conf = conf_of(loaded)
+        conf["chs3_reload"] |= changed
+        with pytest.raises(AirflowSkipException, match="skipped: this run reloads"):
+            reload(loaded, conf)
+
+    def test_the_table_may_be_named_as_the_load_names_it_or_as_the_ledger_does(self, loaded: Lake) -> None:
+        loaded.on_every_node(
+            f"CREATE TABLE {loaded.database}.trips_all AS {loaded.database}.trips "
+            f"ENGINE = Distributed({loaded.cluster.name}, {loaded.database}, trips)"
+        )
+        for name in ("trips", "trips_all"):
+            conf = conf_of(loaded)
+            conf["chs3_reload"]["table"] = name
+            task = SimpleNamespace(**vars(TASK) | {"run_id": name})
+            result = loaded.operator(table="trips_all").execute(context_of(conf, task))
+            assert result["status"] == "published"
+        assert loaded.facts() == TRIPS.facts(MONTH)
+
+    def test_an_appending_load_is_refused(self, loaded: Lake) -> None:
+        with pytest.raises(AirflowFailException, match="would add the month's rows once more"):
+            reload(loaded, write_mode="append")
+        assert loaded.facts() == TRIPS.facts(MONTH)
+
+
+class TestRowsOfOthers:
+    def test_stop_it(self, loaded: Lake) -> None:
+        insert_a_row(loaded)
+        with pytest.raises(AirflowFailException, match="was changed since it was published"):
+            reload(loaded)
+        assert loaded.facts().rows == 601
+
+    def test_are_replaced_if_the_run_says_so(self, loaded: Lake) -> None:
+        insert_a_row(loaded)
+        assert reload(loaded, conf_of(loaded, replace_rows_of_others=True))["status"] == "published"
+        assert loaded.facts() == TRIPS.facts(MONTH)
+
+    def test_so_are_those_of_a_month_that_was_never_loaded(self, trips_lake: Lake) -> None:
+        trips_lake.upload(TRIPS)
+        insert_a_row(trips_lake)
+        assert reload(trips_lake, conf_of(trips_lake, replace_rows_of_others=True))["status"] == "published"
+        assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+class TestPlan:
+    def test_has_just_the_months_of_the_run(self, loaded: Lake) -> None:
+        conf = conf_of(loaded, MONTH, "2026-09")
+        cluster = {"cluster": loaded.cluster.name}
+        for told in ({}, {"months": ["2026-07"]}, {"all_months": True}, {"lookback_months": 2}):
+            assert plan(loaded, conf, **cluster, **told) == ["2026-09", MONTH]
+
+    def test_of_another_table_has_none(self, loaded: Lake) -> None:
+        assert plan(loaded, conf_of(loaded), table="other") == []
