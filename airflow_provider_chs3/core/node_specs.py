@@ -133,18 +133,11 @@ def _now_query(target: TableName, partition_id: str, facts: NodeFacts) -> str:
         f"active AND database = {literal(target.database)} AND table = {literal(target.table)} "
         f"AND partition_id != {literal(partition_id)}"
     )
-    physical = "0"
-    if facts.has_metrics:
-        # A container without a limit of its own shows that of nobody: the least of both is what there is.
-        physical = (
-            "(SELECT min(value) FROM system.asynchronous_metrics "
-            "WHERE metric IN ('OSMemoryTotal', 'CGroupMemoryTotal') AND value > 0)"
-        )
     return f"""
 SELECT
     (SELECT sum(memory_usage) FROM system.processes),
     (SELECT uniqExact(initial_query_id) FROM system.processes WHERE query_kind = 'Insert'),
-    {physical},
+    {physical_memory(facts)},
     (SELECT groupArray((name, type, unreserved_space)) FROM system.disks WHERE name IN (
         SELECT arrayJoin(disks) FROM system.storage_policies
         WHERE policy_name = (SELECT any(storage_policy) FROM system.tables WHERE {of_target}))),
@@ -156,6 +149,21 @@ SELECT
         GROUP BY partition_id ORDER BY parts DESC LIMIT 1)),
     (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE name IN ({literals(Limits.__slots__)}))
 """
+
+
+def physical_memory(facts: NodeFacts) -> str:
+    """Sub-query for the RAM of the node's machine, or of its container; 0 where the server does not tell.
+
+    Args:
+        facts: What the node said of itself.
+    """
+    if not facts.has_metrics:
+        return "0"
+    # A container without a limit of its own shows that of nobody: the least of both is what there is.
+    return (
+        "(SELECT min(value) FROM system.asynchronous_metrics "
+        "WHERE metric IN ('OSMemoryTotal', 'CGroupMemoryTotal') AND value > 0)"
+    )
 
 
 @dataclass(frozen=True)

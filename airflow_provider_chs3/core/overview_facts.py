@@ -192,7 +192,7 @@ def _ask(name: str, statements: Mapping[Node, Sql], down: dict[Node, str]) -> St
 def _node_seen(records: Iterable[Row], partitions: Iterable[Row], rest: Row) -> NodeSeen:
     tables, merges, mutations, limits, replicated_limits, policies, disks, pool, broken, replicas, queue = rest[:11]
     processes, uptime, at_seconds = rest[11:]
-    facts = {TableName(*row[:2]): _target(*row[2:5]) for row in tables}
+    facts = {TableName(*row[:2]): target_of(*row[2:5]) for row in tables}
     free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
     of_parts = dict(_partitions(partitions))
     table_parts: dict[TableName, int] = defaultdict(int)
@@ -267,8 +267,14 @@ def _grouped(rows: Iterable[Row], size: int) -> dict[tuple[str, ...], list[Row]]
     return grouped
 
 
-def _target(engine: str, engine_full: str, uuid: str) -> TargetFacts:
-    """As much of a table as the comparison with its ledger needs."""
+def target_of(engine: str, engine_full: str, uuid: str) -> TargetFacts:
+    """As much of a table as the comparison with its ledger, and with its limits, needs.
+
+    Args:
+        engine: Its engine.
+        engine_full: The engine with all its clauses.
+        uuid: Tells it from an earlier one of its name.
+    """
     return TargetFacts(
         engine=engine,
         engine_full=engine_full,

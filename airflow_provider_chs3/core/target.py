@@ -11,6 +11,13 @@ from airflow_provider_chs3.core.place import KeeperPlace, Place, find_place
 from airflow_provider_chs3.core.sql import Sql, literal, literals
 from airflow_provider_chs3.core.steps import AskNodes, Row, Steps
 
+#: What a node says of its size: cores, the limit of its memory, its macros, and whether it has
+#: `system.asynchronous_metrics`, which would tell of the machine's.
+SIZE = """(SELECT any(toUInt32OrZero(extract(default, '\\d+'))) FROM system.settings WHERE name = 'max_threads'),
+    (SELECT any(toUInt64OrZero(value)) FROM system.server_settings WHERE name = 'max_server_memory_usage'),
+    (SELECT groupArray((macro, substitution)) FROM system.macros WHERE macro IN ('cores', 'memory')),
+    (SELECT count() FROM system.tables WHERE database = 'system' AND name = 'asynchronous_metrics')"""
+
 _ORDER_BY = re.compile(r" ORDER BY (.*?)(?: SAMPLE BY | TTL | SETTINGS |$)", re.DOTALL)
 _ENGINE_SETTINGS = re.compile(r".* SETTINGS (.*)", re.DOTALL)
 
@@ -242,10 +249,7 @@ SELECT
     (SELECT groupArray(name) FROM system.columns
         WHERE database = {literal(ledger.database)} AND table = {literal(ledger.table)}),
     (SELECT groupArray(name) FROM system.settings WHERE name IN ({literals(settings)})),
-    (SELECT any(toUInt32OrZero(extract(default, '\\d+'))) FROM system.settings WHERE name = 'max_threads'),
-    (SELECT any(toUInt64OrZero(value)) FROM system.server_settings WHERE name = 'max_server_memory_usage'),
-    (SELECT groupArray((macro, substitution)) FROM system.macros WHERE macro IN ('cores', 'memory')),
-    (SELECT count() FROM system.tables WHERE database = 'system' AND name = 'asynchronous_metrics')
+    {SIZE}
 """
 
 

@@ -14,8 +14,9 @@ from fastapi.responses import FileResponse
 
 from airflow_provider_chs3.plugin.access import MAY_SEE_PAGE, ReadableDag, ReadableDags
 from airflow_provider_chs3.plugin.cache import SharedLooks
+from airflow_provider_chs3.plugin.cluster import ClusterLook, cluster_looks
 from airflow_provider_chs3.plugin.connections import connection_ids
-from airflow_provider_chs3.plugin.months import Look, Looks
+from airflow_provider_chs3.plugin.months import Look, month_looks
 
 _FILES = Path(__file__).parent / "static"
 _FILE_NAMES = frozenset(each.name for each in _FILES.iterdir())
@@ -40,7 +41,9 @@ def create_app() -> FastAPI:
         title="ClickHouse loads", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[MAY_SEE_PAGE]
     )
     pool = ThreadPoolExecutor(max_workers=_LOOKS_AT_ONCE, thread_name_prefix="chs3-page")
-    looks: SharedLooks[Look] = SharedLooks(Looks().look, pool=pool, seconds=_FRESH_SECONDS)
+    looks: SharedLooks[Look] = SharedLooks(month_looks().look, pool=pool, seconds=_FRESH_SECONDS)
+
+    nodes: SharedLooks[ClusterLook] = SharedLooks(cluster_looks().look, pool=pool, seconds=_FRESH_SECONDS)
 
     @app.middleware("http")
     async def add_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -63,6 +66,12 @@ def create_app() -> FastAPI:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(looks.get(conn_id) for conn_id in conn_ids))
         return {"connections": [each.as_json(dag_id=dag_id, readable_dags=readable_dags) for each in seen]}
+
+    @app.get("/api/cluster")
+    async def cluster(readable_dags: ReadableDags) -> dict[str, Any]:
+        conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
+        seen = await asyncio.gather(*(asyncio.gather(nodes.get(each), looks.get(each)) for each in conn_ids))
+        return {"connections": [each.as_json(months, readable_dags=readable_dags) for each, months in seen]}
 
     return app
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.health import Thresholds
@@ -14,29 +13,20 @@ from airflow_provider_chs3.core.models import TableName
 from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.overview import MonthOverview, RunningInsert, overview, owners_to_ask_for
 from airflow_provider_chs3.core.overview_facts import look_at_all_tables
-from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.plugin.connections import at_work, hook_of
-
-_LOG = logging.getLogger(__name__)
+from airflow_provider_chs3.plugin.looks import Looks, Seen, carry_out
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
-    """What was seen through a connection.
+class Look(Seen):
+    """The months of all tables, as they were seen.
 
     Args:
-        conn_id: The connection.
-        error: Why nothing could be seen now; empty if it could. The rest is what was seen last, then.
-        seen_at: When the tables were seen, as Unix time by this machine's clock; None where they never were.
         cluster: The cluster; None for a single server.
         nodes: Each node → why it did not answer; empty if it did.
         tables: The months of each table.
     """
 
-    conn_id: str
-    error: str = ""
-    seen_at: float | None = None
     cluster: str | None = None
     nodes: Mapping[str, str]
     tables: Mapping[TableName, tuple[MonthOverview, ...]]
@@ -56,36 +46,24 @@ class Look:
             if shown_months:
                 tables.append({"database": table.database, "table": table.table, "months": shown_months})
         return {
-            "conn_id": self.conn_id,
-            "error": self.error,
-            "seen_at": self.seen_at,
+            **self._as_json(),
             "cluster": self.cluster,
             "nodes": [{"name": name, "error": error} for name, error in self.nodes.items()],
             "tables": tables,
         }
 
 
-class Looks:
-    """Looks at connections, and remembers what was seen last for when a cluster is down."""
+def look_at_months(conn_id: str) -> Look:
+    """Look at all tables that a connection leads to; it may block for some seconds.
 
-    def __init__(self) -> None:
-        self._last: dict[str, Look] = {}
+    Args:
+        conn_id: The connection.
 
-    def look(self, conn_id: str) -> Look:
-        """Look at all tables that a connection leads to; it may block for some seconds."""
-        try:
-            self._last[conn_id] = _look(conn_id)
-        except Chs3Error as error:
-            _LOG.info("The page cannot look at %s: %s", conn_id, error)
-            last = self._last.get(conn_id, Look(conn_id=conn_id, nodes={}, tables={}))
-            return replace(last, error=str(error))
-        return self._last[conn_id]
-
-
-def _look(conn_id: str) -> Look:
+    Raises:
+        Chs3Error: If the cluster cannot be asked.
+    """
     hook = hook_of(conn_id)
-    runner = Runner(hook=hook, listing=None, log=_LOG, progress_interval_seconds=10)
-    seen = runner.run(look_at_all_tables(hook.options.cluster))
+    seen = carry_out(look_at_all_tables(hook.options.cluster), hook)
     return Look(
         conn_id=conn_id,
         seen_at=time.time(),
@@ -95,13 +73,18 @@ def _look(conn_id: str) -> Look:
     )
 
 
+def month_looks() -> Looks[Look]:
+    """Looks at months that remember."""
+    return Looks(look_at_months, nothing=lambda conn_id: Look(conn_id=conn_id, nodes={}, tables={}))
+
+
 def _month_as_json(month: MonthOverview, readable_dags: Collection[str]) -> dict[str, Any]:
     values = {name: getattr(month, name) for name in month.__slots__ if name != "owner"}
     return values | {
         "month": str(month.month),
         "state": str(month.state),
         "rows_per_second": round(month.rows / month.insert_seconds) if month.insert_seconds else None,
-        "task": _task(month.owner, readable_dags),
+        "task": task_as_json(month.owner, readable_dags),
         "insert": _insert_as_json(month.insert) if month.insert else None,
     }
 
@@ -110,7 +93,13 @@ def _insert_as_json(insert: RunningInsert) -> dict[str, Any]:
     return asdict(insert) | {"rows_per_second": round(insert.read_rows / max(insert.seconds, 0.001))}
 
 
-def _task(owner: str, readable_dags: Collection[str]) -> dict[str, Any] | None:
+def task_as_json(owner: str, readable_dags: Collection[str]) -> dict[str, Any] | None:
+    """The task of a load as JSON-safe values; None where it is not known, or not to be named.
+
+    Args:
+        owner: The task, as the ledger names it; empty where none is known.
+        readable_dags: The DAGs whose tasks may be named.
+    """
     if not owner:
         return None
     dag_id, run_id, task_id, map_index = json.loads(owner)

@@ -59,9 +59,9 @@ def fail(lake: Lake, task: SimpleNamespace) -> None:
 
 
 @contextmanager
-def loading(lake: Lake, month: str = MONTH) -> Iterator[None]:
+def loading(lake: Lake, month: str = MONTH, **options: Any) -> Iterator[None]:
     """A load that takes some seconds, as a task of a DAG."""
-    operator = lake.operator(month=month, select=SLOW, settings=SLOW_SETTINGS)
+    operator = lake.operator(month=month, select=SLOW, settings=SLOW_SETTINGS, **options)
     thread = threading.Thread(target=operator.execute, args=({"ti": TASK},))
     thread.start()
     try:

@@ -22,3 +22,42 @@ export function bytes(value) {
   }
   return `${value.toFixed(unit ? 1 : 0)} ${units[unit]}`;
 }
+
+export function duration(seconds) {
+  const [days, hours, minutes] = [86400, 3600, 60].map((unit) => Math.floor(seconds / unit));
+  if (days) {
+    return `${days} d ${hours % 24} h`;
+  }
+  return hours ? `${hours} h ${minutes % 60} min` : minutes ? `${minutes} min ${Math.floor(seconds % 60)} s` : `${seconds.toFixed(0)} s`;
+}
+
+// A table of figures under its heading. Columns are [name, class], cells are texts or elements, the first names the row.
+export function figures(name, columns, rows) {
+  const row = (cells) => element("tr", {}, ...cells.map((cell, index) =>
+    element(index ? "td" : "th", { class: columns[index][1] || "text", ...(index ? {} : { scope: "row" }) }, cell)));
+  const head = columns.map(([text, kind]) => element("th", { scope: "col", class: kind || "text" }, text));
+  const table = element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows.map(row)));
+  // It scrolls by itself where the page is narrow, with the keys too.
+  const box = element("div", { class: "figures", role: "region", "aria-label": name, tabindex: "0" }, table);
+  box.dataset.key = `figures-${name}`;
+  return element("div", {}, element("h3", {}, name), box);
+}
+
+// A connection's heading, and what stands in the way of looking at it.
+export function connectionSection(seen) {
+  const place = seen.cluster === null ? "one server" : `cluster ${seen.cluster}`;
+  const made = element("section", {}, element("h2", {}, `${seen.conn_id} (${seen.seen_at === null ? "not seen yet" : place})`));
+  if (seen.error) {
+    const seenAt = seen.seen_at === null ? "It was not seen before." :
+      `What follows was seen at ${new Date(seen.seen_at * 1000).toLocaleString()}.`;
+    made.append(element("p", { class: "trouble" }, `The cluster cannot be asked: ${seen.error} ${seenAt}`));
+  }
+  for (const node of seen.nodes.filter((each) => each.error)) {
+    made.append(element("p", { class: "trouble" }, `Node ${node.name || "of the connection"} is left out: ${node.error}`));
+  }
+  return made;
+}
+
+export function withoutConnections() {
+  return [element("p", {}, "Airflow's database and environment have no connection of type chs3.")];
+}

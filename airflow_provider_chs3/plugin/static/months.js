@@ -1,5 +1,5 @@
 // The calendar of months of each table, and the details of those that were opened.
-import { bytes, element, number } from "./dom.js";
+import { bytes, connectionSection, element, number, withoutConnections } from "./dom.js";
 
 export const path = "api/months";
 
@@ -129,16 +129,7 @@ function calendar(key, table, months) {
 }
 
 function connection(seen, scope) {
-  const place = seen.cluster === null ? "one server" : `cluster ${seen.cluster}`;
-  const made = element("section", {}, element("h2", {}, `${seen.conn_id} (${seen.seen_at === null ? "not seen yet" : place})`));
-  if (seen.error) {
-    const seenAt = seen.seen_at === null ? "It was not seen before." :
-      `What follows was seen at ${new Date(seen.seen_at * 1000).toLocaleString()}.`;
-    made.append(element("p", { class: "trouble" }, `The cluster cannot be asked: ${seen.error} ${seenAt}`));
-  }
-  for (const node of seen.nodes.filter((each) => each.error)) {
-    made.append(element("p", { class: "trouble" }, `Node ${node.name || "of the connection"} is left out: ${node.error}`));
-  }
+  const made = connectionSection(seen);
   seen.tables.forEach((table, index) => made.append(calendar(`${seen.conn_id}-${index}`, table, table.months)));
   if (!seen.tables.length && !seen.error) {
     made.append(element("p", {}, scope.has("dag_id") ? "This DAG has loaded no month." : "No load has left a ledger here yet."));
@@ -154,7 +145,7 @@ function legend() {
 
 export function render(answer, scope) {
   if (!answer.connections.length) {
-    return [element("p", {}, "Airflow's database and environment have no connection of type chs3.")];
+    return withoutConnections();
   }
   return [legend(), ...answer.connections.map((seen) => connection(seen, scope))];
 }

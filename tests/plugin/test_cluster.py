@@ -1,0 +1,130 @@
+"""What the page tells of the nodes of a real cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.s3 import S3Endpoint
+from tests.integration.lake import MONTH, Lake, lake_on
+from tests.narrow_user import NARROW, WITH_NARROW_USER, narrow_connection
+from tests.plugin.test_months import TASK, TRIPS, loaded, loading
+
+AsUser = Callable[[str | None], TestClient]
+
+
+def cluster(as_user: AsUser) -> dict[str, Any]:
+    """The cluster as the page gets it."""
+    (connection,) = as_user("viewer").get("/chs3/api/cluster").raise_for_status().json()["connections"]
+    return connection
+
+
+def test_every_node_tells_version_size_and_disks(as_user: AsUser, trips_lake: Lake) -> None:
+    found = cluster(as_user)
+    assert (found["error"], found["cluster"]) == ("", trips_lake.cluster.name)
+    assert len(found["nodes"]) == len(trips_lake.cluster.nodes)
+    for node in found["nodes"]:
+        assert (node["error"], node["version"].split(".")[0].isdigit()) == ("", True)
+        assert node["size"]["source"] == "measured"
+        assert node["size"]["spec"] == node["measured"]
+        (disk,) = node["disks"]
+        assert 0 < disk["free_bytes"] < disk["total_bytes"]
+        assert node["pool_size"] > 0
+
+
+def test_what_the_connection_declares_is_told(
+    as_user: AsUser, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = narrow_connection(trips_lake.cluster)
+    declared["extra"] |= {"node_specs": {"default": {"cores": 1, "memory": "1GiB"}}}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(declared))
+    sizes = [node["size"] for node in cluster(as_user)["nodes"]]
+    assert sizes == [
+        {"spec": {"cores": 1, "memory_bytes": 1024**3}, "source": "connection's node_specs", "note": ""}
+    ] * len(trips_lake.cluster.nodes)
+
+
+def test_the_table_nearest_to_its_own_limits_comes_first(as_user: AsUser, trips_lake: Lake) -> None:
+    loaded(trips_lake)
+    small = f"{trips_lake.database}.small"
+    trips_lake.on_node(
+        0, f"CREATE TABLE {small} (id Int8) ENGINE = MergeTree ORDER BY id SETTINGS parts_to_delay_insert = 1"
+    )
+    trips_lake.on_node(0, f"INSERT INTO {small} VALUES (1)")
+    fullest = [each for node in cluster(as_user)["nodes"] for each in node["fullest"]]
+    nearest = next(each for each in fullest if each["table"] == "small")
+    assert (nearest["partition_parts"], nearest["parts_to_delay_insert"], nearest["inserts"]) == (1, 1, "slowed")
+    first = {node["fullest"][0]["table"] for node in cluster(as_user)["nodes"] if nearest in node["fullest"]}
+    assert first == {"small"}
+    assert "trips" in {each["table"] for each in fullest}
+
+
+def test_a_load_at_work_is_told_and_its_task_to_those_who_may_read_its_dag(
+    as_user: AsUser, airflow_api: Any, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trips_lake.upload(TRIPS)
+    with loading(trips_lake):
+        (load,) = cluster(as_user)["loads"]
+        monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {TASK.dag_id})
+        (to_its_reader,) = cluster(as_user)["loads"]
+    assert (load["table"], load["month"], load["total_rows"]) == (f"{trips_lake.database}.trips", MONTH, 600)
+    assert load["insert"]["query_id"].startswith("chs3_")
+    assert load["insert"]["peak_memory_bytes"] > 0
+    assert (load["task"], to_its_reader["task"]["run_id"]) == (None, TASK.run_id)
+
+
+def test_an_append_is_told_though_no_ledger_names_it(as_user: AsUser, trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    with loading(trips_lake, write_mode="append"):
+        (load,) = cluster(as_user)["loads"]
+    assert (load["table"], load["month"], load["task"]) == (None, None, None)
+    assert load["insert"]["query_id"].startswith("chs3_")
+
+
+def test_merges_are_told_with_their_progress(as_user: AsUser, trips_lake: Lake) -> None:
+    name = f"{trips_lake.database}.slow"
+    # Its mutation sleeps.
+    trips_lake.on_node(0, f"CREATE TABLE {name} (id UInt32) ENGINE = MergeTree ORDER BY id")
+    trips_lake.on_node(0, f"INSERT INTO {name} SELECT number FROM numbers(100)")
+    trips_lake.on_node(0, f"ALTER TABLE {name} DELETE WHERE sleepEachRow(0.02) = 1 SETTINGS mutations_sync = 0")
+    found: list[Any] = []
+    for _ in range(50):
+        found = [each for node in cluster(as_user)["nodes"] for each in node["merges"] if each["table"] == "slow"]
+        if found:
+            break
+    trips_lake.on_node(0, f"KILL MUTATION WHERE database = '{trips_lake.database}' SYNC")
+    assert (found[0]["database"], found[0]["is_mutation"], found[0]["parts"]) == (trips_lake.database, True, 1)
+    assert 0 <= found[0]["progress"] <= 1
+
+
+class TestDown:
+    @pytest.fixture
+    def own_cluster(self) -> Iterator[ClickHouseCluster]:
+        with ClickHouseCluster.start(2, **WITH_NARROW_USER) as cluster:
+            yield cluster
+
+    def test_the_page_says_so_and_shows_what_was_seen_last(
+        self,
+        own_cluster: ClickHouseCluster,
+        chs3_s3: S3Endpoint,
+        chs3_bucket: str,
+        as_user: AsUser,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        with lake_on(own_cluster, chs3_s3, chs3_bucket, monkeypatch):
+            own_cluster.kill(1)
+            one_down = cluster(as_user)
+            assert [bool(node["error"]) for node in one_down["nodes"]] == [False, True]
+            assert one_down["nodes"][0]["version"]
+            own_cluster.kill(0)
+            all_down = cluster(as_user)
+            assert str(own_cluster.nodes[0].tcp_port) in all_down["error"]
+            assert (all_down["nodes"], all_down["seen_at"]) == (one_down["nodes"], one_down["seen_at"])
+            assert NARROW.password not in json.dumps(all_down)
+            own_cluster.restart(0)
+            own_cluster.restart(1)
