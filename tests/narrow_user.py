@@ -1,4 +1,4 @@
-"""The user of the tests' loads: what docs/privileges.md grants, and nothing else."""
+"""The users of the tests' loads and of the page: what docs/privileges.md grants, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 _DOCUMENT = (Path(__file__).parents[1] / "docs" / "privileges.md").read_text(encoding="utf-8")
 
 NARROW = Credentials("narrow", "n'a%40@r/\"r\\o:?#&w")
+#: Whom the page in Airflow's UI may ask as.
+WATCHER = Credentials("watcher", "only looks")
 #: The test bed's engine, which is a clickhouse-local, asks for it where anything is read; servers do not.
 TRAIT = "READ ON FILE"
 
@@ -54,13 +56,20 @@ def _privileges() -> list[str]:
     return [*dict.fromkeys(in_tests(each) for each in found), TRAIT]
 
 
+def _privileges_of_page() -> list[str]:
+    return [*dict.fromkeys(in_tests(each) for each in documented("The months page")), TRAIT]
+
+
 def in_tests(privilege: str) -> str:
     """A documented privilege with the names of tests."""
     return re.sub(r"ON taxi\.\S+", "ON test_*.*", privilege).replace("ON lake", f"ON {S3_NAMED_COLLECTION}")
 
 
 #: Arguments of `ClickHouseCluster.start`. With a secret, a query runs as its user on the other nodes too.
-WITH_NARROW_USER: dict[str, Any] = {"users": {NARROW: _privileges()}, "secret": "chs3"}
+WITH_NARROW_USER: dict[str, Any] = {
+    "users": {NARROW: _privileges(), WATCHER: _privileges_of_page()},
+    "secret": "chs3",
+}
 
 
 def narrow_connection(cluster: Cluster) -> dict[str, Any]:

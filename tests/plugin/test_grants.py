@@ -1,0 +1,47 @@
+"""The page takes no more of ClickHouse's users than docs/privileges.md grants."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from tests.integration.lake import Lake
+from tests.narrow_user import WATCHER
+from tests.plugin.test_months import loaded
+
+AsUser = Callable[[str | None], TestClient]
+
+
+@pytest.fixture
+def watched(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """A month that a loader has loaded; the page asks as another user."""
+    if not isinstance(trips_lake.cluster, ClickHouseCluster):
+        pytest.skip("the users of servers that are none of this machine's are as they are")
+    loaded(trips_lake)
+    connection = trips_lake.cluster.airflow_connection() | {"login": WATCHER.login, "password": WATCHER.password}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+    return trips_lake
+
+
+def asked(as_user: AsUser, view: str) -> dict[str, Any]:
+    (connection,) = as_user("viewer").get(f"/chs3/api/{view}").raise_for_status().json()["connections"]
+    assert (connection["error"], [node["error"] for node in connection["nodes"] if node["error"]]) == ("", [])
+    return connection
+
+
+def test_months_are_told_to_whom_the_page_may_ask_as(as_user: AsUser, watched: Lake) -> None:
+    (table,) = asked(as_user, "months")["tables"]
+    assert [(table["database"], month["state"], month["rows"]) for month in table["months"]] == [
+        (watched.database, "published", 600)
+    ]
+
+
+def test_nodes_are_told_to_whom_the_page_may_ask_as(as_user: AsUser, watched: Lake) -> None:
+    for node in asked(as_user, "cluster")["nodes"]:
+        assert node["measured"]["memory_bytes"] > 0
+        assert "trips" in {each["table"] for each in node["fullest"]}
