@@ -30,6 +30,14 @@ def get_provider_info() -> dict[str, object]:
                 "conn-fields": _CONNECTION_FIELDS,
             }
         ],
+        "asset-uris": [
+            {
+                "schemes": ["clickhouse"],
+                "handler": "airflow_provider_chs3.assets.sanitize_uri",
+                "factory": "airflow_provider_chs3.assets.create_asset",
+                "to_openlineage_converter": "airflow_provider_chs3.assets.convert_asset_to_openlineage",
+            }
+        ],
     }
 
 

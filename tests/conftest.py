@@ -49,7 +49,7 @@ def airflow_db() -> None:
     initdb()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run_dag(airflow_db: None) -> Callable[..., DagRun]:
     """Run a DAG to its end in this process: `run_dag(dag, logical_date=…, run_conf=…)`, as `dag.test()`.
 

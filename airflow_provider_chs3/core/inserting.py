@@ -117,6 +117,7 @@ def _step(load: Load, plan: InsertPlan, batch: Batch, *, into: TableName, query_
         attempt=load.request.nonce,
         cluster=load.around.cluster,
         total_rows=plan.schema.rows,
+        paths=batch.paths,
     )
 
 

@@ -228,6 +228,7 @@ class LoadResult:
         rows_by_node: The same for each node.
         other_month_rows: Rows that belong to other months and were left out.
         parts: Parts at publishing, over all nodes.
+        table_bytes: Bytes that the month takes on disk at publishing, each row counted once; 0 where it was appended.
         insert_seconds: Seconds that the insert took.
         peak_memory_bytes: The highest memory seen on one node; None where it was too short to be seen.
         attempt: The attempt's nonce.
@@ -247,6 +248,7 @@ class LoadResult:
     rows_by_node: Mapping[str, int] = field(default_factory=dict)
     other_month_rows: int = 0
     parts: int = 0
+    table_bytes: int = 0
     insert_seconds: float = 0.0
     peak_memory_bytes: int | None = None
     attempt: str = ""

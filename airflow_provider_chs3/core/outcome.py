@@ -50,6 +50,7 @@ def result_of(
         rows_by_node={str(node): state.rows for node, state in states.items()},
         other_month_rows=sum(sum(staged[node].other_rows.values()) for node in once) if staged else 0,
         parts=sum(state.parts for state in states.values()),
+        table_bytes=sum(state.size_bytes for node, state in states.items() if node in once),
         insert_seconds=inserted.stats.seconds if inserted else 0.0,
         peak_memory_bytes=inserted.stats.peak_memory_bytes if inserted else None,
         attempt=load.request.nonce,

@@ -93,6 +93,7 @@ class Insert(Step):
         attempt: The nonce of the attempt that it belongs to.
         cluster: The cluster that it runs on; None for a single server.
         total_rows: Rows that it will read, where known.
+        paths: Of the objects that it reads.
         is_started: Whether an earlier process has sent it: it is only waited for.
     """
 
@@ -102,6 +103,7 @@ class Insert(Step):
     attempt: str
     cluster: str | None
     total_rows: int | None
+    paths: tuple[str, ...]
     is_started: bool = False
 
 

@@ -71,6 +71,9 @@ class Runner:
         progress_interval_seconds: Time between two progress lines of an insert.
         in_turns: Ask nodes one after the other. For a handler of signals, which must start no threads: it may have
             interrupted a start of threads, which holds locks.
+
+    Attributes:
+        inserts: Those that were carried out, or tried, so far.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Runner:
         self.log = log
         self.progress_interval_seconds = progress_interval_seconds
         self.in_turns = in_turns
+        self.inserts: list[Insert] = []
         # Asked for here: Airflow's context is not to be had in the threads that talk to nodes.
         self.log_comment = {"log_comment": airflow_log_comment()}
 
@@ -167,6 +171,7 @@ class Runner:
 
     @perform.register
     def _(self, step: Insert) -> InsertStats:
+        self.inserts.append(step)
         return self.insert(step)
 
     def insert(self, step: Insert) -> InsertStats:

@@ -11,7 +11,6 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow_provider_chs3.core.health import as_json
 from airflow_provider_chs3.core.models import LoadResult
 from airflow_provider_chs3.core.protocol import load_month
-from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.slices import SHARED
 from airflow_provider_chs3.core.steps import Insert
 from airflow_provider_chs3.core.stopping import StopRequest, stop_load
@@ -21,6 +20,7 @@ from airflow_provider_chs3.hooks.detached import DetachingRunner
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.s3 import S3Listing
 from airflow_provider_chs3.operators._load_request import load_request
+from airflow_provider_chs3.operators._openlineage import LoadLineage
 from airflow_provider_chs3.operators._waiting import MergeWait, check_merge_health, insert_trigger
 from airflow_provider_chs3.operators.assets import emit_month
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
 
-class S3ToClickHouseOperator(MonthlyOperator):
+class S3ToClickHouseOperator(LoadLineage):
     """Make a month's partition hold exactly the rows of that month's objects.
 
     The objects (keys, sizes, ETags) are compared with what was last published. If nothing changed, nothing is touched;
@@ -161,7 +161,6 @@ class S3ToClickHouseOperator(MonthlyOperator):
         self.wait_for_merges = wait_for_merges
         self.merge_health = merge_health
         self._check_append()
-        self._request: LoadRequest | None = None
 
     def execute(self, context: Context) -> dict[str, object]:
         """Load the month; or go on with what an earlier try of this task has started."""
@@ -214,7 +213,9 @@ class S3ToClickHouseOperator(MonthlyOperator):
             check_merge_health(self.merge_health or {})
             self._request = load_request(self, context, resumes=resumes)
             context["month"] = str(self._request.month)  # type: ignore[typeddict-unknown-key]  # for map_index_template
-            result = self._runner(context).run(load_month(self._request))
+            runner = self._runner(context)
+            self.inserts = runner.inserts
+            result = runner.run(load_month(self._request))
         self._request = None
         self.log.info("%s", result.summary())
         if result.status == "skipped":
@@ -243,6 +244,7 @@ class S3ToClickHouseOperator(MonthlyOperator):
         )
 
     def _done(self, context: Context, result: dict[str, object]) -> dict[str, object]:
+        self.result = result
         emit_month(self, context, result)
         return result
 

@@ -108,7 +108,7 @@ def test_the_forms_defaults_are_the_options_defaults(form: Any) -> None:
     assert ConnectionOptions.from_airflow(stored) == ConnectionOptions(hosts=(("ch-1", 9000),))
 
 
-def test_importing_the_hook_imports_no_driver() -> None:
-    code = "import sys, airflow_provider_chs3.hooks.clickhouse; print(*sys.modules)"
+def test_importing_the_operator_imports_neither_driver_nor_lineage() -> None:
+    code = "import sys, airflow_provider_chs3.operators.s3_to_clickhouse; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"clickhouse_driver", "boto3", "pandas", "numpy"} & set(loaded)
+    assert not {"clickhouse_driver", "boto3", "pandas", "numpy", "openlineage", "statsd"} & set(loaded)

@@ -19,7 +19,7 @@ SNAPSHOT = Path(__file__).parent / "public_api.txt"
 
 #: Triggers too: Airflow keeps their arguments while a task is deferred, over an upgrade as well.
 _PACKAGES = ("operators", "sensors", "triggers")
-_MODULES = ("exceptions", "hooks.clickhouse", "hooks.connection", "testbed.pytest_plugin", "testbed.trips")
+_MODULES = ("assets", "exceptions", "hooks.clickhouse", "hooks.connection", "testbed.pytest_plugin", "testbed.trips")
 
 
 def public_api() -> str:

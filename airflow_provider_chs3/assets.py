@@ -1,0 +1,69 @@
+"""Assets for tables of ClickHouse: `clickhouse://host:port/database/table`.
+
+What Airflow asks a provider for, by the names in `get_provider_info`; `create_asset` is for DAGs too. Those of buckets,
+`s3://bucket/key`, are the Amazon provider's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+from airflow.providers.common.compat.sdk import Asset
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.openlineage.facet import Dataset
+
+_NATIVE_PORT = 9000
+_FORM = "give clickhouse://host:port/database/table"
+
+
+def create_asset(
+    *, host: str, database: str, table: str, port: int = _NATIVE_PORT, extra: dict[str, Any] | None = None
+) -> Asset:
+    """The asset of a table.
+
+    Args:
+        host: The first host of the connection.
+        database: The table's database.
+        table: The table.
+        port: The connection's native port, 9000 by default; with TLS it is 9440.
+        extra: What else the asset tells.
+
+    Raises:
+        ValueError: If a part is empty.
+    """
+    authority = f"[{host}]" if ":" in host else host
+    return Asset(f"clickhouse://{authority}:{port}/{quote(database, safe='')}/{quote(table, safe='')}", extra=extra)
+
+
+def sanitize_uri(uri: SplitResult) -> SplitResult:
+    """One spelling for each table: lower-case host, a port, no user.
+
+    Args:
+        uri: As the DAG has it.
+
+    Raises:
+        ValueError: If it names no host, or not a database and a table.
+    """
+    if not uri.hostname:
+        raise ValueError(f"{uri.geturl()!r} has no host: {_FORM}.")
+    _, *names = uri.path.split("/")
+    if len(names) != 2 or not all(names):
+        raise ValueError(f"{uri.geturl()!r} does not name a database and a table: {_FORM}.")
+    host = f"[{uri.hostname}]" if ":" in uri.hostname else uri.hostname
+    return uri._replace(netloc=f"{host}:{uri.port or _NATIVE_PORT}")
+
+
+def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> Dataset:
+    """The dataset that lineage has for the table, which is the one of `S3ToClickHouseOperator` too.
+
+    Args:
+        asset: The asset.
+        lineage_context: Not needed: the URI says it all.
+    """
+    from airflow.providers.common.compat.openlineage.facet import Dataset
+
+    uri = urlsplit(asset.uri)
+    _, database, table = map(unquote, uri.path.split("/"))
+    return Dataset(namespace=f"clickhouse://{uri.netloc}", name=f"{database}.{table}")
