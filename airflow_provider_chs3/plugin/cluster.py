@@ -36,12 +36,12 @@ class ClusterLook(Seen):
             months: What was seen of the months: it tells what the inserts load.
             readable_dags: Tasks of other DAGs are not named.
         """
-        nodes = {shown(node): _node_as_json(told) | {"error": ""} for node, told in self.seen.nodes.items()}
-        nodes |= {shown(node): {"error": error} for node, error in self.seen.down.items()}
+        nodes = {node: _node_as_json(told) | {"error": ""} for node, told in self.seen.nodes.items()}
+        nodes |= {node: {"error": error} for node, error in self.seen.down.items()}
         return {
             **self._as_json(),
             "cluster": self.seen.cluster,
-            "nodes": [{"name": name, **nodes[name]} for name in sorted(nodes)],
+            "nodes": [{"name": shown(node), **nodes[node]} for node in sorted(nodes)],
             "loads": list(_loads(self.seen, months, readable_dags)),
         }
 
