@@ -1,4 +1,4 @@
-"""`python -m airflow_provider_chs3 ledger`, `plan`, `adopt`, `forget` or `clean`."""
+"""`python -m airflow_provider_chs3 ledger`, `plan`, `adopt`, `forget`, `clean` or `doctor`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
@@ -12,11 +11,9 @@ from airflow_provider_chs3.core.ledger import MonthOnNode, Standing, standing
 from airflow_provider_chs3.core.models import Month, Node, PartitionState, TableName
 from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.overview_facts import InsertRecord, MonthRecords, Seen
+from airflow_provider_chs3.core.preflight import month_of_partition
 from airflow_provider_chs3.core.progress import progress_of
 from airflow_provider_chs3.core.replication import records_of_replicas
-
-#: What ClickHouse makes of toYYYYMM and of toStartOfMonth; a loaded month says itself which partition it has.
-_MONTHLY_PARTITION = re.compile(r"(197[1-9]|19[89]\d|20\d\d|210[0-4])(0[1-9]|1[0-2])(?:01)?")
 
 
 class MonthState(StrEnum):
@@ -173,9 +170,9 @@ def _months(seen: Seen) -> Iterator[_Month]:
     partition_ids: dict[tuple[TableName, Month], str] = {}
     for node in seen.nodes.values():
         for (table, partition_id), partition in node.partitions.items():
-            matched = _MONTHLY_PARTITION.fullmatch(partition_id)
-            if matched and partition.state.rows and table in node.tables:
-                partition_ids[table, Month(int(matched[1]), int(matched[2]))] = partition_id
+            month = month_of_partition(partition_id)
+            if month and partition.state.rows and table in node.tables:
+                partition_ids[table, month] = partition_id
     for node in seen.nodes.values():
         for key, told in node.records.items():
             partition_ids[key] = told.partition_id or partition_ids.get(key, "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.models import Node, TableName
@@ -74,10 +74,20 @@ def find_place(
     Raises:
         PreflightError: If the cluster is not known, differs from the Distributed table's, or a server is too old.
     """
+    place = yield from locate(target=target, cluster=cluster, default_cluster=default_cluster, ledger=ledger)
+    yield from _check_versions(place.nodes)
+    return place
+
+
+def locate(*, target: TableName, cluster: str | None, default_cluster: str | None, ledger: TableName) -> Steps[Place]:
+    """The same as `find_place`, but only the server that the connection leads to is asked.
+
+    Raises:
+        PreflightError: If the cluster is not known, or differs from the Distributed table's.
+    """
     local, cluster_of_table, sharding_key = yield from local_table(target, cluster)
     cluster = cluster or cluster_of_table or default_cluster
     nodes = (yield from nodes_of(cluster)) if cluster else (ONLY_NODE,)
-    yield from _check_versions(nodes)
     ledger = TableName(ledger.database or local.database, ledger.table)
     return Place(cluster=cluster, target=local, ledger=ledger, nodes=nodes, sharding_key=sharding_key)
 
@@ -176,12 +186,17 @@ def nodes_of(cluster: str) -> Steps[tuple[Node, ...]]:
 
 def _check_versions(nodes: tuple[Node, ...]) -> Steps[None]:
     answers = yield AskNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, Sql("SELECT version()")))
-    versions = {node: rows[0][0] for node, rows in answers.items()}
-    lowest = ".".join(map(str, LOWEST_VERSION))
-    old = [
-        f"Node {node} runs ClickHouse {version}, below {lowest}, the lowest supported: upgrade it."
-        for node, version in versions.items()
-        if tuple(int(part) for part in version.split(".")[:2]) < LOWEST_VERSION
-    ]
-    if old:
+    if old := list(too_old({node: rows[0][0] for node, rows in answers.items()})):
         raise PreflightError(old)
+
+
+def too_old(versions: Mapping[Node, str]) -> Iterator[str]:
+    """A sentence for each node whose version is not supported.
+
+    Args:
+        versions: What each node calls its version, such as `26.9.2.1`.
+    """
+    lowest = ".".join(map(str, LOWEST_VERSION))
+    for node, version in versions.items():
+        if tuple(int(part) for part in version.split(".")[:2]) < LOWEST_VERSION:
+            yield f"Node {node} runs ClickHouse {version}, below {lowest}, the lowest supported: upgrade it."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -10,6 +11,9 @@ from airflow_provider_chs3.core.sql import Sql, identifier, literal
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.core.target import Column, Surroundings, TargetFacts
 from airflow_provider_chs3.exceptions import PreflightError
+
+#: What ClickHouse makes of toYYYYMM and of toStartOfMonth.
+_MONTHLY_PARTITION = re.compile(r"(197[1-9]|19[89]\d|20\d\d|210[0-4])(0[1-9]|1[0-2])(?:01)?")
 
 _STRUCTURE = ("columns", "partition_key", "sorting_key", "primary_key", "sampling_key", "indices", "projections")
 
@@ -114,6 +118,15 @@ def _unknown_settings(around: Surroundings, required: Iterable[str]) -> Iterator
         unknown = sorted(set(required) - facts.known_settings)
         if unknown:
             yield f"Node {node} does not know {', '.join(unknown)}, which a load depends on: upgrade it."
+
+
+def month_of_partition(partition_id: str) -> Month | None:
+    """The month that a partition's id stands for with the usual keys; None where it stands for none.
+
+    A month that was loaded says itself which partition it has: this is for all others.
+    """
+    matched = _MONTHLY_PARTITION.fullmatch(partition_id)
+    return Month(int(matched[1]), int(matched[2])) if matched else None
 
 
 def partition_id_of(around: Surroundings, month: Month) -> Steps[str]:

@@ -6,7 +6,8 @@ and wildcards too; it asks of no table whether it exists.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from airflow_provider_chs3.core.models import Node, TableName
 from airflow_provider_chs3.core.node_specs import shown
@@ -29,31 +30,130 @@ _SYSTEM_TABLES = (
     "server_settings",
     "storage_policies",
 )
+#: What is asked of `system` to see what a table is made of.
+_OF_TARGET = ("data_skipping_indices", "macros", "parts", "projections", "server_settings")
+#: What is asked of `system` to see how its merges stand.
+_OF_MERGES = (
+    "detached_parts",
+    "disks",
+    "merge_tree_settings",
+    "merges",
+    "metrics",
+    "mutations",
+    "replicas",
+    "replicated_merge_tree_settings",
+    "replication_queue",
+    "storage_policies",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """Privileges, as they stand in a GRANT.
+
+    Args:
+        on_servers: Those that are needed whatever the table is.
+        on_tables: Those on the table and what stands beside it.
+    """
+
+    on_servers: tuple[str, ...]
+    on_tables: tuple[str, ...] = ()
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """All of them."""
+        return self.on_servers + self.on_tables
 
 
 def privileges_of_load(request: LoadRequest, place: Place) -> tuple[str, ...]:
     """The privileges that a load needs on every node, as they stand in a GRANT.
 
-    REPLACE PARTITION asks for INSERT and ALTER DELETE on the target. Table functions ask for CREATE TEMPORARY TABLE,
-    which CREATE TABLE brings with it.
-
     Args:
         request: The load.
         place: Where it takes place.
     """
-    needed = [f"SELECT ON system.{name}" for name in _SYSTEM_TABLES]
-    needed += [f"INSERT ON {table(place.target)}", "READ ON S3"]
-    if request.source.credentials.named_collection:
-        needed.append(f"NAMED COLLECTION ON {identifier(request.source.credentials.named_collection)}")
+    named_collection = request.source.credentials.named_collection
+    detaching = privileges_of_detaching(place.cluster) if request.is_durable else ()
+    if request.policies.write_mode == "append":
+        on_servers = (*_of_reading(place, named_collection), *detaching, "CREATE TEMPORARY TABLE ON *.*")
+        return (*on_servers, f"INSERT ON {table(place.target)}")
+    needed = privileges_of_replacing(place, named_collection=named_collection)
+    return (*needed.every, *detaching)
+
+
+def privileges_of_replacing(place: Place, *, named_collection: str | None) -> Needed:
+    """The privileges of a load by `write_mode='replace'`.
+
+    REPLACE PARTITION asks for INSERT and ALTER DELETE on the target. Table functions ask for CREATE TEMPORARY TABLE,
+    which CREATE TABLE brings with it.
+
+    Args:
+        place: Where it takes place.
+        named_collection: The named collection that it reads through; None where it reads by other means.
+    """
+    own_tables = _own_tables(place.ledger)
+    return Needed(
+        (*_of_reading(place, named_collection), "TABLE ENGINE ON MergeTree"),
+        (
+            f"INSERT ON {table(place.target)}",
+            f"ALTER DELETE ON {table(place.target)}",
+            *(f"{each} ON {own_tables}" for each in ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")),
+        ),
+    )
+
+
+def _of_reading(place: Place, named_collection: str | None) -> tuple[str, ...]:
+    needed = [*_on_system(_SYSTEM_TABLES), "READ ON S3"]
+    if named_collection:
+        needed.append(f"NAMED COLLECTION ON {identifier(named_collection)}")
     if place.cluster:
         needed += ["SELECT ON system.clusters", "WRITE ON REMOTE"]
-    if request.is_durable:
-        needed += privileges_of_detaching(place.cluster)
-    if request.policies.write_mode == "append":
-        return (*needed, "CREATE TEMPORARY TABLE ON *.*")
-    own_tables = _own_tables(place.ledger)
-    needed += [f"{each} ON {own_tables}" for each in ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")]
-    return (*needed, f"ALTER DELETE ON {table(place.target)}", "TABLE ENGINE ON MergeTree")
+    return tuple(needed)
+
+
+def privileges_of_planning(place: Place) -> Needed:
+    """The privileges of planning, and of listing the ledger."""
+    of_cluster = ("SELECT ON system.clusters", "READ ON REMOTE") if place.cluster else ()
+    return Needed(
+        ("CREATE TEMPORARY TABLE ON *.*", *of_cluster, *_on_system(_OF_TARGET)),
+        (*_sight_of(place), f"SELECT ON {table(place.ledger)}"),
+    )
+
+
+def privileges_of_adopting(place: Place) -> Needed:
+    """The further privileges of adopting months, beside those of a load."""
+    return Needed((), (f"SELECT ON {table(place.target)}",))
+
+
+def privileges_of_merge_health(place: Place) -> Needed:
+    """The privileges of looking at merges."""
+    return Needed(_on_system((*_of_cluster(place), *_OF_TARGET, *_OF_MERGES)), _sight_of(place))
+
+
+def privileges_of_optimizing(place: Place) -> Needed:
+    """The further privileges of merging closed months, beside those of looking at merges."""
+    on_target = (f"{each} ON {table(place.target)}" for each in ("OPTIMIZE", "SYSTEM MERGES"))
+    return Needed(("SELECT ON system.processes",), tuple(on_target))
+
+
+def privileges_of_page(place: Place) -> Needed:
+    """The privileges of the page in Airflow's UI."""
+    return Needed(
+        _on_system((*_of_cluster(place), *_OF_MERGES, "parts", "processes")),
+        (*_sight_of(place), f"SELECT ON {table(place.ledger)}"),
+    )
+
+
+def _of_cluster(place: Place) -> tuple[str, ...]:
+    return ("clusters",) if place.cluster else ()
+
+
+def _on_system(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"SELECT ON system.{name}" for name in names)
+
+
+def _sight_of(place: Place) -> tuple[str, ...]:
+    return tuple(f"{each} ON {table(place.target)}" for each in ("SHOW TABLES", "SHOW COLUMNS"))
 
 
 def privileges_of_detaching(cluster: str | None) -> tuple[str, ...]:

@@ -130,7 +130,8 @@ class S3Source:
         return Sql(f"{name}({first}{url}, {access}{shape})", secrets)
 
     @property
-    def _lists_through_clickhouse(self) -> bool:
+    def lists_through_clickhouse(self) -> bool:
+        """Whether ClickHouse lists, because the worker has no keys."""
         return bool(self.credentials.named_collection or self.credentials.role_arn)
 
     def list_month(self, month: Month) -> Steps[tuple[S3Source, Manifest]]:
@@ -157,11 +158,11 @@ class S3Source:
         return any(each.path == f"{source.base}{key}" for each in objects)
 
     def _listed(self, prefix: str, *, levels_below: int | None) -> Steps[tuple[S3Source, Iterable[S3Object]]]:
-        if not self._lists_through_clickhouse:
+        if not self.lists_through_clickhouse:
             name = f"List s3://{self.bucket}/{prefix}"
             objects: Iterable[S3Object] = yield ListObjects(name=name, bucket=self.bucket, prefix=prefix)
             return replace(self, base=f"{self.bucket}/"), objects
-        plain = _plain_prefix(prefix)
+        plain = plain_prefix(prefix)
         glob = plain + "**"
         if levels_below is not None:
             glob = plain + _any_name(prefix[len(plain) :].count("/") + levels_below)
@@ -172,9 +173,9 @@ class S3Source:
             S3Object(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC))
             for path, size, etag, written in rows
         ]
-        return replace(self, base=self._base_of(listed, plain)), listed
+        return replace(self, base=self.base_of(listed, plain)), listed
 
-    def _base_of(self, listed: list[S3Object], prefix: str) -> str:
+    def base_of(self, listed: Sequence[S3Object], prefix: str) -> str:
         """What all paths have before the prefix: the bucket, and whatever the collection's URL goes on with."""
         if not listed or not self.credentials.named_collection:
             return f"{self.bucket}/"
@@ -215,7 +216,7 @@ class S3Source:
         # In sorted order the first and the last differ the earliest.
         first, last = paths[0][len(self.base) :], paths[-1][len(self.base) :]
         differ_at = (at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
-        return _plain_prefix(first[: next(differ_at, min(len(first), len(last)))])
+        return plain_prefix(first[: next(differ_at, min(len(first), len(last)))])
 
     def _names(self, paths: Sequence[str]) -> str:
         if len(paths) == 1:
@@ -242,7 +243,8 @@ def _any_name(levels: int) -> str:
     return "*" + "/*" * levels
 
 
-def _plain_prefix(text: str) -> str:
+def plain_prefix(text: str) -> str:
+    """As much of a key's beginning as means itself in a glob."""
     matched = _PLAIN.match(text)
     return matched[0] if matched else ""
 

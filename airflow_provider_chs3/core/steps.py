@@ -82,6 +82,54 @@ class TryNodes(Step):
     sql: Mapping[Node, Sql]
 
 
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """What came of something, and how long it took.
+
+    Args:
+        answer: What it gave, or the error.
+        began_at: When it began, as Unix time by the worker's clock.
+        seconds: How long it took.
+    """
+
+    answer: Any
+    began_at: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeNodes(Step):
+    """Run one statement on each of several nodes, all at once, and time each.
+
+    Gives for each node `Timed` rows, or the error.
+
+    Args:
+        sql: The statement for each node.
+        settings: Settings to send with each.
+    """
+
+    sql: Mapping[Node, Sql]
+    settings: SettingValues = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeListing(Step):
+    """List the first page of a bucket from the worker. Gives `Timed` tuple of `S3Object`, or the error.
+
+    Args:
+        bucket: The bucket.
+        prefix: Beginning of the keys.
+    """
+
+    bucket: str
+    prefix: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TryHosts(Step):
+    """Try every host of the connection. Gives for each whether it works, and a sentence."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Insert(Step):
     """Run the insert, and report how far it is. Gives `InsertStats`.

@@ -178,10 +178,21 @@ class ClickHouseHook(DbApiHook):
             Whether one of them works, and for each host its version and node, or what is wrong and what to change.
         """
         try:
-            results = [self._test_address(address) for address in self.options.hosts]
+            results = self.test_hosts()
         except ConfigurationError as error:
             return False, str(error)
         return any(works for works, _ in results), " ".join(message for _, message in results)
+
+    def test_hosts(self) -> list[tuple[bool, str]]:
+        """Try every host, as `test_connection` does.
+
+        Returns:
+            For each host whether it works, and its version and node, or what is wrong and what to change.
+
+        Raises:
+            ConfigurationError: If a field of the connection is wrong.
+        """
+        return [self._test_address(address) for address in self.options.hosts]
 
     def _test_address(self, address: Address) -> tuple[bool, str]:
         timeout_seconds = self.options.connect_timeout_seconds

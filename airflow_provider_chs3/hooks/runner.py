@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import singledispatchmethod
+from itertools import islice
 from typing import Any, TypeVar
 
 from airflow_provider_chs3.core.models import Node
@@ -23,6 +24,10 @@ from airflow_provider_chs3.core.steps import (
     Say,
     Step,
     Steps,
+    Timed,
+    TimeListing,
+    TimeNodes,
+    TryHosts,
     TryNodes,
 )
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
@@ -35,6 +40,8 @@ T = TypeVar("T")
 
 #: Nodes that are spoken to at the same time.
 _PARALLEL_NODES = 32
+#: What S3 lists at once.
+_OBJECTS_OF_A_PAGE = 1000
 
 
 def drive(steps: Steps[T], perform: Callable[[Step], Any]) -> T:
@@ -59,6 +66,17 @@ def drive(steps: Steps[T], perform: Callable[[Step], Any]) -> T:
             outcome = perform(step)
         except Exception as raised:
             error = raised
+
+
+def _timed(ask: Callable[[], Any]) -> Timed:
+    """What came of it, or the error, and how long that took."""
+    began_at, began = time.time(), time.monotonic()
+    answer: Any
+    try:
+        answer = ask()
+    except Chs3Error as error:
+        answer = error
+    return Timed(answer, began_at, time.monotonic() - began)
 
 
 class Runner:
@@ -140,15 +158,27 @@ class Runner:
 
     @perform.register
     def _(self, step: TryNodes) -> dict[Node, list[Row] | Chs3Error]:
-        def attempt(node: Node) -> list[Row] | Chs3Error:
-            try:
-                return self._ask_node(node, step.sql[node], AskNodes(name=step.name, sql=step.sql))
-            except Chs3Error as error:
-                return error
+        timed = self.perform(TimeNodes(name=step.name, sql=step.sql))
+        return {node: each.answer for node, each in timed.items()}
 
+    @perform.register
+    def _(self, step: TimeNodes) -> dict[Node, Timed]:
+        ask = AskNodes(name=step.name, sql=step.sql, settings=step.settings)
         self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
         with ThreadPoolExecutor(max_workers=min(_PARALLEL_NODES, len(step.sql) or 1)) as pool:
-            return dict(zip(step.sql, pool.map(attempt, step.sql), strict=True))
+            answers = pool.map(lambda node: _timed(lambda: self._ask_node(node, step.sql[node], ask)), step.sql)
+            return dict(zip(step.sql, answers, strict=True))
+
+    @perform.register
+    def _(self, step: TimeListing) -> Timed:
+        listing = self.listing
+        assert listing is not None  # the source lists through ClickHouse otherwise
+        self.log.info("%s", step.name)
+        return _timed(lambda: tuple(islice(listing.objects(step.bucket, step.prefix), _OBJECTS_OF_A_PAGE)))
+
+    @perform.register
+    def _(self, step: TryHosts) -> list[tuple[bool, str]]:
+        return self.hook.test_hosts()
 
     def _ask_node(self, node: Node, sql: Sql, step: AskNodes) -> list[Row]:
         address = None if node == ONLY_NODE else self.hook.options.worker_address(node.host, node.port)

@@ -32,10 +32,13 @@ class S3Listing:
 
     Args:
         aws_conn_id: The AWS connection; None reads without signing, for public buckets.
+        is_patient: Whether a storage that does not answer is tried as long as the AWS connection says, which is minutes
+            by default; else it has seconds. Default: True.
     """
 
-    def __init__(self, aws_conn_id: str | None) -> None:
+    def __init__(self, aws_conn_id: str | None, *, is_patient: bool = True) -> None:
         self.aws_conn_id = aws_conn_id
+        self.is_patient = is_patient
 
     @cached_property
     def _hook(self) -> S3Hook:
@@ -43,12 +46,15 @@ class S3Listing:
 
         # At DEBUG it logs the session token of every request, and the keys that STS answers with.
         logging.getLogger("botocore").setLevel(logging.INFO)
-        if self.aws_conn_id is not None:
-            return S3Hook(aws_conn_id=self.aws_conn_id)
         from botocore import UNSIGNED
         from botocore.config import Config
 
-        return S3Hook(aws_conn_id=None, config=Config(signature_version=UNSIGNED))
+        hasty = Config(connect_timeout=5, read_timeout=10, retries={"total_max_attempts": 2})
+        if self.aws_conn_id is None:
+            config = Config(signature_version=UNSIGNED)
+            return S3Hook(aws_conn_id=None, config=config if self.is_patient else config.merge(hasty))
+        hook = S3Hook(aws_conn_id=self.aws_conn_id)
+        return hook if self.is_patient else S3Hook(aws_conn_id=self.aws_conn_id, config=hook.config.merge(hasty))
 
     def objects(self, bucket: str, prefix: str) -> Iterator[S3Object]:
         """The objects whose keys begin with a prefix, a page at a time.

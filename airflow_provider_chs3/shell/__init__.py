@@ -1,1 +1,1 @@
-"""The ledger from the shell: `python -m airflow_provider_chs3`."""
+"""The ledger and the doctor from the shell: `python -m airflow_provider_chs3`."""

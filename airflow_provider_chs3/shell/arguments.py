@@ -7,15 +7,18 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_provider_chs3.core.doctor_privileges import PURPOSES
 from airflow_provider_chs3.core.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-_ABOUT = """The ledger of monthly loads, from the shell. Connections are Airflow's, by their ids, from its database, its
-secrets backend or AIRFLOW_CONN_<ID>; no secret stands on the command line. Results go to stdout, all else to stderr."""
+_ABOUT = """What loads lean on and what they left, from the shell. Connections are Airflow's, by their ids, from its
+database, its secrets backend or AIRFLOW_CONN_<ID>; no secret stands on the command line. Results go to stdout, all else
+to stderr."""
 
 _EXIT_CODES = """exit codes:
-  0  all is as it should be: every month as published, nothing to load, all adopted, nothing left to clean
-  1  it is not: months to load (plan), not as published (ledger), refused (adopt), or staging to drop (clean --dry-run)
+  0  all is as it should be: every month as published, nothing to load, all adopted, nothing left to clean, no finding
+  1  it is not: months to load (plan), not as published (ledger), refused (adopt), staging to drop (clean --dry-run),
+     or findings (doctor)
   2  wrong arguments, or an error; stderr says which
 """
 
@@ -34,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     _add_adopt(commands)
     _add_forget(commands)
     _add_clean(commands)
+    _add_doctor(commands)
     return parser
 
 
@@ -100,6 +104,21 @@ def _add_clean(commands: Any) -> None:
     command.add_argument("--dry-run", action="store_true", help="only tell what would be dropped")
 
 
+def _add_doctor(commands: Any) -> None:
+    command = _command(commands, "doctor", "look at all that loads lean on, and say what is wrong; nothing is written")
+    _add_table(command, is_required=False)
+    _add_source(command, is_required=False)
+    command.add_argument("--month", metavar="YYYY-MM", help="rehearse a load of this month, up to its first write")
+    command.add_argument(
+        "--for",
+        dest="purposes",
+        action="append",
+        choices=list(PURPOSES),
+        metavar="PURPOSE",
+        help=f"what the connection's user must have the rights for: {', '.join(PURPOSES)}; may be repeated (load)",
+    )
+
+
 def _command(commands: Any, name: str, about: str) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = commands.add_parser(
         name,
@@ -114,15 +133,15 @@ def _command(commands: Any, name: str, about: str) -> argparse.ArgumentParser:
     return command
 
 
-def _add_table(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--table", required=True, help="the local table, or a Distributed one")
+def _add_table(command: argparse.ArgumentParser, *, is_required: bool = True) -> None:
+    command.add_argument("--table", required=is_required, help="the local table, or a Distributed one")
     command.add_argument("--database", help="the table's; the connection's by default")
     command.add_argument("--cluster", help="the Distributed table's by default, else the connection's, else one server")
     command.add_argument("--staging-database", metavar="DATABASE", help="of the ledger; the table's by default")
 
 
-def _add_source(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--key", required=True, help="template of the keys, such as trips/{YYYY-MM}/*.parquet")
+def _add_source(command: argparse.ArgumentParser, *, is_required: bool = True) -> None:
+    command.add_argument("--key", required=is_required, help="template of the keys, such as trips/{YYYY-MM}/*.parquet")
     command.add_argument("--bucket", help="where the objects are")
     command.add_argument(
         "--aws-conn-id", default="aws_default", help="AWS connection; empty for a public bucket (%(default)s)"

@@ -21,6 +21,7 @@ from airflow_provider_chs3.operators.ledger import (
 )
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.shell.arguments import months_of
+from airflow_provider_chs3.shell.doctor import described, diagnosis
 from airflow_provider_chs3.shell.tables import age, rendered, size
 
 
@@ -29,12 +30,12 @@ class Outcome:
     """What a command found.
 
     Args:
-        as_json: JSON-safe values.
+        as_json: JSON-safe values: a list, or an object.
         as_text: The same for people.
         is_fine: Whether all is as it should be.
     """
 
-    as_json: list[dict[str, Any]]
+    as_json: list[dict[str, Any]] | dict[str, Any]
     as_text: str
     is_fine: bool
 
@@ -142,6 +143,12 @@ def _clean(given: argparse.Namespace) -> Outcome:
     return Outcome([each.as_json() for each in found], text, all(each.was_dropped for each in found))
 
 
+def _doctor(given: argparse.Namespace) -> Outcome:
+    arguments = {**_table(given), **_source(given)}
+    found = diagnosis(arguments, month=given.month, purposes=tuple(given.purposes or ("load",)))
+    return Outcome(found.as_json(), described(found), found.is_well)
+
+
 def _table(given: argparse.Namespace) -> dict[str, Any]:
     return {
         "table": given.table,
@@ -177,4 +184,5 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
     "adopt": _adopt,
     "forget": _forget,
     "clean": _clean,
+    "doctor": _doctor,
 }

@@ -10,7 +10,12 @@ from airflow_provider_chs3.core.models import TableName
 from airflow_provider_chs3.core.place import ONLY_NODE, Place
 from airflow_provider_chs3.core.privileges import (
     check_privileges,
+    privileges_of_adopting,
     privileges_of_load,
+    privileges_of_merge_health,
+    privileges_of_optimizing,
+    privileges_of_page,
+    privileges_of_planning,
     privileges_of_replication,
 )
 from airflow_provider_chs3.core.request import Policies
@@ -75,3 +80,23 @@ def test_a_single_server_is_named_so():
         PreflightError, match="User 'me' lacks privileges on the server: run GRANT A ON x TO `me` there"
     ):
         drive(check_privileges((ONLY_NODE,), ["A ON x"]), *answers)
+
+
+PLACE = Place(cluster="c", target=TableName("taxi", "trips"), ledger=TableName("taxi", "chs3_ledger"), nodes=(ONE,))
+
+
+@pytest.mark.parametrize(
+    ("section", "needed"),
+    [
+        ("Planning", privileges_of_planning(PLACE)),
+        ("Merge health", privileges_of_merge_health(PLACE)),
+        ("Merging closed months", privileges_of_optimizing(PLACE)),
+        ("The months page", privileges_of_page(PLACE)),
+    ],
+)
+def test_the_documentation_grants_what_the_doctor_asks_for(section, needed):
+    assert sorted(documented(section)) == sorted(each.replace("`", "") for each in needed.every)
+
+
+def test_so_it_does_for_adopting():
+    assert set(documented("The ledger")) >= {each.replace("`", "") for each in privileges_of_adopting(PLACE).every}

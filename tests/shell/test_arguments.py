@@ -44,7 +44,7 @@ def test_what_is_not_understood_ends_with_2(arguments: list[str], capsys: pytest
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("command", ["ledger", "plan", "adopt", "forget", "clean"])
+@pytest.mark.parametrize("command", ["ledger", "plan", "adopt", "forget", "clean", "doctor"])
 def test_help_tells_the_exit_codes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main([command, "--help"])

@@ -1,0 +1,248 @@
+"""`python -m airflow_provider_chs3 doctor` on real servers: what is well, what is found, and what is gone on with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.hooks import runner
+from airflow_provider_chs3.shell.main import main
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.credentials import Credentials
+from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake, lake_on
+from tests.narrow_user import TRAIT, WITH_NARROW_USER, documented, in_tests, narrow_connection
+
+TRIPS = Trips(rows_per_month=600, files_per_month=3)
+
+#: Exit code, checks by name, the whole.
+Found = tuple[int, dict[str, dict[str, Any]], dict[str, Any]]
+Doctor = Callable[..., Found]
+
+LOADER = Credentials("only-loads", "pass'word")
+#: All that the documentation grants a loader but what REPLACE PARTITION takes.
+NO_DELETE = Credentials("no-delete", "pass'word")
+OTHER_USERS = {
+    LOADER: [*map(in_tests, documented("Loading")), TRAIT],
+    NO_DELETE: [*(in_tests(each) for each in documented("Loading") if "ALTER DELETE" not in each), TRAIT],
+}
+
+
+@pytest.fixture
+def doctor(capsys: pytest.CaptureFixture[str]) -> Doctor:
+    def run(*arguments: str) -> Found:
+        capsys.readouterr()
+        code = main(["doctor", "--json", *arguments])
+        out, err = capsys.readouterr()
+        assert err == ""
+        found = json.loads(out)
+        return code, {check["name"]: check for check in found["checks"]}, found
+
+    return run
+
+
+def where(lake: Lake) -> list[str]:
+    table = ["--database", lake.database, "--table", lake.table]
+    return [*table, "--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--month", MONTH]
+
+
+def findings(checks: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
+    """Those of each check; how full this machine's disk is, is not the tests' business."""
+    return {name: check["findings"] for name, check in checks.items() if check["findings"] and name != "disks"}
+
+
+def chs3(cluster: Any, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    connection = narrow_connection(cluster)
+    extra = connection["extra"] | changes.pop("extra", {})
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection | changes | {"extra": extra}))
+
+
+class TestAllIsWell:
+    def test_of_a_month_everything_is_looked_at_and_nothing_written(self, trips_lake: Lake, doctor: Doctor) -> None:
+        trips_lake.upload(TRIPS)
+        code, checks, found = doctor(*where(trips_lake))
+        assert findings(checks) == {}
+        assert code == (0 if found["is_well"] else 1)
+        assert {name for name, check in checks.items() if check["left_out"]} == set()
+        assert checks[f"month {MONTH}"]["summary"].startswith("3 objects, ")
+        assert found["settings"][0]["name"] == "max_insert_threads"
+        assert all(each["reason"] for each in found["settings"])
+        nodes = found["nodes"]
+        assert len(nodes) == len(trips_lake.cluster.nodes)
+        assert all(None not in node.values() for node in nodes)
+        assert trips_lake.on_every_node(f"SHOW TABLES FROM {trips_lake.database}") == [[("trips",)]] * len(nodes)
+
+    def test_without_a_table_the_rest_is_looked_at(self, lake: Lake, doctor: Doctor) -> None:
+        _, checks, found = doctor()
+        assert findings(checks) == {}
+        assert {name for name, check in checks.items() if check["outcome"] == "left out"} == {"S3", "table", "month"}
+        assert checks["S3"]["left_out"] == "give --bucket (or --named-collection) and --key"
+        assert found["settings"]
+
+    def test_lines_of_text_are_read_too(self, trips_lake: Lake, doctor: Doctor) -> None:
+        trips_lake.upload(TRIPS, file_format="csv.gz")
+        _, checks, found = doctor(*where(trips_lake))
+        assert findings(checks) == {}
+        assert all(node["read_seconds"] is not None for node in found["nodes"])
+
+    def test_through_a_named_collection_the_servers_list(self, trips_lake: Lake, doctor: Doctor) -> None:
+        trips_lake.upload(TRIPS)
+        key = f"{trips_lake.bucket}/trips/{{YYYY-MM}}/"
+        table = ["--database", trips_lake.database, "--table", trips_lake.table, "--month", MONTH]
+        _, checks, _ = doctor(*table, "--named-collection", S3_NAMED_COLLECTION, "--key", key)
+        assert findings(checks) == {}
+        assert "the servers list, not this machine, 3 of 3 nodes list and read" in checks["S3"]["summary"]
+        assert checks[f"month {MONTH}"]["summary"].startswith("3 objects, ")
+
+    def test_for_people_it_is_a_line_a_check(
+        self, trips_lake: Lake, doctor: Doctor, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        trips_lake.upload(TRIPS)
+        trips_lake.load()
+        main(["doctor", *where(trips_lake)])
+        out = capsys.readouterr().out
+        assert f"ok        merges         {trips_lake.database}.trips, 1 month, on all nodes: 3 healthy\n" in out
+        assert "\n  max_insert_threads " in out
+        assert "answers in" in out
+
+
+class TestServers:
+    def test_a_wrong_spec_and_a_name_that_is_no_node_are_found(
+        self, trips_lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spec = {"cores": 4096, "memory": "1GiB"}
+        chs3(trips_lake.cluster, monkeypatch, extra={"node_specs": {"default": spec, "elsewhere": spec}})
+        code, checks, _ = doctor(*where(trips_lake))
+        found = checks["node specs"]["findings"]
+        assert (code, len(found)) == (1, len(trips_lake.cluster.nodes) + 1)
+        assert "declare 4096 cores, but the machine has" in found[0]
+        assert "'elsewhere', which is no node of the cluster" in found[-1]
+        assert checks["settings"]["left_out"] == "first mend the node specs"
+
+    def test_a_wrong_password_is_found_and_not_shown(
+        self, trips_lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        trips_lake.upload(TRIPS)
+        chs3(trips_lake.cluster, monkeypatch, password="hunter2-hunter2")
+        code, checks, found = doctor(*where(trips_lake))
+        assert code == 1
+        assert "or the password is wrong (516)" in findings(checks)["connection"][0]
+        assert checks["merges"]["left_out"] == "no node answers"
+        assert "this machine lists in" in checks["S3"]["summary"]
+        assert "hunter2" not in json.dumps(found)
+
+    def test_a_cluster_that_is_not_known_is_found(self, lake: Lake, doctor: Doctor) -> None:
+        code, checks, _ = doctor("--cluster", "elsewhere")
+        assert code == 1
+        assert "Cluster 'elsewhere' is not known to the server" in findings(checks)["connection"][0]
+
+    def test_a_worker_whose_clock_is_an_hour_ahead_is_found(
+        self, lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        right = runner.time.time
+        monkeypatch.setattr(runner.time, "time", lambda: right() + 3600)
+        _, checks, _ = doctor()
+        (finding,) = checks["clocks"]["findings"]
+        assert finding.startswith("the clock of this machine is at least 3,")
+
+    def test_a_table_that_is_not_fit_is_found(self, lake: Lake, doctor: Doctor) -> None:
+        lake.upload(TRIPS)
+        lake.on_every_node(f"CREATE TABLE {lake.database}.trips (a Date) ENGINE = MergeTree ORDER BY a")
+        _, checks, _ = doctor(*where(lake))
+        assert "is not partitioned by month" in findings(checks)[f"month {MONTH}"][0]
+
+
+class TestS3:
+    def test_wrong_keys_are_found_from_everywhere_and_not_shown(
+        self, trips_lake: Lake, chs3_s3: Any, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        wrong = chs3_s3.airflow_connection() | {"password": "wrong-secret-key"}
+        monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(wrong))
+        code, checks, found = doctor(*where(trips_lake))
+        from_worker, from_nodes = checks["S3"]["findings"]
+        assert code == 1
+        assert "from this machine: Cannot list" in from_worker
+        assert "the secret key is wrong" in from_worker
+        assert from_nodes.count("127.0.0.1:") == len(trips_lake.cluster.nodes)
+        assert "The storage refused the servers' keys" in from_nodes
+        assert checks["merges"]["outcome"] == "well"
+        assert "wrong-secret-key" not in json.dumps(found)
+
+    def test_an_endpoint_where_nobody_listens_is_found(
+        self, trips_lake: Lake, chs3_s3: Any, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        connection = chs3_s3.airflow_connection()
+        connection["extra"] |= {"endpoint_url": "http://127.0.0.1:9"}
+        monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(connection))
+        _, checks, found = doctor(*where(trips_lake))
+        from_worker, from_nodes = checks["S3"]["findings"]
+        assert "Could not connect to the endpoint" in from_worker
+        assert "Look whether http://127.0.0.1:9 is right" in from_nodes
+        assert found["settings"]
+
+    def test_a_month_without_objects_is_found(self, trips_lake: Lake, doctor: Doctor) -> None:
+        _, checks, _ = doctor(*where(trips_lake))
+        assert f"no object of {MONTH} fits 'trips/{{YYYY-MM}}/'" in checks["S3"]["findings"][0]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ClickHouseCluster]:
+    users = {**WITH_NARROW_USER["users"], **OTHER_USERS}
+    with ClickHouseCluster.start(2, **(WITH_NARROW_USER | {"users": users})) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def own_lake(
+    cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Lake]:
+    with lake_on(cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
+        lake.create_table()
+        lake.upload(TRIPS)
+        yield lake
+
+
+class TestRightsAndNodes:
+    def test_what_a_loader_is_granted_is_enough_for_all_checks_but_that_of_merges(
+        self, own_lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        own_lake.load()
+        chs3(own_lake.cluster, monkeypatch, login=LOADER.login, password=LOADER.password)
+        _, checks, _ = doctor(*where(own_lake))
+        assert findings(checks) == {}
+        assert "SELECT ON system.merges" in "".join(checks["privileges"]["remarks"])
+        assert checks["merges"]["outcome"] == checks["replication"]["outcome"] == "left out"
+        code, checks, _ = doctor(*where(own_lake), "--for", "merges")
+        assert code == 1
+        assert "SELECT ON system.merges" in findings(checks)["privileges"][0]
+
+    def test_a_missing_privilege_is_found_with_its_grant(
+        self, own_lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        chs3(own_lake.cluster, monkeypatch, login=NO_DELETE.login, password=NO_DELETE.password)
+        code, checks, _ = doctor(*where(own_lake))
+        first, second = own_lake.cluster.nodes
+        assert code == 1
+        assert checks["privileges"]["findings"] == [
+            f"{first.host}:{first.tcp_port}, {second.host}:{second.tcp_port}: user 'no-delete' lacks what load, "
+            f"deferrable, adopt need: run GRANT ALTER DELETE ON `{own_lake.database}`.`trips` TO `no-delete` there."
+        ]
+
+    def test_a_node_that_is_down_is_found_and_the_others_are_looked_at(
+        self, cluster: ClickHouseCluster, own_lake: Lake, doctor: Doctor
+    ) -> None:
+        cluster.kill(1)
+        try:
+            code, checks, found = doctor(*where(own_lake))
+        finally:
+            cluster.restart(1)
+        assert code == 1
+        assert list(findings(checks)) == ["connection"]
+        assert "1 of 2 nodes of cluster" in checks["connection"]["summary"]
+        assert "1 of 1 nodes list and read" in checks["S3"]["summary"]
+        assert checks["settings"]["remarks"] == ["by 1 of 2 nodes"]
+        assert [node["version"] is None for node in found["nodes"]] == [False, True]

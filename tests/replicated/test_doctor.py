@@ -1,0 +1,13 @@
+"""What the doctor asks of replicas, on real ones."""
+
+from __future__ import annotations
+
+from airflow_provider_chs3.core.doctor_room import judge_replicas, replicas_statement
+from tests.replicated.conftest import FIRST, FOLLOWER, Replicated
+
+
+def test_replicas_that_follow_are_no_finding(replicated: Replicated) -> None:
+    nodes = list(replicated.clients)
+    check = judge_replicas({nodes[at]: replicated.ask(at, replicas_statement().text) for at in (FIRST, FOLLOWER)})
+    assert check.findings == ()
+    assert check.summary.startswith("2 replicas, 0 parts")
