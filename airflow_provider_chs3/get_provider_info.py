@@ -21,6 +21,7 @@ def get_provider_info() -> dict[str, object]:
         "sensors": [_modules("merge_health", package="sensors")],
         "triggers": [_modules("load", "merge_health", "optimize", package="triggers")],
         "hooks": [_modules("clickhouse", package="hooks")],
+        "extra-links": ["airflow_provider_chs3.operators.links.MonthsPageLink"],
         "connection-types": [
             {
                 "connection-type": "chs3",

@@ -73,12 +73,18 @@ class PlannedMonth:
         objects: Its objects.
         reason: Why it is loaded, or not, in words.
         is_to_load: Whether it is.
+        target: The local table that it belongs into.
+        has_changed_objects: Whether that is because its objects changed since it was published.
+        attempts: The attempts that published what is compared with, on any node.
     """
 
     month: Month
     objects: MonthObjects
     reason: str
     is_to_load: bool
+    target: TableName
+    has_changed_objects: bool = False
+    attempts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         verdict = "to load" if self.is_to_load else "nothing to load"
@@ -129,8 +135,16 @@ def _planned(
     if request.reload and found is Standing.UNCHANGED:
         return PlannedMonth(month, objects, ASKED_FOR, is_to_load=True)
     if found is Standing.NEW and not objects.count and request.leave_out_empty:
-        return PlannedMonth(month, objects, "it has no objects yet", is_to_load=False)
-    return PlannedMonth(month, objects, found.value, is_to_load=found is not Standing.UNCHANGED)
+        return PlannedMonth(month, objects, "it has no objects yet", is_to_load=False, target=around.target)
+    return PlannedMonth(
+        month,
+        objects,
+        found.value,
+        is_to_load=found is not Standing.UNCHANGED,
+        target=around.target,
+        has_changed_objects=found is Standing.OBJECTS_CHANGED,
+        attempts=tuple(sorted({each.record.attempt for each in nodes.values() if each.record})),
+    )
 
 
 class _Folded:

@@ -100,10 +100,24 @@ def progress_line(nodes: Sequence[NodeProgress], *, total_rows: int | None, seco
     rows = sum(node.read_rows for node in nodes)
     share = f"{100 * rows / total_rows:.0f} % of {total_rows:,} rows" if total_rows else f"{rows:,} rows"
     per_node = ", ".join(
-        f"shard {node.shard_num}: {node.read_rows:,} rows, {_mib(node.memory_bytes)}" for node in nodes
+        f"shard {node.shard_num}: {node.read_rows:,} rows, {_mib(node.memory_bytes)} of memory" for node in nodes
     )
     read_bytes = sum(node.read_bytes for node in nodes)
-    return f"{share}, {_mib(read_bytes)} read, {rows / max(seconds, 0.001):,.0f} rows/s ({per_node})"
+    left = _left(rows, total_rows, seconds)
+    return f"{share}, {_mib(read_bytes)} read, {rows / max(seconds, 0.001):,.0f} rows/s{left} ({per_node})"
+
+
+def _left(rows: int, total_rows: int | None, seconds: float) -> str:
+    if not total_rows or not 0 < rows < total_rows:
+        return ""
+    left_seconds = seconds * (total_rows - rows) / rows
+    if left_seconds < 120:
+        return f", about {left_seconds:.0f} s left"
+    return (
+        f", about {left_seconds / 60:.0f} min left"
+        if left_seconds < 7200
+        else f", about {left_seconds / 3600:.1f} h left"
+    )
 
 
 def _mib(size_bytes: int) -> str:

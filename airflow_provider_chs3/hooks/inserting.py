@@ -15,7 +15,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
 #: The list of objects may be megabytes; `system.query_log` has all of it.
-_LOGGED_SQL_CHARACTERS = 2_000
+_SHOWN_SQL_CHARACTERS = 2_000
 
 #: The first look comes soon, so that short inserts show their memory too.
 _FIRST_LOOK_SECONDS = 0.5
@@ -86,7 +86,12 @@ def run_insert(
 def announce(step: Insert, log: Log) -> None:
     """Say which insert is about to be sent, and under which id."""
     log.info("%s: query id %s", step.name, step.query_id)
-    log.info("%s", textwrap.shorten(step.sql.masked, _LOGGED_SQL_CHARACTERS, placeholder=" …"))
+    log.info("%s", shown_sql(step))
+
+
+def shown_sql(step: Insert) -> str:
+    """The statement as people see it: without secrets, and not longer than they read."""
+    return textwrap.shorten(step.sql.masked, _SHOWN_SQL_CHARACTERS, placeholder=" …")
 
 
 def _insert(step: Insert, hook: ClickHouseHook, settings: Mapping[str, str | int], outcome: _Outcome) -> None:

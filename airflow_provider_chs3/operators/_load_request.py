@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.reloading import Reload
 from airflow_provider_chs3.core.request import LoadRequest, Policies
 from airflow_provider_chs3.core.slices import Share
 from airflow_provider_chs3.core.tuning import tunable
+from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
 from airflow_provider_chs3.hooks.s3 import S3Listing
 
@@ -77,6 +78,19 @@ def _month(task: S3ToClickHouseOperator, context: Context, reload: Reload | None
     if task.month:
         return Month.parse(task.month)
     return reload.month if reload else task.month_of_run(context)
+
+
+def check_append(task: S3ToClickHouseOperator) -> None:
+    """Check that what is appended is not appended again by a retry.
+
+    Raises:
+        ConfigurationError: If it would be.
+    """
+    if task.write_mode == "append" and task.retries and not task.allow_duplicates:
+        raise ConfigurationError(
+            f"write_mode='append' inserts rows again at every retry, and this task has retries={task.retries}: "
+            "give retries=0, or allow_duplicates=True, or load with write_mode='replace', which is exact."
+        )
 
 
 def _owner(context: Context) -> str:

@@ -18,12 +18,13 @@ from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.runner import Runner, drive
 from airflow_provider_chs3.hooks.starting import with_starts
+from airflow_provider_chs3.operators._on_page import OnMonthsPage
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
 
-class OptimizePartitionOperator(BaseOperator):
+class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
     """Merge closed months that have too many parts on a node, on every node, and wait until that is done.
 
     OPTIMIZE goes on in the servers when the task dies; run again, it finds what is under way and starts what is
@@ -98,6 +99,7 @@ class OptimizePartitionOperator(BaseOperator):
         with airflow_errors():
             request = self._request()
             runner = self._runner()
+            self.link_to_page(context, runner, [str(month) for month in request.months or ()])
             work = runner.run(find_work(request))
             if work and self.deferrable:
                 self._defer(request, work)
@@ -108,6 +110,7 @@ class OptimizePartitionOperator(BaseOperator):
 
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
         """What the trigger found."""
+        self.link_to_page(context, self._runner(), [str(month) for month in self._months() or ()])
         if error := event.get("error"):
             raise AirflowFailException(error) if event["is_terminal"] else TransientError(error)
         result: dict[str, Any] = event["result"]
@@ -140,12 +143,15 @@ class OptimizePartitionOperator(BaseOperator):
             target=TableName(self.database or options.database, self.table),
             cluster=self.cluster or None,
             default_cluster=options.cluster,
-            months=parse_months(self.months) if self.months else None,
+            months=self._months(),
             before=Month(closed_until.year, closed_until.month),
             target_parts=int(_number("target_parts", self.target_parts, least=1)),
             max_running=int(_number("max_running", self.max_running, least=1)),
             poll_interval_seconds=self.poll_interval_seconds,
         )
+
+    def _months(self) -> tuple[Month, ...] | None:
+        return parse_months(self.months) if self.months else None
 
     def _hook(self) -> ClickHouseHook:
         return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)

@@ -17,9 +17,13 @@ from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.s3 import S3Listing
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
+from airflow_provider_chs3.plugin.entry import PLAN_KEY
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
+
+#: A plan over a whole bucket tells the page of the newest months.
+_TOLD_MONTHS = 1_200
 
 
 class PlanMonthsOperator(MonthlyOperator):
@@ -90,9 +94,27 @@ class PlanMonthsOperator(MonthlyOperator):
     def execute(self, context: Context) -> list[str]:
         """Compare, and give the months to load."""
         planned = self.planned(context)
+        if (ti := context.get("ti")) is not None and planned:
+            ti.xcom_push(key=PLAN_KEY, value=self._found(planned))
         to_load = [str(each.month) for each in planned if each.is_to_load]
         self.log.info("%d of %d months to load: %s", len(to_load), len(planned), ", ".join(to_load) or "none")
         return to_load
+
+    def _found(self, planned: Sequence[PlannedMonth]) -> dict[str, Any]:
+        """What the months page shows of it: of each month why its objects are others than those published, or None."""
+        newest = sorted(planned, key=lambda each: each.month)[-_TOLD_MONTHS:]
+        target = planned[0].target
+        return {
+            "conn_id": self.clickhouse_conn_id,
+            "database": target.database,
+            "table": target.table,
+            "months": {
+                str(each.month): {"reason": str(each), "attempts": list(each.attempts)}
+                if each.has_changed_objects
+                else None
+                for each in newest
+            },
+        }
 
     def _months(self, context: Context) -> tuple[Month, ...] | None:
         if self.months:

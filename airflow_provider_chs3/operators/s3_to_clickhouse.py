@@ -11,16 +11,18 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow_provider_chs3.core.health import as_json
 from airflow_provider_chs3.core.models import LoadResult
 from airflow_provider_chs3.core.protocol import load_month
+from airflow_provider_chs3.core.report import report
 from airflow_provider_chs3.core.slices import SHARED
 from airflow_provider_chs3.core.steps import Insert
 from airflow_provider_chs3.core.stopping import StopRequest, stop_load
-from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.detached import DetachingRunner
-from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.hooks.runner import Runner, drive
 from airflow_provider_chs3.hooks.s3 import S3Listing
-from airflow_provider_chs3.operators._load_request import load_request
+from airflow_provider_chs3.operators._load_request import check_append, load_request
+from airflow_provider_chs3.operators._on_page import OnMonthsPage
 from airflow_provider_chs3.operators._openlineage import LoadLineage
+from airflow_provider_chs3.operators._shown_sql import ShowsSql
 from airflow_provider_chs3.operators._waiting import MergeWait, check_merge_health, insert_trigger
 from airflow_provider_chs3.operators.assets import emit_month
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
 
-class S3ToClickHouseOperator(LoadLineage):
+class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
     """Make a month's partition hold exactly the rows of that month's objects.
 
     The objects (keys, sizes, ETags) are compared with what was last published. If nothing changed, nothing is touched;
@@ -100,8 +102,12 @@ class S3ToClickHouseOperator(LoadLineage):
         "on_other_months",
         "settings",
         "node_specs",
+        "insert_sql",
     )
-    template_fields_renderers: ClassVar[dict[str, str]] = {"select": "json", "settings": "json", "node_specs": "json"}
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("select", "settings", "node_specs"), "json"),
+        "insert_sql": "sql",
+    }
     ui_color = "#fcf7d6"
 
     def __init__(
@@ -160,7 +166,7 @@ class S3ToClickHouseOperator(LoadLineage):
         self.cancel_on_kill = cancel_on_kill
         self.wait_for_merges = wait_for_merges
         self.merge_health = merge_health
-        self._check_append()
+        check_append(self)
 
     def execute(self, context: Context) -> dict[str, object]:
         """Load the month; or go on with what an earlier try of this task has started."""
@@ -195,6 +201,7 @@ class S3ToClickHouseOperator(LoadLineage):
         Raises:
             AirflowFailException: A person must act on the merges.
         """
+        self.link_to_page(context, Runner(**self._runner_arguments(), listing=None), [str(result["month"])])
         if "error" in event:
             raise AirflowFailException(event["error"])
         return self._done(context, result | {"merges": event["result"]})
@@ -209,15 +216,16 @@ class S3ToClickHouseOperator(LoadLineage):
 
     def _load(self, context: Context, *, resumes: str | None) -> dict[str, object]:
         with airflow_errors():
-            self._check_append()
+            check_append(self)
             check_merge_health(self.merge_health or {})
             self._request = load_request(self, context, resumes=resumes)
             context["month"] = str(self._request.month)  # type: ignore[typeddict-unknown-key]  # for map_index_template
             runner = self._runner(context)
             self.inserts = runner.inserts
-            result = runner.run(load_month(self._request))
+            self.link_to_page(context, runner, [str(self._request.month)])
+            result = drive(load_month(self._request), self.showing_sql(context, runner))
         self._request = None
-        self.log.info("%s", result.summary())
+        self.log.info("%s", report(result))
         if result.status == "skipped":
             raise AirflowSkipException(result.summary())
         if self.wait_for_merges:
@@ -247,13 +255,6 @@ class S3ToClickHouseOperator(LoadLineage):
         self.result = result
         emit_month(self, context, result)
         return result
-
-    def _check_append(self) -> None:
-        if self.write_mode == "append" and self.retries and not self.allow_duplicates:
-            raise ConfigurationError(
-                f"write_mode='append' inserts rows again at every retry, and this task has retries={self.retries}: "
-                "give retries=0, or allow_duplicates=True, or load with write_mode='replace', which is exact."
-            )
 
     def _runner(self, context: Context) -> Runner:
         arguments = self._runner_arguments()

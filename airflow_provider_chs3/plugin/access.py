@@ -9,6 +9,8 @@ from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_view
 from fastapi import Depends, HTTPException, Query
 
+from airflow_provider_chs3.plugin.scope import Scope
+
 #: For the app as a whole: whoever may see Airflow's list of plugins may see this one's page.
 MAY_SEE_PAGE = Depends(requires_access_view(AccessView.PLUGINS))
 
@@ -32,3 +34,13 @@ def _readable_dag(
 
 #: The DAG of the query, which the user may read; None where none was named.
 ReadableDag = Annotated[str | None, Depends(_readable_dag)]
+
+
+def _readable_scope(
+    dag_id: ReadableDag, run_id: str | None = None, task_id: str | None = None, map_index: str | None = None
+) -> Scope | None:
+    return None if dag_id is None else Scope.of(dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
+
+
+#: The DAG, run or task of the query, of a DAG that the user may read; None where none was named.
+ReadableScope = Annotated[Scope | None, Depends(_readable_scope)]

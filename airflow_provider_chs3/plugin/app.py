@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import FileResponse
 
-from airflow_provider_chs3.plugin.access import MAY_SEE_PAGE, ReadableDag, ReadableDags
+from airflow_provider_chs3.plugin.access import MAY_SEE_PAGE, ReadableDags, ReadableScope
 from airflow_provider_chs3.plugin.cache import SharedLooks
 from airflow_provider_chs3.plugin.cluster import ClusterLook, cluster_looks
 from airflow_provider_chs3.plugin.connections import connection_ids
@@ -62,10 +62,10 @@ def create_app() -> FastAPI:
         return FileResponse(_FILES / name)
 
     @app.get("/api/months")
-    async def months(dag_id: ReadableDag, readable_dags: ReadableDags) -> dict[str, Any]:
+    async def months(scope: ReadableScope, readable_dags: ReadableDags) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(looks.get(conn_id) for conn_id in conn_ids))
-        return {"connections": [each.as_json(dag_id=dag_id, readable_dags=readable_dags) for each in seen]}
+        return {"connections": [each.as_json(scope=scope, readable_dags=readable_dags) for each in seen]}
 
     @app.get("/api/cluster")
     async def cluster(readable_dags: ReadableDags) -> dict[str, Any]:

@@ -14,13 +14,15 @@ from airflow_provider_chs3.core.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.operators._on_page import OnMonthsPage
 from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger, Merges
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
 
-class ClickHouseMergeHealthSensor(BaseSensorOperator):
+class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
     """Wait until background merges are done with months of a table, on every node.
 
     Each look asks every node once, and needs nothing of earlier ones, so that it ends alike whether it defers or not,
@@ -112,7 +114,9 @@ class ClickHouseMergeHealthSensor(BaseSensorOperator):
             reactions = Reactions(
                 on_settled_with_too_many_parts=self.on_settled_with_too_many_parts, on_stuck=self.on_stuck
             )
-            states = self._merges.look(ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id), months)
+            hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+            self._link(context, hook, months)
+            states = self._merges.look(hook, months)
             verdicts = [judge(state, self.thresholds) for state in states]
             self.log.info("%s %s", self.table, " | ".join(map(str, verdicts)))
             looked = PokeReturnValue(is_done=is_over(verdicts, reactions), xcom_value=as_json(verdicts))
@@ -127,6 +131,7 @@ class ClickHouseMergeHealthSensor(BaseSensorOperator):
             AirflowFailException: A person must act.
         """
         self._label(context)
+        self._link(context, ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id), self._months())
         if "error" in event:
             raise AirflowFailException(event["error"])
         return event["result"]
@@ -136,6 +141,10 @@ class ClickHouseMergeHealthSensor(BaseSensorOperator):
         return Merges(
             conn_id=self.clickhouse_conn_id, table=self.table, database=self.database, cluster=self.cluster or None
         )
+
+    def _link(self, context: Context, hook: ClickHouseHook, months: Sequence[Month]) -> None:
+        runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=0)
+        self.link_to_page(context, runner, [str(month) for month in months])
 
     def _label(self, context: Context) -> None:
         """For `map_index_template`."""

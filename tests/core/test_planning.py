@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_chs3.core.key_template import KeyTemplate
 from airflow_provider_chs3.core.ledger import MonthOnNode, Record
 from airflow_provider_chs3.core.ledger_table import COLUMNS
-from airflow_provider_chs3.core.models import Manifest, Month, PartitionState, S3Object
+from airflow_provider_chs3.core.models import Manifest, Month, PartitionState, S3Object, TableName
 from airflow_provider_chs3.core.planning import MonthObjects, PlannedMonth, list_months, look_up_months
 from airflow_provider_chs3.core.sources import Credentials, S3Source
 from airflow_provider_chs3.core.steps import Ask, AskNodes, ListObjects
@@ -129,5 +129,7 @@ class TestLookUp:
 
 
 def test_a_planned_month_says_what_why_and_how_much():
-    planned = PlannedMonth(OCTOBER, MonthObjects(2, 12_345, "f"), "never loaded", is_to_load=True)
+    planned = PlannedMonth(
+        OCTOBER, MonthObjects(2, 12_345, "f"), "never loaded", is_to_load=True, target=TableName("db", "trips")
+    )
     assert str(planned) == "2026-10 to load: never loaded (2 objects, 12,345 bytes)"

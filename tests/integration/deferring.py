@@ -66,7 +66,13 @@ def run(
     """One stay of a task in a worker: gives the result, or the deferral."""
     operator = lake.operator(deferrable=True, task_id=task_id, **options)
     ti = SimpleNamespace(
-        dag_id="dag", run_id="run", task_id=task_id, map_index=-1, try_number=1, start_date=datetime.now(UTC)
+        dag_id="dag",
+        run_id="run",
+        task_id=task_id,
+        map_index=-1,
+        try_number=1,
+        start_date=datetime.now(UTC),
+        xcom_push=lambda **_: None,
     )
     try:
         return getattr(operator, method)({"ti": ti}, **arguments)

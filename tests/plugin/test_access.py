@@ -83,6 +83,9 @@ def test_airflow_finds_the_plugin_by_its_entry_point(as_user: AsUser) -> None:
     assert [(view["destination"], view["href"].split("?")[0]) for view in ours["external_views"]] == [
         ("nav", "chs3/"),
         ("dag", "chs3/"),
+        ("dag_run", "chs3/"),
+        ("task", "chs3/"),
+        ("task_instance", "chs3/"),
     ]
     assert [each["url_prefix"] for each in ours["fastapi_apps"]] == [URL_PREFIX]
 

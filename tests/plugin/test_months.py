@@ -29,7 +29,9 @@ from tests.narrow_user import NARROW, WITH_NARROW_USER
 AsUser = Callable[[str | None], TestClient]
 
 TRIPS = Trips(rows_per_month=600, files_per_month=3)
-TASK = SimpleNamespace(dag_id="mine", run_id="run", task_id="load", map_index=-1, try_number=1)
+TASK = SimpleNamespace(
+    dag_id="mine", run_id="run", task_id="load", map_index=-1, try_number=1, xcom_push=lambda **_: None
+)
 HOSTILE = "<b>x</b><script>alert(1)</script>"
 
 

@@ -1,4 +1,5 @@
 // The calendar of months of each table, and the details of those that were opened.
+import { taskLink } from "./airflow.js";
 import { bytes, connectionSection, element, number, withoutConnections } from "./dom.js";
 
 export const path = "api/months";
@@ -8,6 +9,7 @@ const STATES = {
   loading: ["↻", "loading"],
   unfinished: ["!", "unfinished"],
   changed: ["≠", "changed by somebody"],
+  changed_in_s3: ["Δ", "changed in S3 since"],
   never_loaded: ["·", "never loaded"],
   merging: ["⋈", "merging"],
   too_many_parts: ["#", "too many parts"],
@@ -16,6 +18,40 @@ const STATES = {
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 const opened = new Map(); // table → the month whose details are shown
+let isPlaceShown = false;
+
+// Links of tasks name a place: a connection, a table, and months of it.
+function isPlace(scope, seen, table) {
+  return scope.get("conn_id") === seen.conn_id && scope.get("database") === table.database &&
+    scope.get("table") === table.table;
+}
+
+// Opens the place that the link names, once it is there.
+function showPlace(scope, seen, table, section) {
+  const wanted = scope.get("month");
+  const button = section.querySelector(wanted ? `[data-month="${CSS.escape(wanted)}"]` : ".month");
+  if (!isPlaceShown && button && isPlace(scope, seen, table)) {
+    isPlaceShown = true;
+    requestAnimationFrame(() => {
+      section.scrollIntoView();
+      button.focus({ preventScroll: true });
+      if (wanted) {
+        button.click();
+      }
+    });
+  }
+}
+
+function missingPlace(answer, scope) {
+  const there = answer.connections.flatMap((seen) => seen.tables.filter((table) => isPlace(scope, seen, table)));
+  const wanted = scope.get("month");
+  if (!scope.has("table") || there.some((table) => !wanted || table.months.some((month) => month.month === wanted))) {
+    return [];
+  }
+  const text = `${scope.get("database")}.${scope.get("table")} ${wanted || ""} of connection ${scope.get("conn_id")} is ` +
+    "not here yet: its load has not begun to insert, or Airflow cannot list its connection.";
+  return [element("p", { class: "faint" }, text)];
+}
 
 function share(insert) {
   return insert && insert.total_rows ? Math.min(100, Math.floor((100 * insert.read_rows) / insert.total_rows)) : null;
@@ -54,8 +90,7 @@ function details(month) {
     add("Insert took", `${month.insert_seconds.toFixed(1)} s, ${number(month.rows_per_second)} rows/s`);
   }
   if (month.task) {
-    const mapped = month.task.map_index >= 0 ? ` [${month.task.map_index}]` : "";
-    add("Loaded by", `${month.task.dag_id}, ${month.task.task_id}${mapped}, run ${month.task.run_id}`);
+    add("Loaded by", taskLink(month.task));
   }
   return list;
 }
@@ -105,6 +140,7 @@ function calendar(key, table, months) {
         const attributes = { type: "button", class: `month ${month.state}`, title: label, "aria-label": label };
         const button = element("button", { ...attributes, "aria-pressed": "false", tabindex: "-1" }, STATES[month.state][0]);
         button.dataset.key = `${key}-${month.month}`;
+        button.dataset.month = month.month;
         button.addEventListener("click", () => select(button, month));
         buttons.push(button);
         cell.append(button);
@@ -130,9 +166,13 @@ function calendar(key, table, months) {
 
 function connection(seen, scope) {
   const made = connectionSection(seen);
-  seen.tables.forEach((table, index) => made.append(calendar(`${seen.conn_id}-${index}`, table, table.months)));
+  seen.tables.forEach((table, index) => {
+    const section = calendar(`${seen.conn_id}-${index}`, table, table.months);
+    showPlace(scope, seen, table, section);
+    made.append(section);
+  });
   if (!seen.tables.length && !seen.error) {
-    made.append(element("p", {}, scope.has("dag_id") ? "This DAG has loaded no month." : "No load has left a ledger here yet."));
+    made.append(element("p", {}, scope.has("dag_id") ? "None of its months is here." : "No load has left a ledger here yet."));
   }
   return made;
 }
@@ -147,5 +187,5 @@ export function render(answer, scope) {
   if (!answer.connections.length) {
     return withoutConnections();
   }
-  return [legend(), ...answer.connections.map((seen) => connection(seen, scope))];
+  return [...missingPlace(answer, scope), legend(), ...answer.connections.map((seen) => connection(seen, scope))];
 }

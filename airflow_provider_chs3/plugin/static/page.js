@@ -49,6 +49,14 @@ async function refresh(view) {
   setTimeout(refresh, REFRESH_MILLISECONDS, view);
 }
 
+// Airflow says on which of its pages this one is shown, and leaves its placeholder where a task is not mapped.
+function scopeText() {
+  const [dag, run, task, index] = ["dag_id", "run_id", "task_id", "map_index"].map((part) => scope.get(part));
+  const mapped = /^\d+$/.test(index) ? ` [${index}]` : "";
+  const whose = [task && `task ${task}${mapped}`, run && `run ${run}`, `DAG ${dag}`].filter(Boolean).join(" of ");
+  return run ? `Months that ${whose} is about.` : `Months that ${whose} loaded last.`;
+}
+
 function showWhereWeAre() {
   for (const link of document.querySelectorAll("nav a")) {
     const to = new URLSearchParams(scope);
@@ -62,7 +70,7 @@ function showWhereWeAre() {
   }
   if (scope.has("dag_id")) {
     const text = document.getElementById("scope");
-    text.textContent = `Months that DAG ${scope.get("dag_id")} loaded last.`;
+    text.textContent = scopeText();
     text.hidden = false;
   }
 }

@@ -1,0 +1,37 @@
+"""The insert that a task sends, where people look for it in Airflow's UI; without credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.core.steps import Insert, Step
+from airflow_provider_chs3.hooks.inserting import shown_sql
+from airflow_provider_chs3.hooks.runner import Runner
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+#: XCom: there as soon as the insert is sent.
+SQL_KEY = "insert_sql"
+
+
+class ShowsSql:
+    """A task that inserts. Its template fields have `insert_sql`; it goes before Airflow's class among the bases."""
+
+    #: Airflow shows rendered fields as they were before the task ran, unless it is told to look again when it has.
+    overwrite_rtif_after_execution = True
+
+    insert_sql = ""
+
+    def showing_sql(self, context: Context, runner: Runner) -> Callable[[Step], Any]:
+        """Carries out steps as the runner does, and shows each insert before."""
+
+        def perform(step: Step) -> Any:
+            if isinstance(step, Insert):
+                self.insert_sql = shown_sql(step)
+                if (ti := context.get("ti")) is not None:
+                    ti.xcom_push(key=SQL_KEY, value=self.insert_sql)
+            return runner.perform(step)
+
+        return perform

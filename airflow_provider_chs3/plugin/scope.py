@@ -1,0 +1,61 @@
+"""Which months a page shows: those of a DAG, a run, a task or one of its instances."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.models import TableName
+from airflow_provider_chs3.plugin.told import NamedMonth, named_months
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """The months that were loaded last by what is looked at; of a run, all that its tasks are about, too.
+
+    Args:
+        dag_id: The DAG.
+        run_id: Its run; None is all.
+        task_id: Its task; None is all.
+        map_index: One of a mapped task; None is all.
+        named: The months that tasks of the run are about, whoever has loaded them last.
+    """
+
+    dag_id: str
+    run_id: str | None = None
+    task_id: str | None = None
+    map_index: int | None = None
+    named: Collection[NamedMonth] = frozenset()
+
+    @classmethod
+    def of(cls, dag_id: str, *, run_id: str | None, task_id: str | None, map_index: str | None) -> Scope:
+        """What the query of a page says; it asks Airflow's database what a run's tasks are about.
+
+        Args:
+            dag_id: The DAG.
+            run_id: Its run.
+            task_id: Its task.
+            map_index: Airflow leaves its own placeholder there where a task is not mapped.
+        """
+        place: dict[str, Any] = {
+            "dag_id": dag_id,
+            "run_id": run_id,
+            "task_id": task_id,
+            "map_index": int(map_index) if map_index and map_index.removeprefix("-").isdecimal() else None,
+        }
+        return cls(**place, named=named_months(**place) if run_id else frozenset())
+
+    def has(self, conn_id: str, table: TableName, month: str, task: Mapping[str, Any] | None) -> bool:
+        """Whether a month is among them.
+
+        Args:
+            conn_id: The connection through which it was seen.
+            table: Its table.
+            month: The month, `YYYY-MM`.
+            task: The task that has loaded it last, if known.
+        """
+        if {NamedMonth(conn_id, table, month), NamedMonth(conn_id, table, None)} & set(self.named):
+            return True
+        wanted = ("dag_id", "run_id", "task_id", "map_index")
+        return task is not None and all(getattr(self, name) in (None, task[name]) for name in wanted)

@@ -1,0 +1,28 @@
+// Links into Airflow's own pages. Airflow shows this page in a frame that may not open others: there, its router is asked.
+import { element } from "./dom.js";
+
+// This page is one step below Airflow, whatever path that is served under.
+const AIRFLOW = new URL("../", location.href).pathname;
+
+function goThere(event, path) {
+  const airflow = window.parent;
+  if (airflow === window || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) {
+    return; // a page by itself, or a tab of its own: the browser knows how
+  }
+  event.preventDefault();
+  const { idx = 0 } = airflow.history.state || {};
+  const state = { usr: null, key: Math.random().toString(36).slice(2, 10), idx: idx + 1 }; // as its router keeps them
+  airflow.history.pushState(state, "", path);
+  airflow.dispatchEvent(new PopStateEvent("popstate", { state }));
+}
+
+// The page of a task instance: `task` has dag_id, run_id, task_id and map_index, which is -1 where it is not mapped.
+export function taskLink(task) {
+  const [dagId, runId, taskId] = [task.dag_id, task.run_id, task.task_id].map(encodeURIComponent);
+  const mapped = task.map_index >= 0 ? `/mapped/${task.map_index}` : "";
+  const path = `${AIRFLOW}dags/${dagId}/runs/${runId}/tasks/${taskId}${mapped}`;
+  const text = `${task.dag_id}, ${task.task_id}${mapped && ` [${task.map_index}]`}, run ${task.run_id}`;
+  const link = element("a", { href: path }, text);
+  link.addEventListener("click", (event) => goThere(event, path));
+  return link;
+}
