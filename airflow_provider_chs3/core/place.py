@@ -92,20 +92,6 @@ def locate(*, target: TableName, cluster: str | None, default_cluster: str | Non
     return Place(cluster=cluster, target=local, ledger=ledger, nodes=nodes, sharding_key=sharding_key)
 
 
-def find_local_table(target: TableName, *, cluster: str | None) -> Steps[TableName]:
-    """The local table under the one that the user named, which may be it.
-
-    Args:
-        target: The table that the user named: local, or Distributed.
-        cluster: The cluster that the user named; None takes any.
-
-    Raises:
-        PreflightError: If the Distributed table is over another cluster.
-    """
-    local, _, _ = yield from _local_table(target, cluster)
-    return local
-
-
 def check_distribution(place: Place, *, distribution: str, target: TableName) -> None:
     """Check that there is a sharding key where one is to be followed.
 

@@ -133,7 +133,7 @@ def _planned(
         keeps_every_row=around.shape.keeps_every_row,
     )
     if request.reload and found is Standing.UNCHANGED:
-        return PlannedMonth(month, objects, ASKED_FOR, is_to_load=True)
+        return PlannedMonth(month, objects, ASKED_FOR, is_to_load=True, target=around.target)
     if found is Standing.NEW and not objects.count and request.leave_out_empty:
         return PlannedMonth(month, objects, "it has no objects yet", is_to_load=False, target=around.target)
     return PlannedMonth(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from types import TracebackType
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
@@ -14,8 +14,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 _LOG = logging.getLogger(__name__)
 
 
-@contextmanager
-def airflow_errors() -> Iterator[None]:
+def airflow_errors() -> AbstractContextManager[None]:
     """Tell Airflow which errors a retry cannot mend, and the user the way out, in one paragraph.
 
     Airflow logs an error with all that led to it, which for an error of a server would be pages. Where it was raised is
@@ -25,14 +24,22 @@ def airflow_errors() -> Iterator[None]:
         AirflowFailException: Instead of an error that a retry would meet again.
         ClickHouseServerError: With a hint at the way out.
     """
-    try:
-        yield
-    except Chs3Error as error:
-        _LOG.debug("Where it was raised:", exc_info=True)
-        if is_terminal(error):
-            raise AirflowFailException(f"{error} {hint_of(error)}".rstrip()) from None
-        if isinstance(error, ClickHouseServerError):
-            # Of the same class: retry policies go by it.
-            message = f"{error.message} {hint_of(error)}".rstrip()
-            raise ClickHouseServerError(error.code, error.name, message, error.host, error.query_id) from None
-        raise error.with_traceback(None) from None
+    return _AirflowErrors()
+
+
+# Not a generator: contextlib gives an error that passes through one its traceback back.
+class _AirflowErrors(AbstractContextManager[None]):
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if isinstance(error, Chs3Error):
+            _LOG.debug("Where it was raised:", exc_info=error)
+            raise _told(error).with_traceback(None) from None
+
+
+def _told(error: Chs3Error) -> Exception:
+    if is_terminal(error):
+        return AirflowFailException(f"{error} {hint_of(error)}".rstrip())
+    if isinstance(error, ClickHouseServerError):
+        # Of the same class: retry policies go by it.
+        message = f"{error.message} {hint_of(error)}".rstrip()
+        return ClickHouseServerError(error.code, error.name, message, error.host, error.query_id)
+    return error

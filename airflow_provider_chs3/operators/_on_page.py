@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 from airflow.providers.common.compat.sdk import BaseOperatorLink, conf
 
 from airflow_provider_chs3.core.models import TableName
-from airflow_provider_chs3.core.place import find_local_table
+from airflow_provider_chs3.core.place import local_table
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.operators.links import MonthsPageLink
@@ -44,7 +44,7 @@ class OnMonthsPage:
         table = TableName(self.database or runner.hook.options.database, self.table)
         try:
             # The page shows local tables.
-            table = runner.run(find_local_table(table, cluster=self.cluster or None))
+            table, *_ = runner.run(local_table(table, self.cluster or None))
         except Chs3Error as error:
             # The task is about to meet that, too, and to say it better.
             runner.log.debug("The link to the months page goes by the table's given name: %s", error)

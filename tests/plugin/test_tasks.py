@@ -1,0 +1,162 @@
+"""What tasks tell in Airflow's UI, while they run and afterwards: a link to the page, and the insert that they send."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from airflow.models.dagrun import DagRun
+from airflow.sdk import DAG
+from fastapi.testclient import TestClient
+
+from airflow_provider_chs3.core.models import TableName
+from airflow_provider_chs3.exceptions import NotReadyError
+from airflow_provider_chs3.operators._on_page import page_url
+from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+from tests.integration.lake import MONTH, Lake
+from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
+from tests.plugin.test_months import TRIPS
+
+AsUser = Callable[[str | None], TestClient]
+RunDag = Callable[..., DagRun]
+
+NAME = "ClickHouse months"
+
+
+def _arguments(lake: Lake) -> dict[str, Any]:
+    arguments = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": lake.table}
+    return arguments | {"database": lake.database, "cluster": lake.cluster.name}
+
+
+def links(user: TestClient, run: DagRun, task_id: str, map_index: int = -1) -> dict[str, str | None]:
+    path = f"/api/v2/dags/{run.dag_id}/dagRuns/{run.run_id}/taskInstances/{task_id}/links"
+    found = user.get(path, params={"map_index": map_index}).raise_for_status().json()
+    return found["extra_links"]
+
+
+def query_of(url: str | None) -> dict[str, list[str]]:
+    assert url is not None
+    parts = urlsplit(url)
+    assert parts.path == "/plugin/chs3-months/chs3/"
+    return parse_qs(parts.query)
+
+
+def place(lake: Lake, *months: str) -> dict[str, list[str]]:
+    found = {"conn_id": ["chs3_default"], "database": [lake.database], "table": ["trips"]}
+    return found | ({"month": list(months)} if months else {})
+
+
+def test_every_task_that_is_about_months_links_to_them(as_user: AsUser, trips_lake: Lake, run_dag: RunDag) -> None:
+    for month in ("2026-10", "2026-11"):
+        trips_lake.upload(TRIPS, month)
+    of_table = {"table": "trips", "database": trips_lake.database, "cluster": trips_lake.cluster.name}
+    with DAG(dag_id="links", schedule=None) as dag:
+        load = S3ToClickHouseOperator.partial(task_id="load", **_arguments(trips_lake)).expand(
+            month=["2026-10", "2026-11"]
+        )
+        merges = ClickHouseMergeHealthSensor(
+            task_id="merges", months=["2026-10", "2026-11"], poke_interval=1, **of_table
+        )
+        load >> merges >> OptimizePartitionOperator(task_id="optimize", **of_table)
+    run = run_dag(dag)
+    user = as_user("viewer")
+    assert query_of(links(user, run, "load", 1)[NAME]) == place(trips_lake, "2026-11")
+    assert query_of(links(user, run, "merges")[NAME]) == place(trips_lake, "2026-10", "2026-11")
+    assert query_of(links(user, run, "optimize")[NAME]) == place(trips_lake)
+
+
+def test_a_distributed_table_is_linked_by_the_table_under_it(
+    as_user: AsUser, trips_lake: Lake, run_dag: RunDag
+) -> None:
+    trips_lake.upload(TRIPS)
+    name, under = f"{trips_lake.database}.everywhere", f"'{trips_lake.database}', 'trips'"
+    trips_lake.on_every_node(
+        f"CREATE TABLE {name} AS {trips_lake.database}.trips ENGINE = Distributed('{trips_lake.cluster.name}', {under})"
+    )
+    with DAG(dag_id="distributed", schedule=None) as dag:
+        S3ToClickHouseOperator(task_id="load", month=MONTH, **_arguments(trips_lake) | {"table": "everywhere"})
+    run = run_dag(dag)
+    assert query_of(links(as_user("viewer"), run, "load")[NAME]) == place(trips_lake, MONTH)
+
+
+def test_the_insert_is_shown_without_keys_in_the_rendered_fields_and_as_xcom(
+    as_user: AsUser, trips_lake: Lake, run_dag: RunDag
+) -> None:
+    trips_lake.upload(TRIPS)
+    with DAG(dag_id="shows", schedule=None) as dag:
+        S3ToClickHouseOperator(task_id="load", month=MONTH, **_arguments(trips_lake))
+    run = run_dag(dag)
+    path = f"/api/v2/dags/shows/dagRuns/{run.run_id}/taskInstances/load"
+    user = as_user("admin")
+    rendered = user.get(path).raise_for_status().json()["rendered_fields"]["insert_sql"]
+    told = user.get(f"{path}/xcomEntries/insert_sql").raise_for_status().json()["value"]
+    assert rendered == told
+    assert rendered.startswith("INSERT INTO FUNCTION cluster(")
+    assert "s3Cluster(" in rendered
+    assert "[HIDDEN]" in rendered
+
+
+def test_link_and_insert_are_there_while_the_insert_runs(as_user: AsUser, trips_lake: Lake, run_dag: RunDag) -> None:
+    trips_lake.upload(TRIPS)
+    with DAG(dag_id="running", schedule=None) as dag:
+        S3ToClickHouseOperator(
+            task_id="load", month=MONTH, select=SLOW, settings=SLOW_SETTINGS, **_arguments(trips_lake)
+        )
+    user, seen = as_user("viewer"), {}
+
+    def look() -> None:
+        wait_for_insert(trips_lake)
+        (run,) = user.get("/api/v2/dags/running/dagRuns").raise_for_status().json()["dag_runs"]
+        path = f"/api/v2/dags/running/dagRuns/{run['dag_run_id']}/taskInstances/load"
+        for what in ("", "/links", "/xcomEntries/insert_sql"):
+            seen[what] = user.get(f"{path}{what}").raise_for_status().json()
+
+    with ThreadPoolExecutor() as pool:
+        looked = pool.submit(look)
+        run_dag(dag)
+        looked.result()
+    assert seen[""]["state"] == "running"
+    assert query_of(seen["/links"]["extra_links"][NAME]) == place(trips_lake, MONTH)
+    assert seen["/xcomEntries/insert_sql"]["value"].startswith("INSERT INTO")
+
+
+@pytest.mark.parametrize(
+    ("base_url", "begin"),
+    [
+        (None, "/plugin/chs3-months/chs3/?"),
+        ("https://airflow.example.com", "/plugin/chs3-months/chs3/?"),
+        ("https://airflow.example.com/team/a/", "/team/a/plugin/chs3-months/team/a/chs3/?"),
+    ],
+)
+def test_a_link_has_the_path_that_airflow_is_served_under(
+    monkeypatch: pytest.MonkeyPatch, base_url: str | None, begin: str
+) -> None:
+    if base_url:
+        monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
+    url = page_url(conn_id="a&b", table=TableName("db", "<b>"), months=[MONTH])
+    assert url == f"{begin}conn_id=a%26b&database=db&table=%3Cb%3E&month={MONTH}"
+
+
+def test_a_failed_task_ends_with_one_paragraph_that_says_the_way_out(trips_lake: Lake) -> None:
+    with pytest.raises(NotReadyError) as raised:
+        trips_lake.load()
+    frames = traceback.extract_tb(raised.value.__traceback__)
+    assert [frame.filename for frame in frames if "/core/" in frame.filename] == []
+    assert raised.value.__suppress_context__
+    lines = "".join(traceback.format_exception(raised.value)).strip().splitlines()
+    assert lines[-1].startswith("airflow_provider_chs3.exceptions.NotReadyError: ")
+
+
+def test_a_load_ends_its_log_with_what_it_did(trips_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.load()
+    _, begin, told = capsys.readouterr().out.partition(f"{trips_lake.database}.trips {MONTH} published: never loaded.")
+    assert begin
+    assert told.startswith("\n  source:  3 objects, ")
+    assert "look at: system.query_log, query id chs3_" in told.splitlines()[-1]
