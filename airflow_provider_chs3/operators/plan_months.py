@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.core.columns import Selection
 from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.models import Month, TableName
-from airflow_provider_chs3.core.planning import PlannedMonth, PlanRequest, plan_months
+from airflow_provider_chs3.core.planned import PlannedMonth
+from airflow_provider_chs3.core.planning import PlanRequest, plan_months
 from airflow_provider_chs3.core.reloading import Reload
 from airflow_provider_chs3.core.request import check_definition, definition_of
 from airflow_provider_chs3.core.run_month import parse_months

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.adopting import AdoptedMonth
 from airflow_provider_chs3.core.cleaning import Orphan
 from airflow_provider_chs3.core.forgetting import ForgottenMonth
 from airflow_provider_chs3.core.ledger_listing import MonthInLedger
-from airflow_provider_chs3.core.planning import PlannedMonth
+from airflow_provider_chs3.core.planned import PlannedMonth
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.ledger import (
     AdoptMonthsOperator,

@@ -11,7 +11,8 @@ from airflow_provider_chs3.core.key_template import KeyTemplate
 from airflow_provider_chs3.core.ledger import MonthOnNode, Record
 from airflow_provider_chs3.core.ledger_table import COLUMNS
 from airflow_provider_chs3.core.models import Manifest, Month, PartitionState, S3Object, TableName
-from airflow_provider_chs3.core.planning import MonthObjects, PlannedMonth, list_months, look_up_months
+from airflow_provider_chs3.core.planned import MonthObjects, PlannedMonth
+from airflow_provider_chs3.core.planning import list_months, look_up_months
 from airflow_provider_chs3.core.sources import Credentials, S3Source
 from airflow_provider_chs3.core.steps import Ask, AskNodes, ListObjects
 from airflow_provider_chs3.exceptions import SourceError
