@@ -23,6 +23,8 @@ from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger, Merg
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
+    from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+
 _THRESHOLDS = frozenset(each.name for each in fields(Thresholds))
 _REACTIONS = frozenset(each.name for each in fields(Reactions))
 
@@ -87,19 +89,22 @@ class MergeWait:
     poll_interval_seconds: float
 
     @classmethod
-    def of(cls, merges: Merges, month: Month, given: Mapping[str, Any], *, poll_interval_seconds: float) -> MergeWait:
-        """With arguments of `ClickHouseMergeHealthSensor`.
+    def after(cls, task: S3ToClickHouseOperator, month: Month) -> MergeWait:
+        """What a load waits for once it has published a month.
 
         Raises:
-            ConfigurationError: If one is not known, or wrong.
+            ConfigurationError: If an argument in its `merge_health` is not known, or wrong.
         """
-        thresholds, reactions = check_merge_health(given)
+        thresholds, reactions = check_merge_health(task.merge_health or {})
+        merges = Merges(
+            conn_id=task.clickhouse_conn_id, table=task.table, database=task.database, cluster=task.cluster or None
+        )
         return cls(
             merges=merges,
             month=month,
             thresholds=thresholds,
             reactions=reactions,
-            poll_interval_seconds=poll_interval_seconds,
+            poll_interval_seconds=task.progress_interval_seconds,
         )
 
     def look(self, hook: ClickHouseHook, log: Log) -> tuple[list[Verdict], bool]:

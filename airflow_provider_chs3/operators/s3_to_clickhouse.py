@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,6 +18,7 @@ from airflow_provider_chs3.core.steps import Insert
 from airflow_provider_chs3.core.stopping import StopRequest, stop_load
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.detached import DetachingRunner
+from airflow_provider_chs3.hooks.metrics import count_load, count_merges, counts_failures
 from airflow_provider_chs3.hooks.runner import Runner, drive
 from airflow_provider_chs3.hooks.s3 import S3Listing
 from airflow_provider_chs3.operators._load_request import check_append, load_request
@@ -26,7 +28,6 @@ from airflow_provider_chs3.operators._shown_sql import ShowsSql
 from airflow_provider_chs3.operators._waiting import MergeWait, check_merge_health, insert_trigger
 from airflow_provider_chs3.operators.assets import emit_month
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
-from airflow_provider_chs3.triggers.merge_health import Merges
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -168,10 +169,12 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         self.merge_health = merge_health
         check_append(self)
 
+    @counts_failures
     def execute(self, context: Context) -> dict[str, object]:
         """Load the month; or go on with what an earlier try of this task has started."""
         return self._load(context, resumes=None)
 
+    @counts_failures
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, object]:
         """Go on once the insert has ended.
 
@@ -188,8 +191,9 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
             raise AirflowTaskTimeout(f"The insert took longer than execution_timeout={self.execution_timeout}.")
         return self._load(context, resumes=event["attempt"])
 
+    @counts_failures
     def merges_complete(
-        self, context: Context, event: Mapping[str, Any], result: dict[str, object]
+        self, context: Context, event: Mapping[str, Any], result: dict[str, object], since: float | None = None
     ) -> dict[str, object]:
         """Go on once the merges have settled.
 
@@ -197,6 +201,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
             context: Airflow's.
             event: What `MergeHealthTrigger` sends.
             result: What the load has done.
+            since: When the wait began, in seconds since 1970; None where an older version of this package deferred.
 
         Raises:
             AirflowFailException: A person must act on the merges.
@@ -204,7 +209,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         self.link_to_page(context, Runner(**self._runner_arguments(), listing=None), [str(result["month"])])
         if "error" in event:
             raise AirflowFailException(event["error"])
-        return self._done(context, result | {"merges": event["result"]})
+        return self._settled(context, result, event["result"], since=since)
 
     def on_kill(self) -> None:
         """End the load's queries on every node, and drop its staging."""
@@ -225,6 +230,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
             self.link_to_page(context, runner, [str(self._request.month)])
             result = drive(load_month(self._request), self.showing_sql(context, runner))
         self._request = None
+        count_load(self, result)
         self.log.info("%s", report(result))
         if result.status == "skipped":
             raise AirflowSkipException(result.summary())
@@ -233,23 +239,26 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         return self._done(context, result.as_json())
 
     def _settle(self, context: Context, result: LoadResult) -> dict[str, object]:
-        merges = Merges(
-            conn_id=self.clickhouse_conn_id, table=self.table, database=self.database, cluster=self.cluster or None
-        )
-        interval_seconds = self.progress_interval_seconds
+        since = time.time()
         with airflow_errors():
-            wait = MergeWait.of(merges, result.month, self.merge_health or {}, poll_interval_seconds=interval_seconds)
+            wait = MergeWait.after(self, result.month)
             if not self.deferrable:
-                return self._done(context, result.as_json() | {"merges": wait.wait(self.hook(), self.log)})
+                return self._settled(context, result.as_json(), wait.wait(self.hook(), self.log), since=since)
             verdicts, is_over = wait.look(self.hook(), self.log)
         if is_over:
-            return self._done(context, result.as_json() | {"merges": as_json(verdicts)})
+            return self._settled(context, result.as_json(), as_json(verdicts), since=since)
         return self.defer(
             trigger=wait.trigger(),
             method_name="merges_complete",
-            kwargs={"result": result.as_json()},
+            kwargs={"result": result.as_json(), "since": since},
             timeout=self.execution_timeout,
         )
+
+    def _settled(
+        self, context: Context, result: dict[str, object], merges: dict[str, object], *, since: float | None
+    ) -> dict[str, object]:
+        count_merges(self, merges, waited_seconds=time.time() - since if since else None)
+        return self._done(context, result | {"merges": merges})
 
     def _done(self, context: Context, result: dict[str, object]) -> dict[str, object]:
         self.result = result

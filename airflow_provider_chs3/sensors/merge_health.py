@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.metrics import count_merges, counts_failures, running_seconds
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.operators._on_page import OnMonthsPage
 from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger, Merges
@@ -102,6 +103,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
             max_replica_delay_seconds=max_replica_delay_seconds,
         )
 
+    @counts_failures
     def poke(self, context: Context) -> PokeReturnValue:
         """Look once; a deferrable sensor that has to wait defers then.
 
@@ -122,8 +124,11 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
             looked = PokeReturnValue(is_done=is_over(verdicts, reactions), xcom_value=as_json(verdicts))
         if self.deferrable and not looked.is_done:
             self._defer(months, reactions)
+        if looked.is_done:
+            self._count(context, looked.xcom_value)
         return looked
 
+    @counts_failures
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> Any:
         """What the trigger found.
 
@@ -134,7 +139,11 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         self._link(context, ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id), self._months())
         if "error" in event:
             raise AirflowFailException(event["error"])
+        self._count(context, event["result"])
         return event["result"]
+
+    def _count(self, context: Context, result: Any) -> None:
+        count_merges(self, result, waited_seconds=running_seconds(context))
 
     @property
     def _merges(self) -> Merges:

@@ -1,0 +1,123 @@
+"""Metrics of loads, through Airflow's own: StatsD, Datadog or OpenTelemetry, as `[metrics]` of its configuration says.
+
+docs/metrics.md lists them. What varies within a metric (status, step, cause) is part of its name, because plain StatsD
+has no tags; the table is a tag.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from airflow.providers.common.compat.sdk import AirflowSkipException, AirflowTaskTimeout, Stats
+
+from airflow_provider_chs3.core.models import LoadResult
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_log = logging.getLogger(__name__)
+
+
+class Task(Protocol):
+    """A task about one table."""
+
+    table: str
+    database: str | None
+    clickhouse_conn_id: str
+
+
+def count_load(task: Task, result: LoadResult) -> None:
+    """Tell that a load has ended, and what it did.
+
+    Args:
+        task: Its task.
+        result: What it returned.
+    """
+    table = _table_of(task)
+    _send(Stats.incr, f"loads.{result.status}", 1, table)
+    if result.status in ("published", "appended"):
+        for name, count in (("rows", result.rows), ("bytes", result.source_bytes), ("parts", result.parts)):
+            _send(Stats.incr, name, count, table)
+    for step, seconds in result.seconds_by_step.items():
+        _send(Stats.timing, f"step.{step}", timedelta(seconds=seconds), table)
+
+
+def count_merges(task: Task, merges: Mapping[str, Any], *, waited_seconds: float | None) -> None:
+    """Tell that merges have settled.
+
+    Args:
+        task: The task that waited.
+        merges: The verdicts, as `core.health.as_json` gives them.
+        waited_seconds: For how long they were waited for; None where that is not known.
+    """
+    table = _table_of(task)
+    parts = [node["parts"] for nodes in merges["months"].values() for node in nodes.values()]
+    _send(Stats.gauge, "merges.parts", max(parts, default=0), table)
+    if waited_seconds is not None:
+        _send(Stats.timing, "merges.waited", timedelta(seconds=waited_seconds), table)
+
+
+def running_seconds(context: Context) -> float | None:
+    """For how long a task has run, been deferred and rescheduled.
+
+    Args:
+        context: Airflow's.
+
+    Returns:
+        None where Airflow does not tell.
+    """
+    try:
+        ti = context["ti"]
+        began = ti.get_first_reschedule_date(context) or ti.start_date
+    except Exception:
+        return None
+    return time.time() - began.timestamp() if began else None
+
+
+def counts_failures(method: F) -> F:
+    """Have a method of a task tell what stopped it: an error's code, or its class."""
+
+    @wraps(method)
+    def counted(self: Task, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except AirflowSkipException:
+            raise
+        except (Exception, AirflowTaskTimeout) as error:
+            _send(Stats.incr, f"failures.{_cause(error)}", 1, _table_of(self))
+            raise
+
+    return counted  # type: ignore[return-value]
+
+
+def _cause(error: BaseException) -> str:
+    # What Airflow must not retry comes wrapped.
+    raised = error.__cause__ if isinstance(error.__cause__, Chs3Error) else error
+    return str(raised.code) if isinstance(raised, ClickHouseServerError) else type(raised).__name__
+
+
+def _table_of(task: Task) -> str:
+    """The table as the task names it."""
+    try:
+        database = task.database or ClickHouseHook(clickhouse_conn_id=task.clickhouse_conn_id).options.database
+    except Exception:
+        # What it fails for may be the connection.
+        return task.table
+    return f"{database}.{task.table}"
+
+
+def _send(send: Callable[..., None], name: str, value: object, table: str) -> None:
+    try:
+        send(f"chs3.{name}", value, tags={"table": table})
+    except Exception:
+        # A load must not fail for its metrics.
+        _log.warning("Metric chs3.%s could not be sent", name, exc_info=True)
