@@ -100,8 +100,8 @@ def counts_failures(method: F) -> F:
 
 
 def _cause(error: BaseException) -> str:
-    # What Airflow must not retry comes wrapped.
-    raised = error.__cause__ if isinstance(error.__cause__, Chs3Error) else error
+    # What Airflow must not retry is told as an error of Airflow's: see `airflow_errors`.
+    raised = error.__context__ if isinstance(error.__context__, Chs3Error) else error
     return str(raised.code) if isinstance(raised, ClickHouseServerError) else type(raised).__name__
 
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import BaseOperator
-
 from airflow_provider_chs3.core.backoff import next_interval_seconds
 from airflow_provider_chs3.core.health import Reactions, Thresholds, Verdict, as_json, is_over, judge
 from airflow_provider_chs3.core.models import Month
@@ -29,9 +27,7 @@ _THRESHOLDS = frozenset(each.name for each in fields(Thresholds))
 _REACTIONS = frozenset(each.name for each in fields(Reactions))
 
 
-def insert_trigger(
-    task: BaseOperator, context: Context, step: Insert, load: StopRequest, **options: Any
-) -> InsertTrigger:
+def insert_trigger(task: S3ToClickHouseOperator, context: Context, step: Insert, load: StopRequest) -> InsertTrigger:
     """What waits for an insert without a worker, until the task's `execution_timeout` is over.
 
     Args:
@@ -39,7 +35,6 @@ def insert_trigger(
         context: Airflow's.
         step: The insert.
         load: What it belongs to.
-        **options: Further arguments of `InsertTrigger`.
     """
     started_at, timeout = context["ti"].start_date, task.execution_timeout
     return InsertTrigger(
@@ -50,7 +45,9 @@ def insert_trigger(
         ends_at=(started_at + timeout).timestamp() if started_at and timeout else None,
         # Of the attempt that is waited for, which may be another process's.
         load=replace(load, nonce=step.attempt).as_json(),
-        **options,
+        clickhouse_conn_id=task.clickhouse_conn_id,
+        poll_interval_seconds=task.progress_interval_seconds,
+        cancel_on_kill=task.cancel_on_kill,
     )
 
 

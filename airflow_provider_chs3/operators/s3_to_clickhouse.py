@@ -209,7 +209,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         self.link_to_page(context, Runner(**self._runner_arguments(), listing=None), [str(result["month"])])
         if "error" in event:
             raise AirflowFailException(event["error"])
-        return self._settled(context, result, event["result"], since=since)
+        return self._done(context, result, event["result"], since=since)
 
     def on_kill(self) -> None:
         """End the load's queries on every node, and drop its staging."""
@@ -243,10 +243,10 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         with airflow_errors():
             wait = MergeWait.after(self, result.month)
             if not self.deferrable:
-                return self._settled(context, result.as_json(), wait.wait(self.hook(), self.log), since=since)
+                return self._done(context, result.as_json(), wait.wait(self.hook(), self.log), since=since)
             verdicts, is_over = wait.look(self.hook(), self.log)
         if is_over:
-            return self._settled(context, result.as_json(), as_json(verdicts), since=since)
+            return self._done(context, result.as_json(), as_json(verdicts), since=since)
         return self.defer(
             trigger=wait.trigger(),
             method_name="merges_complete",
@@ -254,13 +254,12 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
             timeout=self.execution_timeout,
         )
 
-    def _settled(
-        self, context: Context, result: dict[str, object], merges: dict[str, object], *, since: float | None
+    def _done(
+        self, context: Context, result: dict[str, object], merges: Any = None, *, since: float | None = None
     ) -> dict[str, object]:
-        count_merges(self, merges, waited_seconds=time.time() - since if since else None)
-        return self._done(context, result | {"merges": merges})
-
-    def _done(self, context: Context, result: dict[str, object]) -> dict[str, object]:
+        if merges is not None:
+            count_merges(self, merges, waited_seconds=time.time() - since if since else None)
+            result = result | {"merges": merges}
         self.result = result
         emit_month(self, context, result)
         return result
@@ -288,15 +287,5 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
             TaskDeferred: Always.
         """
         assert self._request is not None  # it is what runs
-        self.defer(
-            trigger=insert_trigger(
-                self,
-                context,
-                step,
-                StopRequest.of(self._request),
-                clickhouse_conn_id=self.clickhouse_conn_id,
-                poll_interval_seconds=self.progress_interval_seconds,
-                cancel_on_kill=self.cancel_on_kill,
-            ),
-            method_name="execute_complete",
-        )
+        trigger = insert_trigger(self, context, step, StopRequest.of(self._request))
+        self.defer(trigger=trigger, method_name="execute_complete")
