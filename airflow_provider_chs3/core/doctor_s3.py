@@ -20,9 +20,10 @@ _OBJECTS_TO_LIST = 100
 
 _SETTINGS: SettingValues = {
     **PARSED,
-    # A storage that does not answer at once is what is looked for.
-    "s3_retry_attempts": 1,
+    # A storage that does not answer is what is looked for. Adaptive timeouts would give it half a second.
+    "s3_retry_attempts": 0,
     "s3_request_timeout_ms": 5_000,
+    "s3_use_adaptive_timeouts": 0,
     "max_threads": 1,
     "use_hive_partitioning": 0,
     "schema_inference_use_cache_for_s3": 0,

@@ -49,7 +49,7 @@ class S3Listing:
         from botocore import UNSIGNED
         from botocore.config import Config
 
-        hasty = Config(connect_timeout=5, read_timeout=10, retries={"total_max_attempts": 2})
+        hasty = Config(connect_timeout=5, read_timeout=5, retries={"total_max_attempts": 2})
         if self.aws_conn_id is None:
             config = Config(signature_version=UNSIGNED)
             return S3Hook(aws_conn_id=None, config=config if self.is_patient else config.merge(hasty))
