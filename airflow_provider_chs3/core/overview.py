@@ -97,6 +97,7 @@ class MonthOverview:
         insert_seconds: What the insert of that load took; None where that is not known.
         owner: The task of its newest load, as JSON: dag, run, task, map index. Empty where none is known.
         insert: The insert that runs.
+        ledger_database: Database of the ledger that knows it; empty where it is not published.
     """
 
     month: Month
@@ -111,6 +112,7 @@ class MonthOverview:
     insert_seconds: float | None = None
     owner: str = ""
     insert: RunningInsert | None = None
+    ledger_database: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,6 +224,7 @@ def _month_overview(seen: Seen, month: _Month, at_work: Collection[str], thresho
         objects=published[0].objects,
         source_bytes=max(each.record.source_bytes for each in published if each.record),
         published_at=max(each.recorded_at for each in published),
+        ledger_database=published[0].ledger_database,
         insert_seconds=seconds or None,
     )
 

@@ -48,6 +48,7 @@ class MonthRecords:
         objects: How many it was made of.
         recorded_at: When that was recorded, in UTC.
         was_adopted: Whether it was adopted, not loaded.
+        ledger_database: Database of the ledger that tells of it; empty where only inserts are known.
         inserting: The newest record of an insert.
         is_inserting_newer: Whether it is newer than the one that tells where the month stands.
         load: Attempt and seconds of the insert of the newest load that was recorded.
@@ -58,6 +59,7 @@ class MonthRecords:
     objects: int
     recorded_at: str
     was_adopted: bool
+    ledger_database: str
     inserting: InsertRecord | None
     is_inserting_newer: bool
     load: tuple[str, float]
@@ -243,7 +245,7 @@ def _of_current_tables(
         table = TableName(database, name)
         if table not in tables or tables[table].uuid != uuid:
             continue
-        partition_id, fields, objects, recorded_at, was_adopted = standing
+        partition_id, fields, objects, recorded_at, was_adopted, ledger_database = standing
         yield (
             (table, Month.parse(month)),
             MonthRecords(
@@ -252,6 +254,7 @@ def _of_current_tables(
                 objects=objects,
                 recorded_at=recorded_at,
                 was_adopted=bool(was_adopted),
+                ledger_database=ledger_database,
                 inserting=InsertRecord(*inserting) if insert_sequence else None,
                 is_inserting_newer=insert_sequence > sequence,
                 load=load,

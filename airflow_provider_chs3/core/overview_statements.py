@@ -39,7 +39,8 @@ def _records(database: str, columns: Collection[str]) -> str:
     details = known("details")
     published = (
         f"partition_id, ({record_columns(columns)}), {known('objects')}, "
-        f"formatDateTime(recorded_at, '%F %T', 'UTC'), JSONExtractBool({details}, 'adopted')"
+        f"formatDateTime(recorded_at, '%F %T', 'UTC'), JSONExtractBool({details}, 'adopted'), "
+        f"{literal(database)}"
     )
     # JSON null is 0 rows, which is as little known.
     inserting = (

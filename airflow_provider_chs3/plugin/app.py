@@ -17,6 +17,7 @@ from airflow_provider_chs3.plugin.cache import SharedLooks
 from airflow_provider_chs3.plugin.cluster import ClusterLook, cluster_looks
 from airflow_provider_chs3.plugin.connections import connection_ids
 from airflow_provider_chs3.plugin.months import Look, month_looks
+from airflow_provider_chs3.plugin.rights import rights
 
 _FILES = Path(__file__).parent / "static"
 _FILE_NAMES = frozenset(each.name for each in _FILES.iterdir())
@@ -73,6 +74,7 @@ def create_app() -> FastAPI:
         seen = await asyncio.gather(*(asyncio.gather(nodes.get(each), looks.get(each)) for each in conn_ids))
         return {"connections": [each.as_json(months, readable_dags=readable_dags) for each, months in seen]}
 
+    app.get("/api/rights")(rights)
     return app
 
 

@@ -69,7 +69,8 @@ def open_page(
         contexts.append(context)
         context.set_default_timeout(_TIMEOUT_MILLISECONDS)
         token = as_user(role).headers["Authorization"].removeprefix("Bearer ")
-        context.add_cookies([{"name": "_token", "value": token, "url": url}])
+        # As Airflow sets it.
+        context.add_cookies([{"name": "_token", "value": token, "url": url, "httpOnly": True, "sameSite": "Lax"}])
         page, troubles = context.new_page(), []
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)

@@ -16,13 +16,21 @@ function goThere(event, path) {
   airflow.dispatchEvent(new PopStateEvent("popstate", { state }));
 }
 
+function linkTo(page, text) {
+  const path = AIRFLOW + page;
+  const link = element("a", { href: path }, text);
+  link.addEventListener("click", (event) => goThere(event, path));
+  return link;
+}
+
+export function runLink(dagId, runId) {
+  return linkTo(`dags/${encodeURIComponent(dagId)}/runs/${encodeURIComponent(runId)}`, `run ${runId} of DAG ${dagId}`);
+}
+
 // The page of a task instance: `task` has dag_id, run_id, task_id and map_index, which is -1 where it is not mapped.
 export function taskLink(task) {
   const [dagId, runId, taskId] = [task.dag_id, task.run_id, task.task_id].map(encodeURIComponent);
   const mapped = task.map_index >= 0 ? `/mapped/${task.map_index}` : "";
-  const path = `${AIRFLOW}dags/${dagId}/runs/${runId}/tasks/${taskId}${mapped}`;
   const text = `${task.dag_id}, ${task.task_id}${mapped && ` [${task.map_index}]`}, run ${task.run_id}`;
-  const link = element("a", { href: path }, text);
-  link.addEventListener("click", (event) => goThere(event, path));
-  return link;
+  return linkTo(`dags/${dagId}/runs/${runId}/tasks/${taskId}${mapped}`, text);
 }

@@ -1,4 +1,5 @@
 // The calendar of months of each table, and the details of those that were opened.
+import { actions } from "./actions.js";
 import { taskLink } from "./airflow.js";
 import { bytes, connectionSection, element, number, withoutConnections } from "./dom.js";
 
@@ -119,14 +120,16 @@ function move(event, buttons) {
   buttons[Math.max(0, Math.min(buttons.length - 1, to))].focus();
 }
 
-function calendar(key, table, months) {
+function calendar(key, connId, table) {
+  const { months } = table;
   const byName = new Map(months.map((month) => [month.month, month]));
   const buttons = [];
   const panel = element("div", { id: `details-${key}` });
   const select = (button, month) => {
     opened.set(key, month.month);
     buttons.forEach((each) => each.setAttribute("aria-pressed", String(each === button)));
-    panel.replaceChildren(element("h4", {}, month.month), details(month));
+    const offered = actions(connId, table, month, button.dataset.key);
+    panel.replaceChildren(element("h4", {}, month.month), details(month), offered);
   };
   const body = element("tbody");
   const [first, last] = [months[0], months[months.length - 1]].map((month) => Number(month.month.slice(0, 4)));
@@ -167,7 +170,7 @@ function calendar(key, table, months) {
 function connection(seen, scope) {
   const made = connectionSection(seen);
   seen.tables.forEach((table, index) => {
-    const section = calendar(`${seen.conn_id}-${index}`, table, table.months);
+    const section = calendar(`${seen.conn_id}-${index}`, seen.conn_id, table);
     showPlace(scope, seen, table, section);
     made.append(section);
   });

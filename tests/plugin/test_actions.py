@@ -1,0 +1,171 @@
+"""What people do to months on the page: Airflow does it, and asks who they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+from airflow.utils.types import DagRunTriggeredByType
+from fastapi.testclient import TestClient
+
+from tests.integration.lake import MONTH, Lake
+from tests.plugin import runs
+from tests.plugin.browsing import keep
+from tests.plugin.runs import ACTIONS, LOADER
+from tests.plugin.test_months import TRIPS, fail
+
+if TYPE_CHECKING:
+    from playwright.sync_api import FrameLocator, Locator, Page
+
+AsUser = Callable[[str | None], TestClient]
+Open = Callable[..., tuple["Page", list[str]]]
+
+CONF = {"bucket": "another", "chs3_reload": {"database": "d", "table": "t", "months": ["2026-01"]}}
+
+
+@pytest.fixture
+def loaded(as_user: AsUser, trips_lake: Lake) -> Lake:
+    """A month that a run of a DAG has loaded."""
+    runs.make_known(LOADER, ACTIONS)
+    trips_lake.upload(TRIPS)
+    interval = {"data_interval_start": "2026-10-05T03:00:00Z", "data_interval_end": "2026-10-06T03:00:00Z"}
+    task = runs.start(as_user("admin"), logical_date="2026-10-06T03:00:00Z", conf=CONF, **interval)
+    trips_lake.operator().execute({"ti": task})
+    return trips_lake
+
+
+def open_month(open_page: Open, state: str = "published", role: str = "admin") -> tuple[Page, list[str]]:
+    page, troubles = open_page("/chs3/", role=role)
+    page.get_by_role("button", name=f"{MONTH}: {state}").click()
+    return page, troubles
+
+
+def act(page: Page | FrameLocator, label: str, verb: str) -> Locator:
+    """Go through with an action; gives the dialog, once Airflow has answered."""
+    page.get_by_role("button", name=label).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name=verb, exact=True).click()
+    dialog.get_by_role("button", name="Close").wait_for()
+    return dialog
+
+
+def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_month(loaded: Lake, open_page: Open) -> None:
+    page, troubles = open_month(open_page)
+    page.get_by_role("button", name="Reload…").click()
+    dialog = page.get_by_role("dialog", name=f"Reload: {loaded.database}.trips {MONTH}")
+    assert "loads this month of this table again" in dialog.inner_text()
+    assert dialog.get_by_role("checkbox").count() == 0
+    keep(page, "reload-a-month")
+    page.keyboard.press("Escape")
+    assert len(runs.runs(LOADER)) == 1
+    dialog = act(page, "Reload…", "Reload")
+    last, run = runs.runs(LOADER)
+    link = dialog.get_by_role("status").get_by_role("link", name=f"run {run.run_id} of DAG {LOADER}")
+    assert link.get_attribute("href") == f"/dags/{LOADER}/runs/{quote(run.run_id, safe='')}"
+    asked = {"database": loaded.database, "table": "trips", "months": [MONTH]}
+    assert run.conf == {"bucket": "another", "chs3_reload": asked}
+    assert (run.data_interval_start, run.data_interval_end) == (last.data_interval_start, last.data_interval_end)
+    assert (run.triggering_user_name, run.triggered_by) == ("admin", DagRunTriggeredByType.UI)
+    dialog.get_by_role("button", name="Close").click()
+    assert page.evaluate("document.activeElement.textContent") == "Reload…"
+    assert troubles == []
+
+
+def test_rows_of_others_are_replaced_if_that_is_ticked(loaded: Lake, open_page: Open) -> None:
+    loaded.on_node(0, f"INSERT INTO {loaded.database}.trips (trip_id, pickup_at) VALUES (1, '{MONTH}-05 00:00:00')")
+    page, _ = open_month(open_page, "changed by somebody")
+    page.get_by_role("button", name="Reload…").click()
+    box = page.get_by_role("checkbox", name="Replace the rows that somebody else put there or changed")
+    assert not box.is_checked()
+    box.check()
+    keep(page, "reload-a-changed-month")
+    page.get_by_role("dialog").get_by_role("button", name="Reload", exact=True).click()
+    page.get_by_role("button", name="Close").wait_for()
+    assert runs.runs(LOADER)[-1].conf["chs3_reload"]["replace_rows_of_others"] is True
+
+
+@pytest.mark.parametrize(("verb", "action"), [("Force merges", "merge"), ("Forget", "forget")])
+def test_other_actions_are_runs_of_the_dag_for_them(loaded: Lake, open_page: Open, verb: str, action: str) -> None:
+    page, _ = open_month(open_page)
+    act(page, f"{verb}…", verb)
+    (run,) = runs.runs(ACTIONS)
+    wanted = {"action": action, "month": MONTH, "database": loaded.database, "table": "trips"}
+    assert run.conf == {**wanted, "clickhouse_conn_id": "chs3_default", "staging_database": loaded.database}
+
+
+def test_ending_a_load_in_airflows_frame_marks_its_task_as_failed(
+    as_user: AsUser, trips_lake: Lake, open_page: Open
+) -> None:
+    runs.make_known(LOADER)
+    task = runs.start(as_user("admin"))
+    fail(trips_lake, task)
+    runs.set_state(task, "running")
+    page, troubles = open_page("/plugin/chs3-months", role="admin")
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("button", name=f"{MONTH}: loading").click()
+    frame.get_by_role("button", name="End the load…").wait_for()
+    assert frame.get_by_role("button", name="Reload…").count() == 0
+    act(frame, "End the load…", "End the load")
+    keep(page, "end-a-load-in-airflow")
+    assert troubles == []
+    assert runs.state_of(task) == "failed"
+
+
+def test_what_airflow_refuses_is_said_and_can_be_tried_again(loaded: Lake, open_page: Open) -> None:
+    page, _ = open_month(open_page)
+    page.get_by_role("button", name="Reload…").wait_for()
+    runs.make_known(ACTIONS)
+    page.get_by_role("button", name="Reload…").click()
+    dialog = page.get_by_role("dialog")
+    button = dialog.get_by_role("button", name="Reload", exact=True)
+    button.click()
+    dialog.get_by_text("Nothing was done. Airflow answers 404").wait_for()
+    assert button.is_enabled()
+    assert runs.runs(LOADER) == []
+
+
+class TestViewer:
+    def test_has_no_buttons_and_is_told_why(self, loaded: Lake, open_page: Open) -> None:
+        page, troubles = open_month(open_page, role="viewer")
+        actions = page.get_by_role("group", name=f"Actions on {MONTH}")
+        actions.get_by_text(f"Airflow does not let you start runs of DAG {LOADER}.").wait_for()
+        assert actions.get_by_role("button").count() == 0
+        assert troubles == []
+
+    def test_is_refused_by_airflow_whatever_the_page_shows(self, loaded: Lake, as_user: AsUser) -> None:
+        viewer, (run,) = as_user("viewer"), runs.runs(LOADER)
+        task = f"/api/v2/dags/{LOADER}/dagRuns/{run.run_id}/taskInstances/load/-1"
+        answers = [
+            *(viewer.post(f"/api/v2/dags/{dag}/dagRuns", json={"logical_date": None}) for dag in (LOADER, ACTIONS)),
+            viewer.patch(task, json={"new_state": "failed"}),
+        ]
+        assert [answer.status_code for answer in answers] == [403, 403, 403]
+        assert (len(runs.runs(LOADER)), runs.runs(ACTIONS)) == (1, [])
+
+
+def test_without_the_dag_for_them_the_page_says_what_is_missing(loaded: Lake, open_page: Open) -> None:
+    runs.make_known(LOADER)
+    page, _ = open_month(open_page)
+    page.get_by_text(f"To force merges and forget months, add the DAG {ACTIONS} to Airflow").wait_for()
+    assert page.get_by_role("button", name="Force merges…").count() == 0
+
+
+def test_rights_are_those_that_airflow_grants(as_user: AsUser) -> None:
+    runs.make_known(LOADER, ACTIONS)
+
+    def rights(role: str, **query: str) -> Any:
+        return as_user(role).get("/chs3/api/rights", params=query).raise_for_status().json()
+
+    def told(dag: str, may: bool) -> dict[str, Any]:
+        return {"dag_id": dag, "is_paused": False, "may_start_runs": may, "may_end_tasks": may}
+
+    for role, may in (("admin", True), ("viewer", False)):
+        assert rights(role, dag_id=LOADER) == {
+            "dag": told(LOADER, may),
+            "actions_dag": told(ACTIONS, may),
+            "actions_dag_id": ACTIONS,
+        }
+    runs.make_known()
+    assert rights("admin") == {"dag": None, "actions_dag": None, "actions_dag_id": ACTIONS}
