@@ -13,7 +13,9 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
 
 TRIPS = Trips(rows_per_month=600, files_per_month=3)
-TASK = SimpleNamespace(dag_id="d", run_id="reload", task_id="load", map_index=-1, try_number=1)
+TASK = SimpleNamespace(
+    dag_id="d", run_id="reload", task_id="load", map_index=-1, try_number=1, xcom_push=lambda **_: None
+)
 
 
 def conf_of(lake: Lake, *months: str, **more: Any) -> dict[str, Any]:

@@ -45,7 +45,9 @@ def start(client: TestClient, **body: Any) -> SimpleNamespace:
     """A run of the loader; gives the task of it that loads."""
     made = client.post(f"/api/v2/dags/{LOADER}/dagRuns", json={"logical_date": None, **body}).raise_for_status()
     run_id = made.json()["dag_run_id"]
-    return SimpleNamespace(dag_id=LOADER, run_id=run_id, task_id="load", map_index=-1, try_number=1)
+    return SimpleNamespace(
+        dag_id=LOADER, run_id=run_id, task_id="load", map_index=-1, try_number=1, xcom_push=lambda **_: None
+    )
 
 
 def runs(dag_id: str) -> list[DagRun]:
