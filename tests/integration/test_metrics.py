@@ -98,8 +98,8 @@ def test_a_skipped_month_is_no_failure(trips_lake: Lake, statsd: Receiver) -> No
 @pytest.mark.parametrize(
     ("options", "cause"),
     [
-        ({"columns": ["no_such_column"]}, "PreflightError|SourceError|ConfigurationError"),
-        ({"settings": {"max_threads": "many"}}, r"\d+"),
+        ({"columns": ["no_such_column"]}, "ConfigurationError"),
+        ({"settings": {"max_threads": "many"}}, "27"),
     ],
 )
 def test_a_failure_is_counted_by_its_code_or_its_class(
@@ -108,9 +108,8 @@ def test_a_failure_is_counted_by_its_code_or_its_class(
     trips_lake.upload(TRIPS)
     with pytest.raises(AirflowFailException):
         trips_lake.load(**options)
-    (only,) = statsd.received()
-    assert re.fullmatch(rf"chs3\.failures\.({cause})", only.name)
-    assert only.tags == f",table={trips_lake.database}.trips"
+    tags = f",table={trips_lake.database}.trips"
+    assert statsd.received() == [Metric(f"chs3.failures.{cause}", "c", 1, tags)]
 
 
 def test_a_load_that_waits_for_merges_tells_the_wait_and_the_parts(trips_lake: Lake, statsd: Receiver) -> None:
@@ -144,8 +143,10 @@ def test_the_sensor_tells_the_wait_since_its_task_began(trips_lake: Lake, statsd
     trips_lake.upload(TRIPS)
     trips_lake.load()
     statsd.received()
-    began = SimpleNamespace(start_date=timezone.utcnow(), get_first_reschedule_date=lambda context: None)
-    assert sensor(trips_lake).poke({"ti": began}).is_done
+    ti = SimpleNamespace(
+        start_date=timezone.utcnow(), get_first_reschedule_date=lambda context: None, xcom_push=lambda **pushed: None
+    )
+    assert sensor(trips_lake).poke({"ti": ti}).is_done
     assert [each.name for each in statsd.received()] == ["chs3.merges.parts", "chs3.merges.waited"]
 
 
