@@ -1,0 +1,288 @@
+"""The DAGs of docs/gallery.md do what the page says, run as they stand there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_chs3.testbed.trips import MonthFacts, Trips, create_table_sql, read_facts
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
+    from airflow.sdk import DAG
+
+    from airflow_provider_chs3.testbed.nodes import Cluster
+
+PAGE = (Path(__file__).parents[1] / "docs" / "gallery.md").read_text(encoding="utf-8")
+#: Heading → the DAG file below it.
+PATTERNS = dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE))
+
+TRIPS = Trips(rows_per_month=600, files_per_month=3)
+MORE_TRIPS = Trips(seed=2, rows_per_month=400, files_per_month=2)
+#: A night of March, which looks back to January; for DAGs with a run a month, the one about February.
+NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
+MONTHLY = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+class Gallery:
+    """A bucket, a table of trips, and the DAGs of the page over them."""
+
+    def __init__(
+        self, cluster: Cluster, s3: Any, bucket: str, database: str, folder: Path, run_dag: Callable[..., DagRun]
+    ) -> None:
+        self.cluster, self.s3, self.bucket, self.database = cluster, s3, bucket, database
+        self._folder, self._run_dag = folder, run_dag
+
+    def create_table(self, table: str = "trips", *, database: str | None = None) -> None:
+        database = database or self.database
+        self.on_every_node(create_table_sql(f"{database}.{table}"))
+        self.on_every_node(
+            f"CREATE TABLE {database}.{table}_all AS {database}.{table} "
+            f"ENGINE = Distributed({self.cluster.name}, {database}, {table})"
+        )
+
+    def on_every_node(self, sql: str) -> list[Any]:
+        rows = []
+        for node in self.cluster.nodes:
+            with node.client() as client:
+                rows.append(client.execute(sql))
+        return rows
+
+    def upload(self, month: str, *, trips: Trips = TRIPS, prefix: str | None = None, **options: Any) -> list[str]:
+        prefix = f"trips/{month}/" if prefix is None else prefix
+        return trips.upload(self.s3, month, bucket=self.bucket, prefix=prefix, **options)
+
+    def put(self, key: str, body: bytes = b"") -> None:
+        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
+
+    def dag(self, pattern: str) -> DAG:
+        """The DAG of a heading, which fails at once where it fails."""
+        from tests.dag_bag import DagBag
+
+        (self._folder / "gallery.py").write_text(PATTERNS[pattern].replace("my-bucket", self.bucket))
+        bag = DagBag(self._folder)
+        assert bag.import_errors == {}
+        (dag,) = bag.dags.values()
+        for task in dag.tasks:
+            task.retries = 0
+        return dag
+
+    def run(self, dag: DAG, logical_date: datetime | None = NIGHT) -> dict[str, Any]:
+        """Task, with the label of its month → what it returned, or its state where that is none."""
+        run = self._run_dag(dag, logical_date=logical_date)
+        return {
+            " ".join(filter(None, (ti.task_id, ti.rendered_map_index))): ti.xcom_pull(
+                task_ids=ti.task_id, map_indexes=ti.map_index
+            )
+            or str(ti.state)
+            for ti in run.get_task_instances()
+        }
+
+    def facts(self, month: str, *, table: str = "trips_all", database: str | None = None) -> MonthFacts:
+        with self.cluster.nodes[0].client() as client:
+            return read_facts(client, f"{database or self.database}.{table}", month)
+
+
+@pytest.fixture
+def gallery(
+    chs3_cluster: Cluster,
+    chs3_s3: Any,
+    chs3_bucket: str,
+    chs3_database: str,
+    chs3_airflow_connections: None,
+    run_dag: Callable[..., DagRun],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Gallery:
+    for name in ("default", "reader", "eu"):
+        connect(monkeypatch, chs3_cluster, name, chs3_database)
+    made = Gallery(chs3_cluster, chs3_s3.client(), chs3_bucket, chs3_database, tmp_path, run_dag)
+    made.create_table()
+    return made
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, name: str, database: str) -> None:
+    connection = cluster.airflow_connection() | {"schema": database}
+    monkeypatch.setenv(f"AIRFLOW_CONN_CHS3_{name.upper()}", json.dumps(connection))
+
+
+def loaded(done: dict[str, Any]) -> list[str]:
+    """The months that a run has loaded."""
+    return sorted(name.rpartition(" ")[2] for name in done if ".load " in name)
+
+
+def told(dag: DAG) -> list[str]:
+    """The months of which all runs of a DAG emitted an event."""
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        extras = session.scalars(select(AssetEvent.extra).where(AssetEvent.source_dag_id == dag.dag_id))
+        return [extra["month"] for extra in extras]
+
+
+def test_every_pattern_of_the_page_is_run_here() -> None:
+    source = Path(__file__).read_text(encoding="utf-8")
+    assert len(PATTERNS) == PAGE.count("```python")
+    assert [title for title in PATTERNS if f'gallery.dag("{title}")' not in source] == []
+
+
+def test_a_month_is_loaded_once_its_marker_is_there(gallery: Gallery) -> None:
+    gallery.upload("2026-02")
+    dag = gallery.dag("Wait for the writer")
+    assert gallery.run(dag, MONTHLY)["load"] == "failed"
+    gallery.put("trips/2026-02/_SUCCESS")
+    assert gallery.run(dag, MONTHLY)["load"]["rows"] == 600
+
+
+def test_each_table_has_its_months_and_none_waits_for_another(gallery: Gallery) -> None:
+    gallery.create_table("refunds")
+    gallery.upload("2026-02")
+    gallery.put("trips/2026-02/bad.parquet", b"this is no Parquet")
+    gallery.upload("2026-03", trips=MORE_TRIPS, prefix="refunds/year=2026/month=03/")
+    done = gallery.run(gallery.dag("Several tables"))
+    assert done["trips_all.month.load 2026-02"] == "failed"
+    assert gallery.facts("2026-03", table="refunds_all") == MORE_TRIPS.facts("2026-03")
+
+
+def test_in_the_dag_of_several_tables_only_loads_take_a_place_in_the_pool(gallery: Gallery) -> None:
+    dag = gallery.dag("Several tables")
+    assert {task.task_id for task in dag.tasks if task.pool == "loads"} == {
+        "trips_all.month.load",
+        "refunds_all.month.load",
+    }
+
+
+def test_a_month_is_what_all_producers_have_sent(gallery: Gallery) -> None:
+    gallery.upload("2026-02", prefix="producers/acme/2026-02/")
+    dag = gallery.dag("Several producers, one table")
+    for task in dag.tasks:
+        task.min_object_age_seconds = 0
+    gallery.run(dag)
+    gallery.upload("2026-02", trips=MORE_TRIPS, prefix="producers/umbrella/2026-02/")
+    assert loaded(gallery.run(dag)) == ["2026-02"]
+    assert gallery.facts("2026-02").rows == 1_000
+
+
+def test_csv_becomes_what_the_table_has_without_the_rows_of_other_months(gallery: Gallery) -> None:
+    trips = Trips(rows_per_month=600, files_per_month=3, wrong_month_rows=5)
+    gallery.upload("2026-03", trips=trips, prefix="drops/2026/03/", file_format="csv.gz")
+    gallery.run(gallery.dag("Files that are not as the table is"))
+    found, expected = gallery.facts("2026-03"), trips.facts("2026-03")
+    assert (found.rows, found.trip_id_sum, found.fare_cents_sum) == (595, expected.trip_id_sum, expected.fare_cents_sum)
+
+
+def test_a_month_that_passes_its_checks_is_told_of(gallery: Gallery) -> None:
+    gallery.upload("2026-02")
+    dag = gallery.dag("Check a month before anybody hears of it")
+    gallery.run(dag, MONTHLY)
+    assert told(dag)[-1:] == ["2026-02"]
+
+
+def test_a_month_that_does_not_pass_is_not_told_of(gallery: Gallery) -> None:
+    gallery.upload("2026-02")
+    gallery.upload("2026-02", prefix="trips/2026-02/again-")
+    dag = gallery.dag("Check a month before anybody hears of it")
+    before = len(told(dag))
+    done = gallery.run(dag, MONTHLY)
+    assert (done["check"], len(told(dag))) == ("failed", before)
+
+
+def test_a_report_is_made_of_changed_months_and_not_in_a_quiet_night(gallery: Gallery) -> None:
+    gallery.upload("2026-02")
+    dag = gallery.dag("Go on only if something was loaded")
+    assert [gallery.run(dag)["report"] for _ in range(2)] == ["Changed: 2026-02", "skipped"]
+
+
+def test_last_month_ends_in_one_part_on_every_node(gallery: Gallery) -> None:
+    gallery.upload("2026-02", trips=Trips(rows_per_month=600, files_per_month=12))
+    gallery.on_every_node(f"SYSTEM STOP MERGES {gallery.database}.trips")
+    dag = gallery.dag("Last month in one part")
+    dag.get_task("load").settings = {"min_insert_block_size_rows": 20, "min_insert_block_size_bytes": 0}
+    gallery.run(_without(dag, "one_part"), MONTHLY)
+    parts = f"SELECT count() FROM system.parts WHERE database = '{gallery.database}' AND table = 'trips' AND active"
+    assert any(count > 1 for ((count,),) in gallery.on_every_node(parts))
+    gallery.on_every_node(f"SYSTEM START MERGES {gallery.database}.trips")
+    done = gallery.run(gallery.dag("Last month in one part"), MONTHLY)
+    assert done["load"]["status"] == "unchanged"
+    assert all(count <= 1 for ((count,),) in gallery.on_every_node(parts))
+
+
+def _without(dag: DAG, task_id: str) -> DAG:
+    return dag.partial_subset([each.task_id for each in dag.tasks if each.task_id != task_id])
+
+
+def test_all_years_are_loaded_in_one_run(gallery: Gallery) -> None:
+    months = ["2024-12", "2025-06", "2026-01"]
+    for month in months:
+        gallery.upload(month)
+    dag = gallery.dag("Years in one run, without workers")
+    assert loaded(gallery.run(dag, None)) == months
+    assert [gallery.facts(month) for month in months] == [TRIPS.facts(month) for month in months]
+
+
+def test_two_clusters_have_the_same_months(gallery: Gallery, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = f"{gallery.database}_us"
+    gallery.on_every_node(f"CREATE DATABASE {other}")
+    gallery.create_table(database=other)
+    connect(monkeypatch, gallery.cluster, "us", other)
+    gallery.upload("2026-02")
+    gallery.run(gallery.dag("The same months in two clusters"))
+    assert gallery.facts("2026-02") == gallery.facts("2026-02", database=other) == TRIPS.facts("2026-02")
+    gallery.on_every_node(f"DROP DATABASE {other} SYNC")
+
+
+def test_a_table_that_holds_what_its_objects_hold_is_taken_over_without_a_load(gallery: Gallery) -> None:
+    gallery.upload("2026-02")
+    _fill_by_hand(gallery, "2026-02")
+    done = gallery.run(gallery.dag("Take over a table"), None)
+    assert [each["status"] for each in done["adopt"]] == ["adopted"]
+    assert loaded(done) == []
+
+
+def test_a_month_that_is_refused_is_not_loaded_over(gallery: Gallery) -> None:
+    gallery.upload("2026-02")
+    _fill_by_hand(gallery, "2026-02")
+    gallery.upload("2026-02", trips=MORE_TRIPS, prefix="trips/2026-02/more-")
+    done = gallery.run(gallery.dag("Take over a table"), None)
+    assert (done["adopt"], done["monthly_load.plan"]) == ("failed", "upstream_failed")
+    assert gallery.facts("2026-02") == TRIPS.facts("2026-02")
+
+
+def _fill_by_hand(gallery: Gallery, month: str) -> None:
+    """As somebody did years ago."""
+    table = TRIPS.table(month)
+    with gallery.cluster.nodes[0].client() as client:
+        client.execute(
+            f"INSERT INTO {gallery.database}.trips VALUES", [tuple(row.values()) for row in table.to_pylist()]
+        )
+
+
+def test_the_outlook_tells_what_would_be_loaded_and_loads_nothing(gallery: Gallery) -> None:
+    gallery.upload("2026-01")
+    gallery.upload("2026-02")
+    done = gallery.run(gallery.dag("What would tonight load?"))
+    assert done["tell"] == "2 months to load: 2026-01, 2026-02"
+    assert gallery.facts("2026-01").rows == 0
+
+
+def test_producers_are_told_of_bad_files_and_database_people_of_a_bad_table(gallery: Gallery) -> None:
+    gallery.put("trips/2026-03/bad.parquet", b"this is no Parquet")
+    dag = gallery.dag("Tell the right people")
+    sent: list[tuple[str, str]] = []
+    dag.get_task("monthly_load.plan").on_failure_callback[0].__globals__["send"] = lambda *args: sent.append(args)
+    gallery.run(dag)
+    gallery.on_every_node(f"DROP TABLE {gallery.database}.trips SYNC")
+    gallery.on_every_node(
+        f"CREATE TABLE {gallery.database}.trips (trip_id UInt64, pickup_at DateTime('UTC')) "
+        "ENGINE = MergeTree ORDER BY trip_id"
+    )
+    gallery.run(dag)
+    assert [team for team, _ in sent] == ["producers", "database"]
