@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,20 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(_AIRFLOW_HOME, ignore_errors=True)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _impatient_dag_test() -> Iterator[None]:
+    """`dag.test()` sleeps for a second whenever the next tasks are not ready at once, as behind each mapped one."""
+    sleep = time.sleep
+
+    def nap(seconds: float) -> None:
+        is_dag_test = sys._getframe(1).f_globals.get("__name__") == "airflow.sdk.definitions.dag"
+        sleep(0.02 if is_dag_test else seconds)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "sleep", nap)
+        yield
+
+
 @pytest.fixture(scope="session")
 def airflow_db() -> None:
     """Airflow's metadata database, made with the first test that asks for it: those that run a DAG."""
@@ -66,18 +80,6 @@ def run_dag(airflow_db: None) -> Callable[..., DagRun]:
         bag = DagBag(os.devnull)
         bag.bag_dag(dag)
         sync_bag_to_db(bag, "dags-folder", None)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(time, "sleep", _impatient(time.sleep))
-            return dag.test(**options)
+        return dag.test(**options)
 
     return run
-
-
-def _impatient(sleep: Callable[[float], None]) -> Callable[[float], None]:
-    """`dag.test()` sleeps for a second whenever the next tasks are not ready at once, as behind each mapped one."""
-
-    def nap(seconds: float) -> None:
-        is_dag_test = sys._getframe(1).f_globals.get("__name__") == "airflow.sdk.definitions.dag"
-        sleep(0.02 if is_dag_test else seconds)
-
-    return nap

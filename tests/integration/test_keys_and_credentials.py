@@ -86,8 +86,8 @@ def test_objects_that_look_alike_but_are_not_the_months_are_not_read(trips_lake:
 def test_only_the_months_objects_are_opened(trips_lake: Lake) -> None:
     # ClickHouse reads whatever its glob matches, and would fail over this.
     trips_lake.upload(TRIPS)
-    trips_lake.put(f"trips/{MONTH}/_committed_1", b"not a trip")
-    assert trips_lake.load(key="trips/{YYYY-MM}/*")["objects"] == 24
+    trips_lake.put(f"trips/{MONTH}/trips-{MONTH}-000.parquet.tmp", b"not a trip")
+    assert trips_lake.load(key="trips/{YYYY-MM}/*.parquet")["objects"] == 24
 
 
 def test_files_of_several_lengths_of_a_fixed_column_keep_their_values(trips_lake: Lake) -> None:
