@@ -100,7 +100,7 @@ def test_the_connection_of_the_example_is_right(block: str) -> None:
     if "conn_type" not in given:
         given = {"conn_type": "chs3", "host": "clickhouse-1.example.com", "extra": given}
     connection = Connection(conn_id="example", **given | {"extra": json.dumps(given["extra"])})
-    if connection.conn_type == "chs3":
+    if connection.conn_type in ("chs3", "clickhouse"):
         assert ConnectionOptions.from_airflow(connection).hosts
     else:
         assert connection.conn_type == "aws"
