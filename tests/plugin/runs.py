@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.models import DagRun, TaskInstance
 from airflow.models.dag import DagModel
+from airflow.models.log import Log
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
@@ -54,6 +55,13 @@ def runs(dag_id: str) -> list[DagRun]:
     """The runs of a DAG, the oldest first."""
     with create_session() as session:
         return list(session.scalars(select(DagRun).where(DagRun.dag_id == dag_id).order_by(DagRun.id)))
+
+
+def audited(dag_id: str) -> list[tuple[str, str]]:
+    """What Airflow's audit log has of a DAG, and whose doing it was, the oldest first."""
+    with create_session() as session:
+        asked = select(Log.event, Log.owner).where(Log.dag_id == dag_id).order_by(Log.id)
+        return [(row.event, row.owner) for row in session.execute(asked)]
 
 
 def set_state(task: SimpleNamespace, state: str) -> None:

@@ -67,6 +67,7 @@ def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_month(l
     asked = {"database": loaded.database, "table": "trips", "months": [MONTH]}
     assert run.conf == {"bucket": "another", "chs3_reload": asked}
     assert (run.data_interval_start, run.data_interval_end) == (last.data_interval_start, last.data_interval_end)
+    assert runs.audited(LOADER)[-1] == ("trigger_dag_run", "admin")
     assert (run.triggering_user_name, run.triggered_by) == ("admin", DagRunTriggeredByType.UI)
     dialog.get_by_role("button", name="Close").click()
     assert page.evaluate("document.activeElement.textContent") == "Reload…"
@@ -111,6 +112,18 @@ def test_ending_a_load_in_airflows_frame_marks_its_task_as_failed(
     keep(page, "end-a-load-in-airflow")
     assert troubles == []
     assert runs.state_of(task) == "failed"
+
+
+def test_a_month_that_no_task_is_known_to_have_loaded_has_no_reload(trips_lake: Lake, open_page: Open) -> None:
+    runs.make_known(LOADER, ACTIONS)
+    trips_lake.upload(TRIPS)
+    trips_lake.load()
+    page, _ = open_month(open_page)
+    page.get_by_text("No task that loaded this month is known to you").wait_for()
+    assert page.get_by_role("group", name=f"Actions on {MONTH}").get_by_role("button").all_inner_texts() == [
+        "Force merges…",
+        "Forget…",
+    ]
 
 
 def test_what_airflow_refuses_is_said_and_can_be_tried_again(loaded: Lake, open_page: Open) -> None:

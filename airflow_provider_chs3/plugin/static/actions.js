@@ -201,6 +201,9 @@ function offered(it, key) {
     return button;
   });
   const reasons = new Set(wanted.map((action) => obstacle(action, it)).filter(Boolean));
+  if (it.month.published_at && !it.month.task) {
+    reasons.add("No task that loaded this month is known to you: it cannot be reloaded from here.");
+  }
   return [...buttons, ...[...reasons].map((reason) => element("p", { class: "faint" }, reason))];
 }
 
