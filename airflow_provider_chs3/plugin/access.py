@@ -7,12 +7,33 @@ from typing import Annotated
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_view
-from fastapi import Depends, HTTPException, Query
+from fastapi import Depends, HTTPException, Query, Request, Response
+from fastapi.exception_handlers import http_exception_handler
+from fastapi.responses import PlainTextResponse
 
 from airflow_provider_chs3.plugin.scope import Scope
 
 #: For the app as a whole: whoever may see Airflow's list of plugins may see this one's page.
 MAY_SEE_PAGE = Depends(requires_access_view(AccessView.PLUGINS))
+
+#: What somebody reads in the page's place.
+_REFUSALS = {
+    401: "Log in to Airflow to see this page.",
+    403: "You may not see this page: it takes the right to see Airflow's list of plugins. Ask an admin for it.",
+}
+
+
+async def refuse(request: Request, error: HTTPException) -> Response:
+    """Answer whoever is not let in: people in words, scripts as FastAPI does.
+
+    Args:
+        request: What was asked for.
+        error: Why it is refused.
+    """
+    text = _REFUSALS.get(error.status_code)
+    if text is None or "text/html" not in request.headers.get("accept", ""):
+        return await http_exception_handler(request, error)
+    return PlainTextResponse(text, status_code=error.status_code, headers=error.headers)
 
 
 def _readable_dags(user: GetUserDep) -> set[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import FileResponse
 
-from airflow_provider_chs3.plugin.access import MAY_SEE_PAGE, ReadableDags, ReadableScope
+from airflow_provider_chs3.plugin.access import MAY_SEE_PAGE, ReadableDags, ReadableScope, refuse
 from airflow_provider_chs3.plugin.cache import SharedLooks
 from airflow_provider_chs3.plugin.cluster import ClusterLook, cluster_looks
 from airflow_provider_chs3.plugin.connections import connection_ids
@@ -39,7 +39,12 @@ _HEADERS = {
 def create_app() -> FastAPI:
     """A new app. All routes depend on the right to see it; files are routes too, as mounts would be open."""
     app = FastAPI(
-        title="ClickHouse loads", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[MAY_SEE_PAGE]
+        title="ClickHouse loads",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        dependencies=[MAY_SEE_PAGE],
+        exception_handlers={HTTPException: refuse},
     )
     pool = ThreadPoolExecutor(max_workers=_LOOKS_AT_ONCE, thread_name_prefix="chs3-page")
     looks: SharedLooks[Look] = SharedLooks(month_looks().look, pool=pool, seconds=_FRESH_SECONDS)

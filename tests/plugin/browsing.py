@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 _CHROMIUM = shutil.which("chromium") or ""
-_TIMEOUT_MILLISECONDS = 60_000
+TIMEOUT_MILLISECONDS = 60_000
 #: Where screenshots go, if anywhere.
 _SCREENSHOTS = os.environ.get("CHS3_SCREENSHOTS")
 
@@ -58,20 +58,22 @@ def url(airflow_api: FastAPI) -> Iterator[str]:
 def open_page(
     browser: Browser, url: str, as_user: Callable[[str | None], TestClient]
 ) -> Iterator[Callable[..., tuple[Page, list[str]]]]:
-    """Opens a path as somebody with a role, by default a viewer.
+    """Opens a path as somebody with a role, by default a viewer; the page's clock is the test's if that asks for it.
 
     Gives the page, and what it complains about: errors, refused resources, dialogs.
     """
     contexts: list[Any] = []
 
-    def open_it(path: str, *, role: str = "viewer", **options: Any) -> tuple[Page, list[str]]:
-        context = browser.new_context(viewport={"width": 1200, "height": 800}, **options)
+    def open_it(path: str, *, role: str = "viewer", clock: bool = False, **options: Any) -> tuple[Page, list[str]]:
+        context = browser.new_context(**({"viewport": {"width": 1200, "height": 800}} | options))
         contexts.append(context)
-        context.set_default_timeout(_TIMEOUT_MILLISECONDS)
+        context.set_default_timeout(TIMEOUT_MILLISECONDS)
         token = as_user(role).headers["Authorization"].removeprefix("Bearer ")
         # As Airflow sets it.
         context.add_cookies([{"name": "_token", "value": token, "url": url, "httpOnly": True, "sameSite": "Lax"}])
         page, troubles = context.new_page(), []
+        if clock:
+            page.clock.install()
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
         page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))

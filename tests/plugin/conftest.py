@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -16,7 +17,7 @@ __all__ = ["as_narrow_user", "browser", "lake", "open_page", "trips_lake", "url"
 
 
 @pytest.fixture(scope="session")
-def airflow_api(airflow_db: None) -> Iterator[FastAPI]:
+def airflow_api(airflow_db: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
     """The API server's app, with Airflow's SimpleAuthManager."""
     from airflow.api_fastapi.app import create_app
 
@@ -24,19 +25,26 @@ def airflow_api(airflow_db: None) -> Iterator[FastAPI]:
         secret = "only for these tests, and long enough for HS512: 0123456789012345678901234567"
         patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", secret)
         patch.setenv("AIRFLOW__API_AUTH__JWT_ISSUER", "tests")
-        patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS", "admin:admin,viewer:viewer")
+        patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS", "admin:admin,viewer:viewer,nobody:")
+        passwords = tmp_path_factory.mktemp("airflow") / "passwords.json"
+        passwords.write_text(json.dumps({name: f"{name}'s password" for name in ("admin", "viewer", "nobody")}))
+        patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE", str(passwords))
         yield create_app(apps="core")
 
 
 @pytest.fixture
-def as_user(airflow_api: FastAPI, monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], TestClient]:
-    """A client of somebody with a role; None is somebody who has logged in and may do nothing. Looks are not shared."""
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-
+def fresh_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks are not shared, with earlier tests neither."""
     from airflow_provider_chs3.plugin import app
 
     monkeypatch.setattr(app, "_FRESH_SECONDS", 0)
     app.the_app.cache_clear()
+
+
+@pytest.fixture
+def as_user(airflow_api: FastAPI, fresh_looks: None) -> Callable[[str | None], TestClient]:
+    """A client of somebody with a role; None is somebody who has logged in and may do nothing."""
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 
     def client(role: str | None) -> TestClient:
         token = airflow_api.state.auth_manager.generate_jwt(SimpleAuthManagerUser(username=str(role), role=role))

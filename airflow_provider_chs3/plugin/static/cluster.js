@@ -39,7 +39,7 @@ function loads(seen) {
   if (!seen.loads.length) {
     return element("div", {}, element("h3", {}, "Loads at work"), element("p", {}, "None."));
   }
-  const columns = [["Table"], ["Month"], ["Task"], ["Rows read", "number"], ["Done"], ["Rows/s", "number"], ["Read", "number"],
+  const columns = [["Table"], ["Month"], ["Task"], ["Rows read", "number"], ["Done", "number"], ["Rows/s", "number"], ["Read", "number"],
     ["Since", "number"], ["Peak memory of a node", "number"]];
   return figures("Loads at work", columns, seen.loads.map(load));
 }

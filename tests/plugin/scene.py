@@ -1,0 +1,104 @@
+"""Months in all that may become of them, with a load at work, for whoever looks at the page in a browser."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.testbed.nodes import Cluster
+from airflow_provider_chs3.testbed.s3 import S3Endpoint
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import Lake, lake_on
+from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
+
+STUCK, FAILED, PUBLISHED, LOADING = "2026-08", "2026-09", "2026-10", "2026-11"
+
+_TRIPS = Trips(rows_per_month=600, files_per_month=3)
+#: Its insert lasts until it is ended, and gets on file by file.
+_LONG = Trips(rows_per_month=60_000, files_per_month=60)
+
+
+@pytest.fixture(scope="module")
+def scene(airflow_db: None, chs3_cluster: Cluster, chs3_s3: S3Endpoint) -> Iterator[Lake]:
+    """A month that is published, one that loads, one whose load failed, one that is stuck."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        _bucket(chs3_s3) as bucket,
+        lake_on(chs3_cluster, chs3_s3, bucket, patch) as lake,
+    ):
+        lake.create_table()
+        _load(lake, STUCK)
+        # A mutation counts as a change of all parts that are there before it, in other partitions too.
+        with _stuck(lake):
+            _load(lake, PUBLISHED)
+            _fail(lake)
+            with _loading(lake):
+                yield lake
+
+
+def _load(lake: Lake, month: str) -> None:
+    lake.upload(_TRIPS, month)
+    lake.load(month=month)
+
+
+@contextmanager
+def _bucket(s3: S3Endpoint) -> Iterator[str]:
+    client, name = s3.client(), f"chs3-{uuid.uuid4().hex[:12]}"
+    client.create_bucket(Bucket=name)
+    yield name
+    for each in client.list_objects_v2(Bucket=name)["Contents"]:
+        client.delete_object(Bucket=name, Key=each["Key"])
+    client.delete_bucket(Bucket=name)
+
+
+def _fail(lake: Lake) -> None:
+    lake.upload(_TRIPS, FAILED)
+    failing = {"pickup_at": "pickup_at", "trip_id": "trip_id + throwIf(trip_id >= 0, 'no')"}
+    with pytest.raises((AirflowFailException, Chs3Error)):
+        lake.operator(month=FAILED, select=failing).execute({"ti": _task(FAILED)})
+
+
+@contextmanager
+def _stuck(lake: Lake) -> Iterator[None]:
+    delete = f"DELETE IN PARTITION ID '{STUCK.replace('-', '')}' WHERE throwIf(trip_id >= 0, 'no')"
+    lake.on_every_node(f"ALTER TABLE {lake.database}.trips {delete} SETTINGS mutations_sync = 0")
+    failed = f"SELECT count() FROM system.mutations WHERE database = '{lake.database}' AND latest_fail_reason != ''"
+    deadline = time.monotonic() + 30
+    while not any(rows[0][0] for rows in lake.on_every_node(failed)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    yield
+    lake.on_every_node(f"KILL MUTATION WHERE database = '{lake.database}' SYNC")
+
+
+@contextmanager
+def _loading(lake: Lake) -> Iterator[None]:
+    lake.upload(_LONG, LOADING)
+    operator = lake.operator(month=LOADING, select=SLOW, settings=SLOW_SETTINGS)
+
+    def load() -> None:
+        with contextlib.suppress(AirflowFailException, Chs3Error):  # it is killed in the end
+            operator.execute({"ti": _task(LOADING)})
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    try:
+        wait_for_insert(lake)
+        yield
+    finally:
+        lake.on_every_node("KILL QUERY WHERE match(initial_query_id, '^chs3_.*_insert')")
+        thread.join()
+
+
+def _task(run_id: str) -> Any:
+    return SimpleNamespace(dag_id="trips", run_id=run_id, task_id="load", map_index=-1, try_number=1)
