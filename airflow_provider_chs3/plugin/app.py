@@ -48,7 +48,6 @@ def create_app() -> FastAPI:
     )
     pool = ThreadPoolExecutor(max_workers=_LOOKS_AT_ONCE, thread_name_prefix="chs3-page")
     looks: SharedLooks[Look] = SharedLooks(month_looks().look, pool=pool, seconds=_FRESH_SECONDS)
-
     nodes: SharedLooks[ClusterLook] = SharedLooks(cluster_looks().look, pool=pool, seconds=_FRESH_SECONDS)
 
     @app.middleware("http")

@@ -82,11 +82,13 @@ class Lake:
 
 
 @contextmanager
-def lake_on(cluster: Cluster, s3: S3Endpoint, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
-    """An empty lake on a cluster of the test's own, which was started `WITH_NARROW_USER`."""
+def lake_on(
+    cluster: Cluster, s3: S3Endpoint, bucket: str, monkeypatch: pytest.MonkeyPatch, *, database: str = ""
+) -> Iterator[Lake]:
+    """An empty lake on a cluster that was started `WITH_NARROW_USER`, in a database of any name or of this one."""
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(cluster)))
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(s3.airflow_connection()))
-    lake = Lake(cluster, s3.client(), bucket, f"test_{uuid.uuid4().hex[:12]}")
+    lake = Lake(cluster, s3.client(), bucket, database or f"test_{uuid.uuid4().hex[:12]}")
     lake.on_every_node(f"CREATE DATABASE {lake.database}")
     yield lake
     assert lake.left_behind() == []

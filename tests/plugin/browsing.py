@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _CHROMIUM = shutil.which("chromium") or ""
 TIMEOUT_MILLISECONDS = 60_000
 #: Where screenshots go, if anywhere.
-_SCREENSHOTS = os.environ.get("CHS3_SCREENSHOTS")
+SCREENSHOTS = os.environ.get("CHS3_SCREENSHOTS")
 
 
 @pytest.fixture(scope="session")
@@ -87,5 +87,5 @@ def open_page(
 
 def keep(page: Page, name: str) -> None:
     """Keep a screenshot where CHS3_SCREENSHOTS names a folder for them."""
-    if _SCREENSHOTS:
-        page.screenshot(path=Path(_SCREENSHOTS) / f"{name}.png")
+    if SCREENSHOTS:
+        page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png")

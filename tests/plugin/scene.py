@@ -14,15 +14,20 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.core.models import Month
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake, lake_on
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
+from tests.plugin.browsing import SCREENSHOTS
+from tests.plugin.test_months import TASK
 
 STUCK, FAILED, PUBLISHED, LOADING = "2026-08", "2026-09", "2026-10", "2026-11"
 
+#: Pictures show a table that has been there for a while.
+_EARLIER = [str(Month(2025, 1).shifted(count)) for count in range(19) if count != 14] if SCREENSHOTS else []
 _TRIPS = Trips(rows_per_month=600, files_per_month=3)
 #: Its insert lasts until it is ended, and gets on file by file.
 _LONG = Trips(rows_per_month=60_000, files_per_month=60)
@@ -34,13 +39,14 @@ def scene(airflow_db: None, chs3_cluster: Cluster, chs3_s3: S3Endpoint) -> Itera
     with (
         pytest.MonkeyPatch.context() as patch,
         _bucket(chs3_s3) as bucket,
-        lake_on(chs3_cluster, chs3_s3, bucket, patch) as lake,
+        lake_on(chs3_cluster, chs3_s3, bucket, patch, database="test_taxi") as lake,
     ):
         lake.create_table()
         _load(lake, STUCK)
         # A mutation counts as a change of all parts that are there before it, in other partitions too.
         with _stuck(lake):
-            _load(lake, PUBLISHED)
+            for month in (*_EARLIER, PUBLISHED):
+                _load(lake, month)
             _fail(lake)
             with _loading(lake):
                 yield lake
@@ -77,8 +83,10 @@ def _stuck(lake: Lake) -> Iterator[None]:
     while not any(rows[0][0] for rows in lake.on_every_node(failed)):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    yield
-    lake.on_every_node(f"KILL MUTATION WHERE database = '{lake.database}' SYNC")
+    try:
+        yield
+    finally:
+        lake.on_every_node(f"KILL MUTATION WHERE database = '{lake.database}' SYNC")
 
 
 @contextmanager
@@ -101,4 +109,4 @@ def _loading(lake: Lake) -> Iterator[None]:
 
 
 def _task(run_id: str) -> Any:
-    return SimpleNamespace(dag_id="trips", run_id=run_id, task_id="load", map_index=-1, try_number=1)
+    return SimpleNamespace(**vars(TASK) | {"dag_id": "trips", "run_id": run_id})

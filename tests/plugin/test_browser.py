@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.lake import MONTH, Lake
-from tests.plugin.browsing import keep
-from tests.plugin.test_months import HOSTILE, TRIPS, loaded, loading
+from tests.plugin.test_months import HOSTILE, loaded
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -39,18 +38,4 @@ def test_months_are_shown_texts_are_texts_and_keys_move(
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == f"{MONTH}: published"
     assert "600" in page.locator("dl").inner_text()
-    keep(page, "months-dark")
     assert troubles == []
-
-
-def test_airflows_navigation_leads_to_it_while_a_month_loads(
-    busy_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
-) -> None:
-    busy_lake.upload(TRIPS, "2026-11")
-    with loading(busy_lake, month="2026-11"):
-        page, _ = open_page("/plugin/chs3-months")
-        frame = page.frame_locator("iframe")
-        button = frame.get_by_role("button", name="2026-11: loading")
-        button.click()
-        assert "rows/s" in frame.locator("dl").inner_text()
-        keep(page, "months-in-airflow")

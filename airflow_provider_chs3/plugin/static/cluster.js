@@ -1,4 +1,5 @@
 // The nodes of each cluster: what they have, how full they are, and what they work on.
+import { taskLink } from "./airflow.js";
 import { bytes, connectionSection, duration, element, figures, number, withoutConnections } from "./dom.js";
 
 export const path = "api/cluster";
@@ -14,17 +15,9 @@ function memory(value) {
   return value ? bytes(value) : UNKNOWN;
 }
 
-function task(found) {
-  if (!found) {
-    return "";
-  }
-  const mapped = found.map_index >= 0 ? ` [${found.map_index}]` : "";
-  return `${found.dag_id}, ${found.task_id}${mapped}, run ${found.run_id}`;
-}
-
 function load(each) {
   const { insert, total_rows: total } = each;
-  const what = [each.table || "not in a ledger: an append", each.month || "", task(each.task)];
+  const what = [each.table || "not in a ledger: an append", each.month || "", each.task ? taskLink(each.task) : ""];
   if (!insert) {
     return [...what, "between two queries", "", "", "", "", ""];
   }

@@ -68,7 +68,7 @@ function showWhereWeAre() {
       document.title = `ClickHouse ${link.textContent.toLowerCase()}`;
     }
   }
-  if (scope.has("dag_id")) {
+  if (scope.has("dag_id") && name !== "cluster") {
     const text = document.getElementById("scope");
     text.textContent = scopeText();
     text.hidden = false;
