@@ -39,13 +39,9 @@ _HEADERS = {
 def create_app() -> FastAPI:
     """A new app. All routes depend on the right to see it; files are routes too, as mounts would be open."""
     app = FastAPI(
-        title="ClickHouse loads",
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        dependencies=[MAY_SEE_PAGE],
-        exception_handlers={HTTPException: refuse},
+        title="ClickHouse loads", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[MAY_SEE_PAGE]
     )
+    app.exception_handler(HTTPException)(refuse)
     pool = ThreadPoolExecutor(max_workers=_LOOKS_AT_ONCE, thread_name_prefix="chs3-page")
     looks: SharedLooks[Look] = SharedLooks(month_looks().look, pool=pool, seconds=_FRESH_SECONDS)
     nodes: SharedLooks[ClusterLook] = SharedLooks(cluster_looks().look, pool=pool, seconds=_FRESH_SECONDS)
