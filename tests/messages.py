@@ -1,0 +1,96 @@
+"""The messages of this package's errors, read out of its source: constant text, with `…` for what varies."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from airflow_provider_chs3 import exceptions
+
+_PACKAGE = Path(exceptions.__file__).parent
+#: Not for users' tasks, or not errors: the doctor tells what it finds.
+_LEFT_OUT = ("testbed", "doctor")
+_ERRORS = {name for name, value in vars(exceptions).items() if isinstance(value, type)}
+#: Functions whose texts come into errors as verdicts, results or answers of other modules.
+_BY_OTHER_WAYS = ("_hindrances", "_standstill", "_mismatch", "find_misfits", "_weighed")
+#: Texts without a word are only parts of messages.
+_SHORTEST = 12
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def messages() -> dict[str, str]:
+    """Each message, with the module that has it."""
+    found: dict[str, str] = {}
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        name = str(path.relative_to(_PACKAGE))
+        if not any(each in name for each in _LEFT_OUT):
+            for message in _of_module(ast.parse(path.read_text(encoding="utf-8")), is_root=name == "exceptions.py"):
+                found.setdefault(message, name)
+    return found
+
+
+def _of_module(module: ast.Module, *, is_root: bool) -> Iterator[str]:
+    every = [node for node in ast.walk(module) if isinstance(node, Function)]
+    functions = {node.name: node for node in every}
+    for function in every:
+        if function.name in _BY_OTHER_WAYS or (is_root and function.name == "__str__"):
+            yield from _returned(function, functions, depth=2)
+        for call in ast.walk(function):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in _ERRORS:
+                for argument in call.args[:1]:
+                    yield from _of_expression(argument, function, functions, depth=4)
+
+
+def _of_expression(node: ast.AST, function: Function, functions: dict[str, Function], *, depth: int) -> Iterator[str]:
+    """The texts that an expression may be, or holds: its own, those of its names, and those of functions it calls."""
+    text = _text(node)
+    if text is not None:
+        if len(text.replace("…", "")) >= _SHORTEST:
+            yield text
+        return
+    if depth == 0:
+        return
+    if isinstance(node, ast.Name):
+        for value in _assigned(node.id, function):
+            yield from _of_expression(value, function, functions, depth=depth - 1)
+        return
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
+        yield from _returned(functions[node.func.id], functions, depth=depth - 1)
+        return
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id[0].isupper():
+        # A step, such as a statement with its name.
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _of_expression(child, function, functions, depth=depth)
+
+
+def _returned(function: Function, functions: dict[str, Function], *, depth: int) -> Iterator[str]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) and node.value is not None:
+            yield from _of_expression(node.value, function, functions, depth=depth)
+
+
+def _assigned(name: str, function: Function) -> Iterator[ast.expr]:
+    """What is assigned to a name, or added to it."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                pairs = [(target, node.value)]
+                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    pairs = list(zip(target.elts, node.value.elts, strict=True))
+                yield from (value for each, value in pairs if isinstance(each, ast.Name) and each.id == name)
+        elif isinstance(node, ast.AugAssign | ast.NamedExpr) and ast.unparse(node.target) == name:
+            yield node.value
+
+
+def _text(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(each.value) if isinstance(each, ast.Constant) else "…" for each in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = _text(node.left), _text(node.right)
+        return None if left is None and right is None else f"{left or '…'}{right or '…'}"
+    return None
