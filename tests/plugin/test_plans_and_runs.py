@@ -1,0 +1,121 @@
+"""What the page knows from tasks: what plans found in S3, and which months a run is about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from airflow.models.dagrun import DagRun
+from airflow.models.xcom import XComModel
+from airflow.sdk import DAG
+from airflow.utils.session import create_session
+from fastapi.testclient import TestClient
+from sqlalchemy import update
+
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.plugin.entry import PLAN_KEY
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake
+from tests.plugin.test_months import TRIPS, loaded, months
+
+AsUser = Callable[[str | None], TestClient]
+RunDag = Callable[..., DagRun]
+
+NEWER = Trips(seed=2, rows_per_month=600, files_per_month=3)
+
+
+def _arguments(lake: Lake) -> dict[str, Any]:
+    arguments = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": lake.table}
+    return arguments | {"database": lake.database, "cluster": lake.cluster.name}
+
+
+def plan(lake: Lake, run_dag: RunDag, *, dag_id: str = "plans") -> DagRun:
+    with DAG(dag_id=dag_id, schedule=None) as dag:
+        PlanMonthsOperator(task_id="plan", months=[MONTH], **_arguments(lake))
+    return run_dag(dag)
+
+
+def state(as_user: AsUser, lake: Lake) -> str:
+    found: str = months(as_user, lake)[MONTH]["state"]
+    return found
+
+
+def test_a_month_whose_objects_a_plan_found_changed_is_changed_in_s3_until_it_is_loaded(
+    as_user: AsUser, trips_lake: Lake, run_dag: RunDag
+) -> None:
+    loaded(trips_lake)
+    plan(trips_lake, run_dag)
+    assert state(as_user, trips_lake) == "published"
+    trips_lake.upload(NEWER)
+    # Nobody lists S3 for the page.
+    assert state(as_user, trips_lake) == "published"
+    plan(trips_lake, run_dag)
+    month = months(as_user, trips_lake)[MONTH]
+    assert month["state"] == "changed_in_s3"
+    assert "its objects changed since it was published (3 objects" in month["why"]
+    trips_lake.load()
+    assert state(as_user, trips_lake) == "published"
+
+
+def test_the_newest_plan_counts_whichever_dag_it_is_of_and_who_may_not_read_that_is_told_the_state_alone(
+    as_user: AsUser, airflow_api: Any, trips_lake: Lake, run_dag: RunDag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = trips_lake.upload(TRIPS)
+    trips_lake.load()
+    for key in trips_lake.upload(NEWER):
+        assert key in first
+    plan(trips_lake, run_dag, dag_id="secret")
+    monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine"})
+    month = months(as_user, trips_lake)[MONTH]
+    assert month["state"] == "changed_in_s3"
+    assert "secret" not in json.dumps(month)
+    monkeypatch.undo()
+
+
+def test_what_others_put_under_the_same_key_is_left_alone(as_user: AsUser, trips_lake: Lake, run_dag: RunDag) -> None:
+    loaded(trips_lake)
+    run = plan(trips_lake, run_dag, dag_id="strange")
+    for value in (7, "text", {"conn_id": "chs3_default", "months": 3}, {"conn_id": "chs3_default"}, [], None):
+        with create_session() as session:
+            of_run = update(XComModel).where(XComModel.run_id == run.run_id, XComModel.key == PLAN_KEY)
+            session.execute(of_run.values(value=json.dumps(value)))
+        assert state(as_user, trips_lake) == "published"
+
+
+class TestRuns:
+    MONTHS = ("2026-10", "2026-11")
+
+    @pytest.fixture
+    def runs(self, trips_lake: Lake, run_dag: RunDag) -> list[str]:
+        """Two of a DAG that loads two months: the second one finds nothing to do. A third month is of nobody."""
+        for month in (*self.MONTHS, "2026-12"):
+            trips_lake.upload(TRIPS, month)
+        trips_lake.load(month="2026-12")
+        with DAG(dag_id="runs", schedule=None) as dag:
+            S3ToClickHouseOperator.partial(task_id="load", **_arguments(trips_lake)).expand(month=list(self.MONTHS))
+        return [run_dag(dag).run_id for _ in range(2)]
+
+    def test_a_runs_months_are_those_that_its_tasks_are_about_though_another_loaded_them(
+        self, as_user: AsUser, trips_lake: Lake, runs: list[str]
+    ) -> None:
+        def of(**scope: str) -> list[str]:
+            return list(months(as_user, trips_lake, dag_id="runs", **scope))
+
+        assert [of(run_id=run_id) for run_id in runs] == [list(self.MONTHS)] * 2
+        assert of(run_id="none") == []
+        assert of() == of(task_id="load") == list(self.MONTHS)
+        assert of(task_id="other") == []
+        one = {"run_id": runs[1], "task_id": "load"}
+        assert of(**one, map_index="1") == ["2026-11"]
+        # What Airflow leaves where a task is not mapped.
+        assert of(**one, map_index="{MAP_INDEX}") == list(self.MONTHS)
+
+    def test_a_run_of_a_dag_that_the_user_may_not_read_is_refused(
+        self, as_user: AsUser, airflow_api: Any, runs: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine"})
+        answer = as_user("viewer").get("/chs3/api/months", params={"dag_id": "runs", "run_id": runs[0]})
+        assert answer.status_code == 403
