@@ -12,7 +12,7 @@ from airflow_provider_chs3.plugin.entry import LINK_KEY
 class MonthsPageLink(BaseOperatorLink):
     """The months page, opened at what the task is about. The task tells it when it begins."""
 
-    name = "ClickHouse months"
+    name = "Place on the months page"
 
     @property
     def xcom_key(self) -> str:

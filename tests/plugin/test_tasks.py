@@ -26,7 +26,7 @@ from tests.plugin.test_months import TRIPS
 AsUser = Callable[[str | None], TestClient]
 RunDag = Callable[..., DagRun]
 
-NAME = "ClickHouse months"
+NAME = "Place on the months page"
 
 
 def _arguments(lake: Lake) -> dict[str, Any]:

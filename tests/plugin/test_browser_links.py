@@ -1,0 +1,108 @@
+"""From Airflow's own pages to the months page, and back, as a browser does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+from airflow.models.dagrun import DagRun
+from airflow.sdk import DAG
+
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.plugin.entry import HAS_PAGE
+from tests.integration.lake import Lake
+from tests.plugin.browsing import keep
+from tests.plugin.test_months import TRIPS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.skipif(not HAS_PAGE, reason="Airflow before 3.3 shows no page")
+
+MONTHS = ["2026-10", "2026-11"]
+OpenPage = Callable[..., tuple["Page", list[str]]]
+
+
+@pytest.fixture
+def run(trips_lake: Lake, run_dag: Callable[..., DagRun]) -> DagRun:
+    """Of a task that is mapped over two months; a third month is of nobody."""
+    for month in (*MONTHS, "2026-12"):
+        trips_lake.upload(TRIPS, month)
+    trips_lake.load(month="2026-12")
+    of_table: dict[str, Any] = {"database": trips_lake.database, "cluster": trips_lake.cluster.name}
+    with DAG(dag_id="browsed", schedule=None) as dag:
+        S3ToClickHouseOperator.partial(
+            task_id="load", bucket=trips_lake.bucket, key="trips/{YYYY-MM}/", table="trips", **of_table
+        ).expand(month=MONTHS)
+    return run_dag(dag)
+
+
+def test_a_tasks_link_opens_its_month_in_airflow_and_the_month_leads_back_to_the_task(
+    run: DagRun, open_page: OpenPage
+) -> None:
+    task = f"/dags/{run.dag_id}/runs/{quote(run.run_id)}/tasks/load/mapped/1"
+    page, troubles = open_page(f"{task}/details")
+    page.get_by_role("link", name="Place on the months page").click()
+    frame = page.frame_locator("iframe")
+    assert "2026-11" in frame.locator("h4").inner_text()
+    assert frame.locator(":focus").get_attribute("aria-label") == "2026-11: published"
+    keep(page, "months-of-a-link")
+    page.evaluate("window.isTheSamePage = true")
+    frame.get_by_role("link", name=f"browsed, load [1], run {run.run_id}").click()
+    page.wait_for_url("**/tasks/load/mapped/1")
+    assert urlsplit(page.url).path in (task, quote(f"/dags/browsed/runs/{run.run_id}/tasks/load/mapped/1", safe="/:+"))
+    assert page.evaluate("window.isTheSamePage")
+    page.get_by_text("INSERT INTO").or_(page.get_by_text("S3ToClickHouseOperator")).first.wait_for()
+    page.go_back()
+    page.frame_locator("iframe").get_by_role("button", name="2026-11: published").wait_for()
+    assert troubles == []
+
+
+@pytest.mark.parametrize(
+    ("place", "path", "shown", "scope"),
+    [
+        ("dag", "", MONTHS, "Months that DAG browsed loaded last."),
+        ("dag_run", "/runs/{run}", MONTHS, "Months that run {id} of DAG browsed is about."),
+        ("task", "/tasks/load", MONTHS, "Months that task load of DAG browsed loaded last."),
+        (
+            "task_instance",
+            "/runs/{run}/tasks/load/mapped/1",
+            ["2026-11"],
+            "Months that task load [1] of run {id} of DAG browsed is about.",
+        ),
+    ],
+)
+def test_airflows_pages_show_their_months(
+    run: DagRun, open_page: OpenPage, place: str, path: str, shown: list[str], scope: str
+) -> None:
+    where = path.format(run=quote(run.run_id))
+    page, troubles = open_page(f"/dags/browsed{where}/plugin/chs3-months-of-{place}")
+    frame = page.frame_locator("iframe")
+    frame.locator(".month").first.wait_for()
+    assert [each.get_attribute("data-month") for each in frame.locator(".month").all()] == shown
+    assert frame.locator("#scope").inner_text() == scope.format(id=run.run_id)
+    keep(page, f"months-of-{place}")
+    assert troubles == []
+
+
+def test_links_quote_whatever_a_run_is_called_and_a_page_by_itself_has_plain_ones(
+    run: DagRun, open_page: OpenPage
+) -> None:
+    page, troubles = open_page("/chs3/")
+    page.get_by_role("button", name="2026-11: published").click()
+    link = page.get_by_role("link", name=f"browsed, load [1], run {run.run_id}")
+    assert link.get_attribute("href") == f"/dags/browsed/runs/{quote(run.run_id, safe='')}/tasks/load/mapped/1"
+    hostile = {"dag_id": "a/../b", "run_id": '"><img src=x>?&#%2F', "task_id": "javascript:x", "map_index": -1}
+    script = "task => import('./static/airflow.js').then(({ taskLink }) => taskLink(task).outerHTML)"
+    made = page.evaluate(script, hostile)
+    names = [quote(hostile[name], safe="") for name in ("dag_id", "run_id", "task_id")]
+    assert f'href="/dags/{names[0]}/runs/{names[1]}/tasks/{names[2]}"' in made
+    assert "<img" not in made
+    assert troubles == []
+
+
+def test_a_place_that_is_not_there_is_told(run: DagRun, open_page: OpenPage) -> None:
+    page, _ = open_page("/chs3/?conn_id=chs3_default&database=db&table=%3Cb%3E&month=2026-01")
+    page.get_by_text("db.<b> 2026-01 of connection chs3_default is not here yet").wait_for()
