@@ -98,3 +98,14 @@ def test_what_airflow_loads_everywhere_imports_nothing_of_the_page() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     ours = {"airflow_provider_chs3", "airflow_provider_chs3.plugin", "airflow_provider_chs3.plugin.entry"}
     assert set(done.stdout.split()) - ours == set()
+
+
+def test_before_airflow_33_nothing_leads_to_the_page() -> None:
+    script = (
+        "import airflow; airflow.__version__ = '3.2.9'\n"
+        "from airflow_provider_chs3.plugin.entry import Chs3Plugin\n"
+        "from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator as Load\n"
+        "print(Chs3Plugin.external_views, Load.operator_extra_links)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[-2] == "[] ()"
