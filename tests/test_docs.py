@@ -69,6 +69,18 @@ def test_the_api_reference_has_every_public_name(built: tuple[subprocess.Complet
     assert [name for name in _public_names() if name not in described] == []
 
 
+def _named_tests() -> set[str]:
+    pages = [*PAGES, ROOT / "CONTRIBUTING.md"]
+    return {name for page in pages for name in re.findall(r"`(tests/[\w/]+\.py[\w:]*)`", page.read_text("utf-8"))}
+
+
+@pytest.mark.parametrize("name", sorted(_named_tests()))
+def test_a_test_that_a_page_names_is_there(name: str) -> None:
+    path, *inside = name.split("::")
+    source = (ROOT / path).read_text(encoding="utf-8")
+    assert [each for each in inside if not re.search(rf"^ *(class|def) {each}\b", source, re.MULTILINE)] == []
+
+
 def _blocks(language: str) -> list[object]:
     found = []
     for page in PAGES:
