@@ -35,7 +35,11 @@ def emitting(events: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @contextmanager
 def _listener() -> Iterator[None]:
     from airflow.providers.openlineage.plugins.listener import OpenLineageListener
-    from airflow.sdk.listener import get_listener_manager
+
+    try:
+        from airflow.sdk.listener import get_listener_manager
+    except ModuleNotFoundError:  # Airflow 3.1
+        from airflow.listeners.listener import get_listener_manager
 
     listeners = get_listener_manager().pm
     if any(isinstance(each, OpenLineageListener) for each in listeners.get_plugins()):

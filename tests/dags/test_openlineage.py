@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
 pytest.importorskip("airflow.providers.openlineage")
-pytest.importorskip("airflow.sdk.listener", reason="before Airflow 3.2 listeners of tasks are elsewhere")
 
 FEW = Trips(rows_per_month=600, files_per_month=3)
 MANY = Trips(rows_per_month=600, files_per_month=30)
