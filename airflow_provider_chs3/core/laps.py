@@ -32,15 +32,20 @@ class Laps:
         """
         now: float = yield Now(name="Look at the clock")
         seconds = max(self.seconds.get(name, 0.0) + now - self.at_seconds, at_least_seconds)
-        return Laps(now, _in_order({**self.seconds, name: seconds}))
+        return Laps(now, in_order({**self.seconds, name: seconds}))
 
     def after(self, earlier: Mapping[str, float]) -> Laps:
         """The same, and what an earlier process of the load has taken."""
         both = {name: earlier.get(name, 0.0) + self.seconds.get(name, 0.0) for name in {*earlier, *self.seconds}}
-        return Laps(self.at_seconds, _in_order(both))
+        return Laps(self.at_seconds, in_order(both))
 
 
-def _in_order(seconds: Mapping[str, float]) -> Mapping[str, float]:
+def in_order(seconds: Mapping[str, float]) -> Mapping[str, float]:
+    """The same steps in the order of `LAPS`.
+
+    Args:
+        seconds: Step → seconds.
+    """
     return {name: seconds[name] for name in LAPS if name in seconds}
 
 

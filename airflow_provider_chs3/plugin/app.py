@@ -18,11 +18,14 @@ from airflow_provider_chs3.plugin.cluster import ClusterLook, cluster_looks
 from airflow_provider_chs3.plugin.connections import connection_ids
 from airflow_provider_chs3.plugin.months import Look, month_looks
 from airflow_provider_chs3.plugin.rights import rights
+from airflow_provider_chs3.plugin.throughput import Days, ThroughputLook, throughput_looks
 
 _FILES = Path(__file__).parent / "static"
 _FILE_NAMES = frozenset(each.name for each in _FILES.iterdir())
 #: An answer is shared for so long.
 _FRESH_SECONDS = 5.0
+#: One that asks logs is shared for so many times as long.
+_LOGS_FRESH_FACTOR = 6
 #: Connections that are looked at together; the nodes of each have threads of their own.
 _LOOKS_AT_ONCE = 4
 _HEADERS = {
@@ -42,9 +45,6 @@ def create_app() -> FastAPI:
         title="ClickHouse loads", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[MAY_SEE_PAGE]
     )
     app.exception_handler(HTTPException)(refuse)
-    pool = ThreadPoolExecutor(max_workers=_LOOKS_AT_ONCE, thread_name_prefix="chs3-page")
-    looks: SharedLooks[Look] = SharedLooks(month_looks().look, pool=pool, seconds=_FRESH_SECONDS)
-    nodes: SharedLooks[ClusterLook] = SharedLooks(cluster_looks().look, pool=pool, seconds=_FRESH_SECONDS)
 
     @app.middleware("http")
     async def add_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -62,11 +62,32 @@ def create_app() -> FastAPI:
             raise HTTPException(status_code=404, detail="Not Found")
         return FileResponse(_FILES / name)
 
+    _add_news(app)
+    return app
+
+
+def _add_news(app: FastAPI) -> None:
+    """Add what the views ask for."""
+    pool = ThreadPoolExecutor(max_workers=_LOOKS_AT_ONCE, thread_name_prefix="chs3-page")
+    looks: SharedLooks[Look] = SharedLooks(month_looks().look, pool=pool, seconds=_FRESH_SECONDS)
+    nodes: SharedLooks[ClusterLook] = SharedLooks(cluster_looks().look, pool=pool, seconds=_FRESH_SECONDS)
+    loads: dict[Days, SharedLooks[ThroughputLook]] = {
+        days: SharedLooks(throughput_looks(days).look, pool=pool, seconds=_LOGS_FRESH_FACTOR * _FRESH_SECONDS)
+        for days in Days
+    }
+
     @app.get("/api/months")
     async def months(scope: ReadableScope, readable_dags: ReadableDags) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(looks.get(conn_id) for conn_id in conn_ids))
         return {"connections": [each.as_json(scope=scope, readable_dags=readable_dags) for each in seen]}
+
+    @app.get("/api/throughput")
+    async def throughput(scope: ReadableScope, readable_dags: ReadableDags, days: Days = Days.WEEK) -> dict[str, Any]:
+        conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
+        seen = await asyncio.gather(*(loads[days].get(conn_id) for conn_id in conn_ids))
+        found = [each.as_json(scope=scope, readable_dags=readable_dags) for each in seen]
+        return {"days": int(days), "connections": found}
 
     @app.get("/api/cluster")
     async def cluster(readable_dags: ReadableDags) -> dict[str, Any]:
@@ -75,7 +96,6 @@ def create_app() -> FastAPI:
         return {"connections": [each.as_json(months, readable_dags=readable_dags) for each, months in seen]}
 
     app.get("/api/rights")(rights)
-    return app
 
 
 @cache

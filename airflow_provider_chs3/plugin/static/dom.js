@@ -31,8 +31,8 @@ export function duration(seconds) {
   return hours ? `${hours} h ${minutes % 60} min` : minutes ? `${minutes} min ${Math.floor(seconds % 60)} s` : `${seconds.toFixed(0)} s`;
 }
 
-// A table of figures under its heading. Columns are [name, class], cells are texts or elements, the first names the row.
-export function figures(name, columns, rows) {
+// A table of figures. Columns are [name, class], cells are texts or elements, the first names the row.
+export function figuresTable(name, columns, rows) {
   const row = (cells) => element("tr", {}, ...cells.map((cell, index) =>
     element(index ? "td" : "th", { class: columns[index][1] || "text", ...(index ? {} : { scope: "row" }) }, cell)));
   const head = columns.map(([text, kind]) => element("th", { scope: "col", class: kind || "text" }, text));
@@ -40,7 +40,12 @@ export function figures(name, columns, rows) {
   // It scrolls by itself where the page is narrow, with the keys too.
   const box = element("div", { class: "figures", role: "region", "aria-label": name, tabindex: "0" }, table);
   box.dataset.key = `figures-${name}`;
-  return element("div", {}, element("h3", {}, name), box);
+  return box;
+}
+
+// The same under its heading.
+export function figures(name, columns, rows) {
+  return element("div", {}, element("h3", {}, name), figuresTable(name, columns, rows));
 }
 
 // A connection's heading, and what stands in the way of looking at it.

@@ -4,6 +4,7 @@ const REFRESH_MILLISECONDS = 10000;
 // A view has `path`, where its news comes from, and `render(answer, scope)`, the elements that show it.
 const VIEWS = {
   months: () => import("./months.js"),
+  throughput: () => import("./throughput.js"),
   cluster: () => import("./cluster.js"),
 };
 

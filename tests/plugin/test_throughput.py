@@ -1,0 +1,165 @@
+"""What the page tells of the speed of real loads on a real cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.s3 import S3Endpoint
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.faults.proxies import StorageProxy, slow
+from tests.integration.lake import MONTH, Lake, lake_on
+from tests.narrow_user import NARROW, WATCHER, WITH_NARROW_USER
+from tests.plugin.test_months import TASK, TRIPS, loaded
+
+AsUser = Callable[[str | None], TestClient]
+
+#: Loaded so, each file becomes a part.
+FILES = Trips(rows_per_month=3000, files_per_month=6)
+MANY_PARTS = {
+    "min_insert_block_size_rows": 100,
+    "min_insert_block_size_bytes": 0,
+    "max_insert_block_size": 100,
+    "max_block_size": 100,
+}
+
+
+def throughput(as_user: AsUser, **query: str | int) -> dict[str, Any]:
+    """The loads as the page gets them."""
+    found = as_user("viewer").get("/chs3/api/throughput", params=query).raise_for_status().json()
+    assert found["days"] == query.get("days", 7)
+    (connection,) = found["connections"]
+    return connection
+
+
+def of_lake(found: dict[str, Any], lake: Lake) -> dict[str, dict[str, Any]]:
+    """The newest load of each month of the lake's table."""
+    return {load["month"]: load for load in found["loads"] if load["database"] == lake.database}
+
+
+@contextmanager
+def asked_as_watcher(lake: Lake) -> Iterator[None]:
+    """The page asks as a user with the privileges that it is documented to take, and logs are written."""
+    if not isinstance(lake.cluster, ClickHouseCluster):
+        pytest.skip("the users of servers that are none of this machine's are as they are")
+    lake.on_every_node("SYSTEM FLUSH LOGS")
+    connection = lake.cluster.airflow_connection() | {"login": WATCHER.login, "password": WATCHER.password}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+        yield
+
+
+def load_slowly(lake: Lake, s3: S3Endpoint, month: str) -> dict[str, Any]:
+    """A load that waits for S3 again and again."""
+    proxy = StorageProxy(s3.endpoint_url)
+    proxy.fault = slow(1)
+    try:
+        lake.upload(Trips(rows_per_month=600, files_per_month=1), month)
+        return lake.load(month=month, endpoint_url=proxy.endpoint_url)
+    finally:
+        proxy.close()
+
+
+def test_loads_are_told_with_what_they_did_and_a_slow_one_with_where_its_time_went(
+    as_user: AsUser, trips_lake: Lake, chs3_s3: S3Endpoint
+) -> None:
+    for month in ("2026-07", "2026-08"):
+        loaded(trips_lake, month)
+    trips_lake.upload(FILES, "2026-09")
+    result = trips_lake.load(month="2026-09", settings=MANY_PARTS)
+    load_slowly(trips_lake, chs3_s3, MONTH)
+    # Merges as the server would begin them.
+    trips_lake.on_every_node(f"OPTIMIZE TABLE {trips_lake.database}.trips PARTITION ID '202609' FINAL")
+    with asked_as_watcher(trips_lake):
+        found = throughput(as_user)
+    loads = of_lake(found, trips_lake)
+    assert (found["error"], [node["silent"] for node in found["nodes"]]) == ("", [[]] * len(found["nodes"]))
+    usual, odd = loads["2026-09"], loads[MONTH]
+    for name in ("rows", "objects", "source_bytes", "parts", "insert_seconds", "peak_memory_bytes", "seconds_by_step"):
+        assert usual[name] == result[name], name
+    assert usual["rows_per_second"] == pytest.approx(3000 / result["insert_seconds"], abs=1)
+    assert usual["seconds_to_published"] == pytest.approx(sum(result["seconds_by_step"].values()))
+    assert usual["merge_seconds"] > 0
+    assert usual["seconds_to_healthy"] == usual["seconds_to_published"] + usual["merge_seconds"]
+    assert odd["why_slow"].startswith("It took ")
+    assert odd["slow_steps"]
+    assert odd["s3_seconds"] > usual["s3_seconds"] + 0.5
+    now = trips_lake.on_every_node("SELECT count() FROM system.parts WHERE active AND rows > 0 AND table = 'trips'")
+    assert sorted(node["parts"][-1] for node in found["parts"]) == sorted(rows[0][0] for rows in now)
+
+
+def test_parts_come_with_loads_and_go_with_merges(as_user: AsUser, trips_lake: Lake) -> None:
+    trips_lake.upload(FILES)
+    parts = trips_lake.load(settings=MANY_PARTS)["parts"]
+    with asked_as_watcher(trips_lake):
+        staged = throughput(as_user, days=1)
+    trips_lake.on_every_node(f"OPTIMIZE TABLE {trips_lake.database}.trips FINAL")
+    with asked_as_watcher(trips_lake):
+        merged = throughput(as_user, days=1)
+    assert parts > len(trips_lake.cluster.nodes)
+    assert [node["parts"][0] for node in staged["parts"]] == [node["parts"][0] for node in merged["parts"]]
+    fewer = sum(node["backlog"][-1] for node in staged["parts"]) - sum(node["backlog"][-1] for node in merged["parts"])
+    assert fewer == parts - sum(bool(rows) for rows in trips_lake.rows_per_node())
+
+
+def test_a_log_that_the_user_may_not_read_is_told_and_so_is_the_rest(as_user: AsUser, trips_lake: Lake) -> None:
+    loaded(trips_lake)
+    trips_lake.on_every_node("SYSTEM FLUSH LOGS")
+    found = throughput(as_user)
+    load = of_lake(found, trips_lake)[MONTH]
+    assert (load["rows"], load["merge_seconds"], found["parts"]) == (600, None, [])
+    assert load["s3_seconds"] > 0
+    for node in found["nodes"]:
+        (why,) = node["silent"]
+        assert why.startswith("system.part_log: the user may not read it")
+
+
+def test_the_task_of_a_load_is_named_to_those_who_may_read_its_dag(
+    as_user: AsUser, airflow_api: Any, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.operator().execute({"ti": TASK})
+    assert of_lake(throughput(as_user), trips_lake)[MONTH]["task"] is None
+    monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine", "other"})
+    assert of_lake(throughput(as_user, dag_id="mine"), trips_lake)[MONTH]["task"]["run_id"] == "run"
+    assert of_lake(throughput(as_user, dag_id="other"), trips_lake) == {}
+
+
+def test_it_looks_back_over_a_few_ranges_only(as_user: AsUser) -> None:
+    assert as_user("viewer").get("/chs3/api/throughput", params={"days": 8}).status_code == 422
+
+
+class TestDown:
+    @pytest.fixture
+    def own_cluster(self) -> Iterator[ClickHouseCluster]:
+        with ClickHouseCluster.start(2, **WITH_NARROW_USER) as cluster:
+            yield cluster
+
+    def test_the_page_says_so_and_shows_what_is_known(
+        self,
+        own_cluster: ClickHouseCluster,
+        chs3_s3: S3Endpoint,
+        chs3_bucket: str,
+        as_user: AsUser,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        with lake_on(own_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
+            lake.create_table()
+            loaded(lake)
+            own_cluster.kill(1)
+            one_down = throughput(as_user)
+            assert [bool(node["error"]) for node in one_down["nodes"]] == [False, True]
+            assert [load["rows"] for load in one_down["loads"]] == [600]
+            own_cluster.kill(0)
+            all_down = throughput(as_user)
+            assert str(own_cluster.nodes[0].tcp_port) in all_down["error"]
+            assert all_down["loads"] == one_down["loads"]
+            assert NARROW.password not in json.dumps(all_down)
+            own_cluster.restart(0)
+            own_cluster.restart(1)
