@@ -32,6 +32,8 @@ _SYSTEM_TABLES = (
 )
 #: What is asked of `system` to see what a table is made of.
 _OF_TARGET = ("data_skipping_indices", "macros", "parts", "projections", "server_settings")
+#: What the page in Airflow's UI asks of `system` beside what tells of merges.
+_OF_PAGE = ("asynchronous_metrics", "macros", "parts", "processes", "server_settings")
 #: What is asked of `system` to see how its merges stand.
 _OF_MERGES = (
     "detached_parts",
@@ -139,7 +141,7 @@ def privileges_of_optimizing(place: Place) -> Needed:
 def privileges_of_page(place: Place) -> Needed:
     """The privileges of the page in Airflow's UI."""
     return Needed(
-        _on_system((*_of_cluster(place), *_OF_MERGES, "parts", "processes")),
+        _on_system((*_of_cluster(place), *_OF_MERGES, *_OF_PAGE)),
         (*_sight_of(place), f"SELECT ON {table(place.ledger)}"),
     )
 

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_chs3.core.errors import known_codes
 from tests.messages import messages
 
-PAGE = (Path(__file__).parents[2] / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 MESSAGES = messages()
 #: The code spans in the first column of its tables: parts of messages, with `…` for what varies.
 ENTRIES = [entry for row in re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE) for entry in re.findall("`([^`]+)`", row)]
