@@ -12,8 +12,10 @@ from airflow.secrets.environment_variables import EnvironmentVariablesBackend
 from airflow.utils.session import create_session
 from sqlalchemy import select, tuple_
 
+from airflow_provider_chs3.core.ledger_cluster import cluster_of_ledgers
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import ConnectionOptions
+from airflow_provider_chs3.plugin.looks import carry_out
 
 _ENVIRONMENT_PREFIX = "AIRFLOW_CONN_"
 _CONNECT_SECONDS = 3.0
@@ -43,8 +45,11 @@ def _is_ours(conn_id: str) -> bool:
 def hook_of(conn_id: str) -> ClickHouseHook:
     """A hook that gives up soon, as somebody waits.
 
+    Where the connection names no cluster, the ledgers of its server may: operators name clusters too.
+
     Raises:
         ConfigurationError: If a field of the connection is wrong.
+        Chs3Error: If the connection names no cluster, and no host of it answers.
     """
     options = ConnectionOptions.from_airflow(Connection.get_connection_from_secrets(conn_id))
     hurried = replace(
@@ -53,7 +58,11 @@ def hook_of(conn_id: str) -> ClickHouseHook:
         send_receive_timeout_seconds=min(options.send_receive_timeout_seconds, _QUERY_SECONDS),
         settings={**options.settings, "max_execution_time": _QUERY_SECONDS},
     )
-    return ClickHouseHook.with_options(hurried, clickhouse_conn_id=conn_id)
+    hook = ClickHouseHook.with_options(hurried, clickhouse_conn_id=conn_id)
+    if options.cluster:
+        return hook
+    cluster = carry_out(cluster_of_ledgers(), hook)
+    return ClickHouseHook.with_options(replace(hurried, cluster=cluster), clickhouse_conn_id=conn_id)
 
 
 def at_work(owners: Collection[str]) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake, lake_on
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
-from tests.narrow_user import NARROW, WITH_NARROW_USER
+from tests.narrow_user import NARROW, WITH_NARROW_USER, narrow_connection
 
 AsUser = Callable[[str | None], TestClient]
 
@@ -170,6 +171,25 @@ def test_a_load_whose_task_goes_on_is_loading_though_no_query_of_it_runs(
             session.execute(update(TaskInstance).where(TaskInstance.run_id == run.run_id).values(state=state))
         states[state] = months(as_user, trips_lake)[MONTH]["state"]
     assert states == {"deferred": "loading", "failed": "unfinished"}
+
+
+class TestClusterOfOperators:
+    """The connection names no cluster."""
+
+    @pytest.fixture
+    def nameless(self, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
+        connection = narrow_connection(trips_lake.cluster)
+        del connection["extra"]["cluster"]
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+        return trips_lake
+
+    def test_it_is_known_by_what_was_published(self, as_user: AsUser, nameless: Lake) -> None:
+        found = months(as_user, loaded(nameless))
+        assert (found[MONTH]["state"], found[MONTH]["rows"]) == ("published", 600)
+
+    def test_before_that_the_server_alone_is_shown(self, as_user: AsUser, nameless: Lake) -> None:
+        (connection,) = as_user("viewer").get("/chs3/api/months").raise_for_status().json()["connections"]
+        assert (connection["cluster"], len(connection["nodes"]), connection["error"]) == (None, 1, "")
 
 
 class TestDown:
