@@ -56,17 +56,20 @@ class LoadLineage(MonthlyOperator):
     def get_openlineage_facets_on_failure(self, task_instance: object) -> OperatorLineage[Any, Any]:
         """The objects that were to be read, and the statement. The provider itself adds the error."""
         if self._request is None:
-            return self._lineage(inserts=(), inputs=[])
+            return self._lineage(inserts=(), inputs=[], has_failed=True)
         # Attempts before the last one have started over.
         last = [each for each in self.inserts if each.attempt == self.inserts[-1].attempt]
         paths = [path for each in last for path in each.paths]
-        return self._lineage(inserts=last, inputs=self._inputs(paths, month=self._request.month))
+        return self._lineage(inserts=last, inputs=self._inputs(paths, month=self._request.month), has_failed=True)
 
-    def _lineage(self, *, inserts: Sequence[Insert], inputs: list[InputDataset]) -> OperatorLineage[Any, Any]:
+    def _lineage(
+        self, *, inserts: Sequence[Insert], inputs: list[InputDataset], has_failed: bool = False
+    ) -> OperatorLineage[Any, Any]:
         from airflow.providers.openlineage.extractors import OperatorLineage
         from openlineage.client.facet_v2 import external_query_run, sql_job
 
-        output = self._output()
+        # An event has ten seconds by default, which servers that don't answer, and made the load fail, would use up.
+        output = self._output(with_schema=not has_failed)
         lineage: OperatorLineage[Any, Any] = OperatorLineage(inputs=inputs, outputs=[output])
         if inserts:
             last = inserts[-1]
@@ -100,13 +103,13 @@ class LoadLineage(MonthlyOperator):
         objects, size_bytes = self.result["objects"], self.result["source_bytes"]
         return {"inputStatistics": InputStatisticsInputDatasetFacet(fileCount=objects, size=size_bytes)}
 
-    def _output(self) -> OutputDataset:
+    def _output(self, *, with_schema: bool) -> OutputDataset:
         from openlineage.client.event_v2 import OutputDataset
 
         options = self.hook().options
         host, port = options.hosts[0]
         table = TableName(self.database or options.database, self.table)
-        facets = self._schema(table)
+        facets = self._schema(table) if with_schema else {}
         output_facets: dict[str, Any] = {}
         if self.result and self.result["status"] in ("published", "appended"):
             facets |= _overwritten() if self.result["status"] == "published" else {}
@@ -124,7 +127,7 @@ class LoadLineage(MonthlyOperator):
         try:
             rows = self.hook().query(sql)
         except Chs3Error:
-            # Of a load that failed because ClickHouse does not answer, the rest is worth telling.
+            # The rest is worth telling.
             return {}
         fields = [
             schema_dataset.SchemaDatasetFacetFields(
