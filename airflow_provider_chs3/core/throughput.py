@@ -100,14 +100,14 @@ def _why(error: Chs3Error) -> str:
     if isinstance(error, ClickHouseServerError) and error.code == _UNKNOWN_TABLE:
         return "the server does not keep it, or has written nothing to it yet"
     if isinstance(error, ClickHouseServerError) and error.code == _ACCESS_DENIED:
-        return f"the user may not read it; docs/privileges.md has the GRANT. {error}"
+        return "the connection's user may not read it; docs/privileges.md has the GRANT"
     return str(error)
 
 
 def _with_logs(seen: Throughput, now: Mapping[Node, Row], days: int) -> Steps[Throughput]:
     tables = sorted({load.table for load in seen.loads})
     first, last = min(load.begun_at for load in seen.loads), seen.loads[-1].published_at
-    history = _History(begun_at=max(row[0] for row in now.values()) - days * _DAY_SECONDS, days=days)
+    history = _History(now=max(row[0] for row in now.values()), days=days)
     inserts_of = throughput_statements.inserts([load.attempt for load in seen.loads], begun_at=first, ended_at=last)
     changes_of = throughput_statements.changes(tables, begun_at=history.begun_at, step_seconds=history.step_seconds)
     inserts = yield from _ask_log("Ask what inserts waited for", now, inserts_of)
@@ -168,12 +168,17 @@ class _History:
     """The time that is looked back at.
 
     Args:
-        begun_at: Its beginning, as Unix time.
+        now: Its end, as Unix time: one for all nodes, so that their points are of the same times.
         days: How long it is.
     """
 
-    begun_at: float
+    now: float
     days: int
+
+    @property
+    def begun_at(self) -> float:
+        """Its beginning, as Unix time."""
+        return self.now - self.days * _DAY_SECONDS
 
     @property
     def step_seconds(self) -> int:
@@ -182,10 +187,12 @@ class _History:
 
     def of(self, now: Row, changes: list[Row]) -> tuple[PartsAt, ...]:
         """The parts of a node: rows of `throughput_statements.now` and `.changes`."""
+        # Where not all changes are told, what was before them is not known.
+        is_cut = len(changes) == throughput_statements.MAX_CHANGES
         return parts_over_time(
             {(database, table, partition): parts for database, table, partition, parts in now[1]},
             [((database, table, partition), at, difference) for database, table, partition, at, difference in changes],
-            begun_at=self.begun_at,
-            now=now[0],
+            begun_at=changes[-1][3] if is_cut else self.begun_at,
+            now=self.now,
             step_seconds=self.step_seconds,
         )

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.sql import Sql, literal, literals, table
 #: Newest loads that a node tells of.
 MAX_LOADS = 1000
 #: Rows with which a node tells how the number of parts changed; what is older is left out.
-MAX_CHANGES = 50_000
+MAX_CHANGES = 20_000
 #: Merges and publications of one partition that a node tells of.
 _MAX_MERGES = 1000
 _DAY_SECONDS = 86_400

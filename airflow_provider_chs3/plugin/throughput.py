@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -57,7 +57,7 @@ class ThroughputLook(Seen):
             "is_cut": self.seen.is_cut,
             "nodes": [self._node_as_json(node) for node in sorted([*self.seen.nodes, *self.seen.down])],
             "loads": loads,
-            "parts": [_parts_as_json(node, points) for node, points in sorted(self.seen.parts.items())],
+            "history": _parts_as_json(self.seen.parts),
         }
 
     def _node_as_json(self, node: Node) -> dict[str, Any]:
@@ -115,10 +115,18 @@ def _each_second(count: int, seconds: float) -> int | None:
     return round(count / seconds) if seconds else None
 
 
-def _parts_as_json(node: Node, points: tuple[PartsAt, ...]) -> dict[str, Any]:
+def _parts_as_json(parts: Mapping[Node, tuple[PartsAt, ...]]) -> dict[str, Any]:
+    """The nodes' points of time, and their parts then; None where a node's log does not reach back so far."""
+    longest = max(parts.values(), key=len, default=())
+
+    def of(points: tuple[PartsAt, ...], name: str) -> list[int | None]:
+        return [None] * (len(longest) - len(points)) + [getattr(each, name) for each in points]
+
     return {
-        "node": shown(node),
-        "at": [each.at for each in points],
-        "parts": [each.parts for each in points],
-        "backlog": [each.backlog for each in points],
+        # The last is of now, which is when all was seen: an answer that tells nothing new is the same.
+        "at": [each.at for each in longest[:-1]],
+        "nodes": [
+            {"name": shown(node), "parts": of(points, "parts"), "backlog": of(points, "backlog")}
+            for node, points in sorted(parts.items())
+        ],
     }

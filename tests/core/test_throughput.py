@@ -99,6 +99,18 @@ def test_parts_are_told_of_each_node() -> None:
     assert len(parts[A]) == 145
 
 
+def test_nodes_tell_of_the_same_times_though_their_clocks_differ() -> None:
+    later = [(NOW + 601, [("taxi", "trips", "202610", 3)], [])]
+    parts = seen({(3, B): later}).parts
+    assert [point.at for point in parts[A]] == [point.at for point in parts[B]]
+
+
+def test_before_the_changes_that_a_node_tells_nothing_is_known() -> None:
+    many = [("taxi", "trips", "202610", NOW - 1200 if number else NOW - 600, 1) for number in range(20_000)]
+    oldest_last = sorted(many, key=lambda change: -change[3])
+    assert [len(points) for points in seen({(6, B): oldest_last}).parts.values()] == [145, 3]
+
+
 def test_what_was_recorded_without_steps_and_memory_is_told_all_the_same() -> None:
     answers = tuple([record("one", FIRST, steps=[], peak=0)] if rows is RECORDS else rows for rows in ANSWERS)
     (load,) = look(answers).result.loads
@@ -115,7 +127,7 @@ def test_a_node_that_does_not_answer_is_left_out_and_told_of(number: int) -> Non
     ("answer", "why"),
     [
         (server_error(60), "does not keep it"),
-        (server_error(497, "not enough privileges"), "may not read it"),
+        (server_error(497, "not enough privileges"), "user may not read it"),
         (server_error(159, "timeout exceeded"), "timeout exceeded"),
         (ClickHouseConnectionError("no answer", "b:9000", "id"), "no answer"),
     ],

@@ -91,7 +91,7 @@ def test_loads_are_told_with_what_they_did_and_a_slow_one_with_where_its_time_we
     assert odd["slow_steps"]
     assert odd["s3_seconds"] > usual["s3_seconds"] + 0.5
     now = trips_lake.on_every_node("SELECT count() FROM system.parts WHERE active AND rows > 0 AND table = 'trips'")
-    assert sorted(node["parts"][-1] for node in found["parts"]) == sorted(rows[0][0] for rows in now)
+    assert sorted(node["parts"][-1] for node in found["history"]["nodes"]) == sorted(rows[0][0] for rows in now)
 
 
 def test_parts_come_with_loads_and_go_with_merges(as_user: AsUser, trips_lake: Lake) -> None:
@@ -103,8 +103,12 @@ def test_parts_come_with_loads_and_go_with_merges(as_user: AsUser, trips_lake: L
     with asked_as_watcher(trips_lake):
         merged = throughput(as_user, days=1)
     assert parts > len(trips_lake.cluster.nodes)
-    assert [node["parts"][0] for node in staged["parts"]] == [node["parts"][0] for node in merged["parts"]]
-    fewer = sum(node["backlog"][-1] for node in staged["parts"]) - sum(node["backlog"][-1] for node in merged["parts"])
+    assert [node["parts"][0] for node in staged["history"]["nodes"]] == [
+        node["parts"][0] for node in merged["history"]["nodes"]
+    ]
+    fewer = sum(node["backlog"][-1] for node in staged["history"]["nodes"]) - sum(
+        node["backlog"][-1] for node in merged["history"]["nodes"]
+    )
     assert fewer == parts - sum(bool(rows) for rows in trips_lake.rows_per_node())
 
 
@@ -113,11 +117,11 @@ def test_a_log_that_the_user_may_not_read_is_told_and_so_is_the_rest(as_user: As
     trips_lake.on_every_node("SYSTEM FLUSH LOGS")
     found = throughput(as_user)
     load = of_lake(found, trips_lake)[MONTH]
-    assert (load["rows"], load["merge_seconds"], found["parts"]) == (600, None, [])
+    assert (load["rows"], load["merge_seconds"], found["history"]["nodes"]) == (600, None, [])
     assert load["s3_seconds"] > 0
     for node in found["nodes"]:
         (why,) = node["silent"]
-        assert why.startswith("system.part_log: the user may not read it")
+        assert why.startswith("system.part_log: the connection's user may not read it")
 
 
 def test_the_task_of_a_load_is_named_to_those_who_may_read_its_dag(

@@ -121,18 +121,19 @@ function tables(seen, range, scope) {
 }
 
 function parts(seen, range) {
-  if (!seen.parts.length) {
+  const { at, nodes } = seen.history;
+  if (!nodes.length) {
     return [];
   }
-  // Nodes look at about the same time, by clocks of their own: the first one's serves them all.
-  const times = seen.parts[0].at;
-  const series = (field) => seen.parts.map((node) => ({ name: node.node || "server", style: "line", values: node[field] }));
+  const times = [...at, seen.seen_at];
+  const lines = (title, field) => chart({
+    title, times, format: compact.format, lines: "whole", ...range,
+    series: nodes.map((node) => ({ name: node.name || "server", style: "line", values: node[field] })),
+  });
   const columns = [["Time", "text", (index) => time(times[index])]];
   for (const field of ["parts", "backlog"]) {
-    columns.push(...seen.parts.map((node) => [`${node.node} ${field}`, "number", (index) => number(node[field][index])]));
+    columns.push(...nodes.map((node) => [`${node.name} ${field}`, "number", (index) => orNone(node[field][index], number)]));
   }
-  const lines = (title, field) =>
-    chart({ title, times, series: series(field), format: compact.format, lines: "whole", ...range });
   return [
     element("h3", {}, "Parts and merges of all tables, by node"),
     element("div", { class: "charts" },
@@ -141,11 +142,20 @@ function parts(seen, range) {
   ];
 }
 
+// Logs mostly tell nothing for one reason on all nodes.
+function silentLogs(seen) {
+  const nodes = new Map();
+  for (const node of seen.nodes) {
+    node.silent.forEach((why) => nodes.set(why, [...(nodes.get(why) || []), node.name || "the server"]));
+  }
+  return [...nodes].map(([why, names]) => `${why} (${names.join(", ")}).`);
+}
+
 function connection(seen, days, scope) {
   const to = seen.seen_at === null ? Date.now() / 1000 : seen.seen_at;
   const range = { from: to - days * DAY_SECONDS, to };
   const made = connectionSection(seen);
-  const notes = seen.nodes.flatMap((node) => node.silent.map((why) => `Node ${node.name || "of the connection"}: ${why}`));
+  const notes = silentLogs(seen);
   if (seen.is_cut) {
     notes.push("There were more loads than are shown: the oldest are left out.");
   }
