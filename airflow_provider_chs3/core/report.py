@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from airflow_provider_chs3.core.models import LoadResult
 
@@ -24,6 +24,7 @@ def report(result: LoadResult) -> str:
         ("source", f"{result.objects:,} objects, {_size(result.source_bytes)}"),
         ("rows", _rows(result)),
         ("insert", _insert(result)),
+        *((("time", _time(result.seconds_by_step)),) if result.seconds_by_step else ()),
         *((("parts", f"{result.parts:,} on {len(result.rows_by_node)} nodes"),) if result.rows_by_node else ()),
         *(("look at", each) for each in _worth_a_look(result)),
     ]
@@ -41,6 +42,11 @@ def _insert(result: LoadResult) -> str:
     seconds, source_bytes = result.insert_seconds, result.source_bytes
     peak = f", at most {_size(result.peak_memory_bytes)} of memory on a node" if result.peak_memory_bytes else ""
     return f"{seconds:,.1f} s, {result.rows / seconds:,.0f} rows/s, {_size(source_bytes / seconds)}/s of objects{peak}"
+
+
+def _time(seconds_by_step: Mapping[str, float]) -> str:
+    steps = ", ".join(f"{name.replace('_', ' ')} {seconds:,.1f} s" for name, seconds in seconds_by_step.items())
+    return f"{sum(seconds_by_step.values()):,.1f} s in all: {steps}"
 
 
 def _worth_a_look(result: LoadResult) -> Iterator[str]:

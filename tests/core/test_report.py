@@ -21,6 +21,7 @@ RESULT = LoadResult(
     parts=2,
     insert_seconds=1.5,
     peak_memory_bytes=1024**3,
+    seconds_by_step={"list": 0.5, "insert": 1.5},
     query_ids=("q1",),
 )
 
@@ -31,6 +32,7 @@ def test_it_tells_objects_rows_speed_parts_and_the_query():
         "  source:  6 objects, 3.0 MiB\n"
         "  rows:    3,000,000 (1,500,000 on a:9000, 1,500,000 on b:9000)\n"
         "  insert:  1.5 s, 2,000,000 rows/s, 2.0 MiB/s of objects, at most 1.0 GiB of memory on a node\n"
+        "  time:    2.0 s in all: list 0.5 s, insert 1.5 s\n"
         "  parts:   2 on 2 nodes\n"
         "  look at: system.query_log, query id q1"
     )
