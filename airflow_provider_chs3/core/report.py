@@ -1,4 +1,4 @@
-"""What a load has done, in a few lines at the end of its log."""
+"""What a load took, in a few lines at the end of its log, before the one that sums it up."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _MANY_PARTS = 10
 
 
 def report(result: LoadResult) -> str:
-    """The result in lines: what was read, how long it took, where the rows are, and what is worth a look.
+    """What was read, how long it took, where the rows are, and what is worth a look; empty where nothing was inserted.
 
     Args:
-        result: What the load did. Where it inserted nothing, one line tells it.
+        result: What the load did.
     """
     if result.status not in ("published", "appended") or not result.insert_seconds:
-        return result.summary()
+        return ""
     lines = [
         ("source", f"{result.objects:,} objects, {_size(result.source_bytes)}"),
         ("rows", _rows(result)),
@@ -29,7 +29,7 @@ def report(result: LoadResult) -> str:
         *(("look at", each) for each in _worth_a_look(result)),
     ]
     told = "".join(f"\n  {name + ':':<9}{text}" for name, text in lines)
-    return f"{result.target} {result.month} {result.status}: {result.reason}.{told}"
+    return f"What it took:{told}"
 
 
 def _rows(result: LoadResult) -> str:

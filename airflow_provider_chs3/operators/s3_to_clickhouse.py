@@ -231,7 +231,9 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
             result = drive(load_month(self._request), self.showing_sql(context, runner))
         self._request = None
         count_load(self, result)
-        self.log.info("%s", report(result))
+        if took := report(result):
+            self.log.info("%s", took)
+        self.log.info("%s", result.summary())
         if result.status == "skipped":
             raise AirflowSkipException(result.summary())
         if self.wait_for_merges:

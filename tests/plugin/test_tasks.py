@@ -153,10 +153,11 @@ def test_a_failed_task_ends_with_one_paragraph_that_says_the_way_out(trips_lake:
     assert lines[-1].startswith("airflow_provider_chs3.exceptions.NotReadyError: ")
 
 
-def test_a_load_ends_its_log_with_what_it_did(trips_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_load_ends_its_log_with_what_it_took_and_did(trips_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()
-    _, begin, told = capsys.readouterr().out.partition(f"{trips_lake.database}.trips {MONTH} published: never loaded.")
+    _, begin, told = capsys.readouterr().out.partition("What it took:\n  source:  3 objects, ")
     assert begin
-    assert told.startswith("\n  source:  3 objects, ")
-    assert "look at: system.query_log, query id chs3_" in told.splitlines()[-1]
+    *_, query, last = told.splitlines()
+    assert query.startswith("  look at: system.query_log, query id chs3_")
+    assert f"{trips_lake.database}.trips {MONTH} published (never loaded): 600 rows of 3 objects" in last
