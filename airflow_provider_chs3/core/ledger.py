@@ -134,7 +134,7 @@ def record(
     Args:
         ledger: The ledger.
         key: What the record is found by.
-        event: `intent`, `published` or `load`.
+        event: `intent`, `published`, `forgotten`, `inserting`, `load`, `failed` or `unchanged`.
         values: Further columns.
         staging: Refuse, with an error, unless this table is there: an attempt that was taken over while it slept must
             not speak of what its successor has put into the partition.

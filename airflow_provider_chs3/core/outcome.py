@@ -1,16 +1,23 @@
-"""Step 9 of a load: what it did, as a result and as a record."""
+"""How a load ended, as a result and in the ledger: what it did, or why it failed."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 
+from airflow_provider_chs3.core.errors import hint_of, is_terminal
 from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.inserting import Inserted, Staged
 from airflow_provider_chs3.core.ledger import record
+from airflow_provider_chs3.core.ledger_table import COLUMNS, make_ledger
 from airflow_provider_chs3.core.load import Load, values_of
 from airflow_provider_chs3.core.models import LoadResult, Node, PartitionState
+from airflow_provider_chs3.core.sql import Sql, literal, table
 from airflow_provider_chs3.core.steps import AskNodes, Say, Steps
-from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SupersededError
+
+#: Servers may quote statements of any length.
+_ERROR_CHARACTERS = 4_000
 
 
 def result_of(
@@ -78,6 +85,68 @@ def record_load(load: Load, plan: InsertPlan, result: LoadResult) -> Steps[None]
         yield from _record(load, "load", details)
     except Chs3Error as error:
         yield Say(name=f"The month is published, but what the load did could not be recorded: {error}")
+
+
+def record_failure(load: Load, error: Exception) -> Steps[None]:
+    """Record why a load failed, once, on the coordinator, with its ledger made if need be: the preflight has passed.
+
+    Args:
+        load: The load.
+        error: What it ends with. That another load took over is told by what that one records.
+    """
+    if isinstance(error, SupersededError):
+        return
+    coordinator = load.around.coordinator
+    columns = load.around.nodes[coordinator].ledger_columns
+    details = {"owner": load.request.owner, "error": _error_as_json(error)}
+    try:
+        if not columns.issuperset(COLUMNS):
+            yield from make_ledger(load.around.ledger, {coordinator: columns})
+        yield from _record(load, "failed", details)
+    except Exception as another:  # Whatever it is, it must not stand for the error of the load.
+        yield Say(name=f"Why the load failed could not be recorded: {another}")
+
+
+def record_unchanged(load: Load) -> Steps[None]:
+    """Record that a month is as published, if the newest that is recorded is a load that came to nothing.
+
+    Args:
+        load: The load that found it.
+    """
+    coordinator = load.around.coordinator
+    if not load.around.nodes[coordinator].has_ledger:
+        return
+    is_staged = (
+        f"(SELECT count() FROM system.tables WHERE database = {literal(load.staging.database)} "
+        f"AND startsWith(name, {literal(load.attempt.prefix)}))"
+    )
+    newest = Sql(
+        f"SELECT event, {is_staged} FROM {table(load.around.ledger)} WHERE {load.key_on(coordinator).condition} "
+        "ORDER BY sequence DESC, recorded_at DESC LIMIT 1"
+    )
+    try:
+        rows = (yield AskNodes(name="Look how the newest load ended", sql={coordinator: newest}))[coordinator]
+        # One that is still at it knows of newer objects.
+        if rows in ([("failed", 0)], [("inserting", 0)]):
+            yield from _record(load, "unchanged", {"owner": load.request.owner})
+    except Chs3Error as error:
+        yield Say(name=f"That the month is as published could not be recorded: {error}")
+
+
+def _error_as_json(error: Exception) -> dict[str, object]:
+    """An error of this package, whose texts hold no secrets; of others only the type."""
+    kind = type(error).__name__
+    if not isinstance(error, Chs3Error):
+        return {"type": kind, "message": f"{kind}, which the task's log tells more of."}
+    told: dict[str, object] = {
+        "type": kind,
+        "message": textwrap.shorten(str(error), _ERROR_CHARACTERS, placeholder=" …"),
+        "hint": hint_of(error),
+        "is_terminal": is_terminal(error),
+    }
+    if isinstance(error, ClickHouseServerError):
+        told |= {"code": error.code, "name": error.name, "host": error.host, "query_id": error.query_id or ""}
+    return told
 
 
 def _record(load: Load, event: str, details: Mapping[str, object]) -> Steps[None]:

@@ -4,61 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum, StrEnum
 
-from airflow_provider_chs3.core.health import Health, Thresholds, Verdict, judge, overall
+from airflow_provider_chs3.core.health import Thresholds, Verdict, judge, overall
 from airflow_provider_chs3.core.ledger import MonthOnNode, Standing, standing
 from airflow_provider_chs3.core.models import Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.month_state import Load, MonthState, state_of
 from airflow_provider_chs3.core.node_specs import shown
-from airflow_provider_chs3.core.overview_facts import InsertRecord, MonthRecords, Seen
+from airflow_provider_chs3.core.overview_facts import Seen
+from airflow_provider_chs3.core.overview_records import FailureRecord, InsertRecord, MonthRecords
 from airflow_provider_chs3.core.preflight import month_of_partition
 from airflow_provider_chs3.core.progress import progress_of
 from airflow_provider_chs3.core.replication import records_of_replicas
-
-
-class MonthState(StrEnum):
-    """How a month stands."""
-
-    PUBLISHED = "published"
-    LOADING = "loading"
-    UNFINISHED = "unfinished"
-    CHANGED = "changed"
-    NEVER_LOADED = "never_loaded"
-    MERGING = "merging"
-    TOO_MANY_PARTS = "too_many_parts"
-    STUCK = "stuck"
-
-
-class Load(Enum):
-    """What became of the insert that was recorded last."""
-
-    NONE = "there is none, or its load has published the month"
-    RUNNING = "it runs, or its task is about to go on"
-    GONE = "its load published nothing, and is gone"
-
-
-def state_of(found: Standing, load: Load, health: Health) -> MonthState:
-    """Decide how a month stands: the first that applies, what a person must act on before what passes by itself.
-
-    Args:
-        found: How its partition compares with the ledger.
-        load: What became of its newest load.
-        health: How its merges stand.
-    """
-    if load is Load.RUNNING:
-        return MonthState.LOADING
-    if health is Health.STUCK:
-        return MonthState.STUCK
-    if found in (Standing.ROWS_UNKNOWN, Standing.TARGET_CHANGED):
-        return MonthState.CHANGED
-    if load is Load.GONE or found not in (Standing.UNCHANGED, Standing.NEW):
-        return MonthState.UNFINISHED
-    if found is Standing.NEW:
-        return MonthState.NEVER_LOADED
-    return {
-        Health.SETTLING: MonthState.MERGING,
-        Health.SETTLED_WITH_TOO_MANY_PARTS: MonthState.TOO_MANY_PARTS,
-    }.get(health, MonthState.PUBLISHED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,12 +93,26 @@ class _Month:
             (each.inserting for each in self.records.values() if each.inserting and each.is_inserting_newer), None
         )
 
+    @property
+    def failure(self) -> FailureRecord | None:
+        """How its newest load failed, if it did."""
+        return next((each.failure for each in self.records.values() if each.failure), None)
+
+    @property
+    def owner(self) -> str:
+        """The task of its newest load, as far as it is known."""
+        newest = self.failure or self.inserting
+        return newest.owner if newest else ""
+
 
 def owners_to_ask_for(seen: Seen) -> set[str]:
     """The tasks of loads that have published nothing yet and of which no query runs: Airflow knows if they go on."""
-    records = (each for node in seen.nodes.values() for each in node.records.values() if each.is_inserting_newer)
-    inserts = (each.inserting for each in records)
-    return {each.owner for each in inserts if each and each.owner and not _is_running(seen, each)}
+    records = [each for node in seen.nodes.values() for each in node.records.values()]
+    failed = {each.failure.owner for each in records if each.failure}
+    inserts = (each.inserting for each in records if each.is_inserting_newer and not each.failure)
+    return {owner for owner in failed if owner} | {
+        each.owner for each in inserts if each and each.owner and not _is_running(seen, each)
+    }
 
 
 def overview(
@@ -198,10 +168,7 @@ def _month_overview(seen: Seen, month: _Month, at_work: Collection[str], thresho
     found, where = _standing(seen, month)
     verdicts = _verdicts(seen, month, thresholds)
     unpublished = month.unpublished
-    load = Load.NONE
-    if unpublished:
-        goes_on = unpublished.owner in at_work or _is_running(seen, unpublished)
-        load = Load.RUNNING if goes_on else Load.GONE
+    load = _load(seen, month, at_work)
     state = state_of(found, load, overall(verdicts))
     published = [each for each in month.records.values() if each.record and each.record.event == "published"]
     shards = {node.shard_num: each.state.rows for node, each in month.nodes.items()}
@@ -212,7 +179,7 @@ def _month_overview(seen: Seen, month: _Month, at_work: Collection[str], thresho
         rows=sum(shards.values()),
         size_bytes=sum(each.state.size_bytes for each in month.nodes.values()),
         parts=sum(each.state.parts for each in month.nodes.values()),
-        owner=month.inserting.owner if month.inserting else "",
+        owner=month.owner,
         insert=_insert(seen, unpublished) if unpublished and load is Load.RUNNING else None,
     )
     if not published:
@@ -227,6 +194,14 @@ def _month_overview(seen: Seen, month: _Month, at_work: Collection[str], thresho
         ledger_database=published[0].ledger_database,
         insert_seconds=seconds or None,
     )
+
+
+def _load(seen: Seen, month: _Month, at_work: Collection[str]) -> Load:
+    if month.failure is None and month.unpublished is None:
+        return Load.NONE
+    if month.owner in at_work or (month.unpublished and _is_running(seen, month.unpublished)):
+        return Load.RUNNING
+    return Load.FAILED if month.failure else Load.GONE
 
 
 def _standing(seen: Seen, month: _Month) -> tuple[Standing, tuple[Node, ...]]:
@@ -255,10 +230,13 @@ def _verdicts(seen: Seen, month: _Month, thresholds: Thresholds) -> list[Verdict
 
 def _why(state: MonthState, found: Standing, where: Sequence[Node], verdicts: Iterable[Verdict], month: _Month) -> str:
     if state is MonthState.LOADING:
-        return "a load of it inserts"
+        again = f"its task is at it again; its last try failed: {month.failure.error}" if month.failure else ""
+        return again or "a load of it inserts"
     if state in (MonthState.STUCK, MonthState.MERGING, MonthState.TOO_MANY_PARTS):
         worst = overall(verdicts)
         return "; ".join(f"{shown(each.state.node)}: {each.reason}" for each in verdicts if each.health is worst)
+    if state is MonthState.FAILED and month.failure:
+        return f"its newest load failed: {month.failure.error}"
     if state is MonthState.UNFINISHED and found in (Standing.UNCHANGED, Standing.NEW):
         return f"its newest load ended without publishing; the partition is {found.value}"
     nowhere_else = "" if len(where) in (0, len(month.nodes)) else f" ({', '.join(map(shown, where))})"

@@ -5,64 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from airflow_provider_chs3.core import overview_statements
-from airflow_provider_chs3.core.ledger import Record, record_of
 from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.merge_state import Merge, MergeState, Mutation, replica_of
 from airflow_provider_chs3.core.models import Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.overview_records import MonthOfTable, MonthRecords, of_current_tables
 from airflow_provider_chs3.core.place import ONLY_NODE, nodes_of
 from airflow_provider_chs3.core.sql import Sql
 from airflow_provider_chs3.core.steps import Row, Steps, TryNodes
 from airflow_provider_chs3.core.target import TargetFacts
 from airflow_provider_chs3.exceptions import Chs3Error
-
-MonthOfTable: TypeAlias = tuple[TableName, Month]
-
-
-@dataclass(frozen=True, slots=True)
-class InsertRecord:
-    """The newest record of an insert.
-
-    Args:
-        attempt: The load's attempt.
-        owner: The task that loads, as JSON: dag, run, task, map index. Empty where none is known.
-        query_id: The insert that was started last; empty once that was seen to end.
-        total_rows: Rows that it reads; 0 where that was not known.
-    """
-
-    attempt: str
-    owner: str
-    query_id: str
-    total_rows: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MonthRecords:
-    """The newest records of a month in the ledger of one node, all of the table that is there now.
-
-    Args:
-        partition_id: Its partition; empty where only inserts are known.
-        record: Where it stands; None where nothing tells, or it was forgotten.
-        objects: How many it was made of.
-        recorded_at: When that was recorded, in UTC.
-        was_adopted: Whether it was adopted, not loaded.
-        ledger_database: Database of the ledger that tells of it; empty where only inserts are known.
-        inserting: The newest record of an insert.
-        is_inserting_newer: Whether it is newer than the one that tells where the month stands.
-        load: Attempt and seconds of the insert of the newest load that was recorded.
-    """
-
-    partition_id: str
-    record: Record | None
-    objects: int
-    recorded_at: str
-    was_adopted: bool
-    ledger_database: str
-    inserting: InsertRecord | None
-    is_inserting_newer: bool
-    load: tuple[str, float]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -203,7 +157,7 @@ def _node_seen(records: Iterable[Row], partitions: Iterable[Row], rest: Row) -> 
     records = list(records)
     return NodeSeen(
         tables=facts,
-        records=dict(_of_current_tables(records, facts)),
+        records=dict(of_current_tables(records, facts)),
         known={(TableName(*row[:2]), Month.parse(row[3])) for row in records if row[4]},
         partitions=of_parts,
         processes=tuple(processes),
@@ -236,30 +190,6 @@ def _partitions(rows: Iterable[Row]) -> Iterable[tuple[tuple[TableName, str], Pa
             age_seconds=age_seconds,
         )
         yield (TableName(database, table), partition_id), partition
-
-
-def _of_current_tables(
-    records: Iterable[Row], tables: Mapping[TableName, TargetFacts]
-) -> Iterable[tuple[MonthOfTable, MonthRecords]]:
-    for database, name, uuid, month, count, sequence, standing, insert_sequence, inserting, load in records:
-        table = TableName(database, name)
-        if table not in tables or tables[table].uuid != uuid:
-            continue
-        partition_id, fields, objects, recorded_at, was_adopted, ledger_database = standing
-        yield (
-            (table, Month.parse(month)),
-            MonthRecords(
-                partition_id=partition_id,
-                record=record_of(fields) if count else None,
-                objects=objects,
-                recorded_at=recorded_at,
-                was_adopted=bool(was_adopted),
-                ledger_database=ledger_database,
-                inserting=InsertRecord(*inserting) if insert_sequence else None,
-                is_inserting_newer=insert_sequence > sequence,
-                load=load,
-            ),
-        )
 
 
 def _grouped(rows: Iterable[Row], size: int) -> dict[tuple[str, ...], list[Row]]:

@@ -10,9 +10,14 @@ from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.models import TableName
 from airflow_provider_chs3.core.sql import Sql, literal, literals, table
 
-#: The newest records of a month: how many tell where it stands, the newest of them, that of an insert, of a load.
+#: What is shown of an error where all months are.
+ERROR_CHARACTERS = 400
+
 _STANDING = f"event IN ({STANDING_EVENTS})"
+#: What makes a failure, or an insert that came to nothing, old.
+_SETTLED = f"event IN ({STANDING_EVENTS}, 'unchanged')"
 _INSERTING = "event = 'inserting'"
+_FAILED = "event = 'failed'"
 _NEWEST = "(sequence, recorded_at)"
 
 
@@ -47,10 +52,14 @@ def _records(database: str, columns: Collection[str]) -> str:
         f"attempt, JSONExtractString({details}, 'owner'), JSONExtractString({details}, 'running'), "
         f"JSONExtractUInt({details}, 'plan', 'rows')"
     )
+    message, hint = (f"JSONExtractString({details}, 'error', '{name}')" for name in ("message", "hint"))
+    error = f"if({_FAILED}, leftUTF8(concat({message}, ' ', {hint}), {ERROR_CHARACTERS}), '')"
+    failed = f"attempt, JSONExtractString({details}, 'owner'), {error}"
     return (
         "SELECT target_database, target_table, target_uuid, month, "
-        f"countIf({_STANDING}), maxIf(sequence, {_STANDING}), argMaxIf(({published}), {_NEWEST}, {_STANDING}), "
+        f"countIf({_STANDING}), maxIf(sequence, {_SETTLED}), argMaxIf(({published}), {_NEWEST}, {_STANDING}), "
         f"maxIf(sequence, {_INSERTING}), argMaxIf(({inserting}), {_NEWEST}, {_INSERTING}), "
+        f"maxIf(sequence, {_FAILED}), argMaxIf(({failed}), {_NEWEST}, {_FAILED}), "
         f"argMaxIf((attempt, JSONExtractFloat({details}, 'insert_seconds')), {_NEWEST}, event = 'load') "
         f"FROM {table(TableName(database, LEDGER_TABLE))} "
         "GROUP BY target_database, target_table, target_uuid, month"

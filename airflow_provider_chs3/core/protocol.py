@@ -20,7 +20,7 @@ from airflow_provider_chs3.core.listing import list_ready_month
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import LoadResult, Node, TableName
 from airflow_provider_chs3.core.node_specs import ask_nodes_now
-from airflow_provider_chs3.core.outcome import record_load, result_of
+from airflow_provider_chs3.core.outcome import record_failure, record_load, record_unchanged, result_of
 from airflow_provider_chs3.core.place import Place, check_distribution, find_place
 from airflow_provider_chs3.core.preflight import check_target, partition_id_of
 from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_load
@@ -117,18 +117,28 @@ def _load(request: LoadRequest, course: Course, laps: Laps) -> Steps[LoadResult]
     around = yield from find_replicas(around)
     partition_id = yield from partition_id_of(around, request.month)
     load = Load.of(request, around, course, source=source, manifest=manifest, partition_id=partition_id, laps=laps)
+    try:
+        return (yield from _load_into(load))
+    except Exception as error:
+        yield from _record_failure(load, error)
+        raise
+
+
+def _load_into(load: Load) -> Steps[LoadResult]:
+    """Compare the month with its objects, and load them."""
     before = yield from load.look_up()
     found, reason = compare(load, before)
     load = yield from load.end_lap("look_around")
     if found is Standing.UNCHANGED:
         is_own = yield from is_published_by_owner(load, before)
-        if is_own or not request.reload:
+        if is_own or not load.request.reload:
             yield from _clean_up_published(load, before)
+            yield from record_unchanged(load)
             status, reason = ("published", PUBLISHED_BY_OWNER) if is_own else ("unchanged", reason)
             states = {node: month.state for node, month in before.items()}
             return result_of(load, states, status=status, reason=reason)
         reason = ASKED_FOR
-    yield Say(name=f"{request.month}: {reason}. {_sizes(load)}")
+    yield Say(name=f"{load.request.month}: {reason}. {_sizes(load)}")
     plan = yield from _plan(load)
     load = yield from load.end_lap("plan")
     return (yield from _replace(load, plan, before, reason))
@@ -156,11 +166,11 @@ def _go_on(request: LoadRequest, underway: Underway, laps: Laps) -> Steps[LoadRe
         beginning = underway.beginning((yield from load.look_up()))
         yield from record_underway(load, underway.plan, beginning, done=done, running="")
         result = yield from _stage_and_publish(load, underway.plan, beginning, done)
-    except ClickHouseConnectionError:
-        # The insert may go on: the next try looks for it again.
-        raise
-    except Exception:
-        yield from _clean_up(load)
+    except Exception as error:
+        # After a broken connection the insert may go on: the next try looks for it again.
+        if not isinstance(error, ClickHouseConnectionError):
+            yield from _clean_up(load)
+        yield from _record_failure(load, error)
         raise
     yield from _clean_up(load)
     return result
@@ -240,6 +250,11 @@ def _stage_and_publish(
     result = result_of(load, states, status="published", reason=reason, plan=plan, inserted=inserted, staged=staged)
     yield from record_load(load, plan, result)
     return result
+
+
+def _record_failure(load: Load, error: Exception) -> Steps[None]:
+    if not isinstance(error, Chs3Error) or after(error, load.course) is None:
+        yield from record_failure(load, error)
 
 
 def _clean_up(load: Load) -> Steps[None]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse
 
+from airflow_provider_chs3.core.models import TableName
 from airflow_provider_chs3.plugin.access import MAY_SEE_PAGE, ReadableDags, ReadableScope, refuse
 from airflow_provider_chs3.plugin.cache import SharedLooks
 from airflow_provider_chs3.plugin.cluster import ClusterLook, cluster_looks
 from airflow_provider_chs3.plugin.connections import connection_ids
+from airflow_provider_chs3.plugin.month_details import DetailsLook, look_at_details, question_of
 from airflow_provider_chs3.plugin.months import Look, month_looks
 from airflow_provider_chs3.plugin.rights import rights
 from airflow_provider_chs3.plugin.throughput import Days, ThroughputLook, throughput_looks
@@ -28,6 +30,10 @@ _FRESH_SECONDS = 5.0
 _LOGS_FRESH_FACTOR = 6
 #: Connections that are looked at together; the nodes of each have threads of their own.
 _LOOKS_AT_ONCE = 4
+#: Of a connection, a database, a table.
+Name = Annotated[str, Query(min_length=1, max_length=255)]
+#: As `core.models.Month` has it.
+MonthName = Annotated[str, Query(pattern="^(197[1-9]|19[89][0-9]|20[0-9]{2}|210[0-4])-(0[1-9]|1[0-2])$")]
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -37,6 +43,20 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+
+
+def _month(looks: SharedLooks[DetailsLook], pool: Executor) -> Callable[..., Awaitable[dict[str, Any]]]:
+    async def month(
+        readable_dags: ReadableDags, conn_id: Name, database: Name, table: Name, month: MonthName
+    ) -> dict[str, Any]:
+        if conn_id not in await asyncio.get_running_loop().run_in_executor(pool, connection_ids):
+            raise HTTPException(status_code=404, detail="Not Found")
+        seen = await looks.get(question_of(conn_id, TableName(database, table), month))
+        if not seen.is_known:
+            raise HTTPException(status_code=404, detail="Not Found")
+        return seen.as_json(readable_dags=readable_dags)
+
+    return month
 
 
 def create_app() -> FastAPI:
@@ -96,6 +116,8 @@ def _add_news(app: FastAPI) -> None:
         return {"connections": [each.as_json(months, readable_dags=readable_dags) for each, months in seen]}
 
     app.get("/api/rights")(rights)
+    details = SharedLooks(look_at_details, pool=pool, seconds=_FRESH_SECONDS)
+    app.get("/api/month")(_month(details, pool))
 
 
 @cache

@@ -43,7 +43,12 @@ class SharedLooks(Generic[T]):
     def _answer(self, name: str) -> Future[T]:
         now = time.monotonic()
         with self._lock:
+            # Names come from outside: what nobody asks for any more is forgotten.
+            self._looks = {each: look for each, look in self._looks.items() if self._is_good(look, now)}
             found = self._looks.get(name)
-            if found is None or (found.answer.done() and now - found.begun_at >= self._seconds):
+            if found is None:
                 found = self._looks[name] = _Look(self._pool.submit(self._look, name), now)
             return found.answer
+
+    def _is_good(self, look: _Look[T], now: float) -> bool:
+        return not look.answer.done() or now - look.begun_at < self._seconds

@@ -10,8 +10,9 @@ from typing import Any
 from airflow_provider_chs3.core.cluster_facts import look_at_cluster
 from airflow_provider_chs3.core.cluster_overview import ClusterOverview, InsertOverview, NodeOverview
 from airflow_provider_chs3.core.models import TableName
+from airflow_provider_chs3.core.month_state import MonthState
 from airflow_provider_chs3.core.node_specs import shown
-from airflow_provider_chs3.core.overview import MonthOverview, MonthState
+from airflow_provider_chs3.core.overview import MonthOverview
 from airflow_provider_chs3.plugin.connections import hook_of
 from airflow_provider_chs3.plugin.looks import Looks, Seen, carry_out
 from airflow_provider_chs3.plugin.months import Look, task_as_json

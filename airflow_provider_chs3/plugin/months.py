@@ -11,8 +11,9 @@ from typing import Any
 
 from airflow_provider_chs3.core.health import Thresholds
 from airflow_provider_chs3.core.models import TableName
+from airflow_provider_chs3.core.month_state import MonthState
 from airflow_provider_chs3.core.node_specs import shown
-from airflow_provider_chs3.core.overview import MonthOverview, MonthState, RunningInsert, overview, owners_to_ask_for
+from airflow_provider_chs3.core.overview import MonthOverview, RunningInsert, overview, owners_to_ask_for
 from airflow_provider_chs3.core.overview_facts import Seen as Facts
 from airflow_provider_chs3.core.overview_facts import look_at_all_tables
 from airflow_provider_chs3.plugin.connections import at_work, hook_of

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_chs3.core.health import Health
 from airflow_provider_chs3.core.ledger import Standing
-from airflow_provider_chs3.core.overview import Load, MonthState, state_of
+from airflow_provider_chs3.core.month_state import Load, MonthState, state_of
 
 NOTHING = (Load.NONE, Health.HEALTHY)
 
@@ -46,7 +46,7 @@ def test_a_load_that_runs_comes_before_all(found: Standing, health: Health) -> N
     assert state_of(found, Load.RUNNING, health) is MonthState.LOADING
 
 
-@pytest.mark.parametrize("load", [Load.NONE, Load.GONE])
+@pytest.mark.parametrize("load", [Load.NONE, Load.FAILED, Load.GONE])
 @pytest.mark.parametrize("found", Standing)
 def test_stuck_comes_before_what_a_load_mends(found: Standing, load: Load) -> None:
     assert state_of(found, load, Health.STUCK) is MonthState.STUCK
@@ -57,5 +57,11 @@ def test_a_load_that_is_gone_leaves_a_month_unfinished(found: Standing) -> None:
     assert state_of(found, Load.GONE, Health.SETTLING) is MonthState.UNFINISHED
 
 
-def test_rows_of_others_come_before_a_load_that_is_gone() -> None:
-    assert state_of(Standing.ROWS_UNKNOWN, Load.GONE, Health.HEALTHY) is MonthState.CHANGED
+@pytest.mark.parametrize("found", [Standing.NEW, Standing.UNCHANGED, Standing.UNFINISHED])
+def test_a_load_that_failed_is_told_as_that(found: Standing) -> None:
+    assert state_of(found, Load.FAILED, Health.SETTLING) is MonthState.FAILED
+
+
+@pytest.mark.parametrize("load", [Load.FAILED, Load.GONE])
+def test_rows_of_others_come_before_a_load_that_is_gone(load: Load) -> None:
+    assert state_of(Standing.ROWS_UNKNOWN, load, Health.HEALTHY) is MonthState.CHANGED

@@ -20,8 +20,9 @@ LIMITS = [(name, "1") for name in Limits.__slots__]
 
 
 def records(tables: int, months: int) -> list[tuple[Any, ...]]:
+    loads = (0, (), 0, (), ("", 0.0))
     return [
-        ("taxi", f"t{table}", "uuid", f"20{10 + month // 12}-{month % 12 + 1:02}", 1, 1, NO_RECORD, 0, (), ("", 0.0))
+        ("taxi", f"t{table}", "uuid", f"20{10 + month // 12}-{month % 12 + 1:02}", 1, 1, NO_RECORD, *loads)
         for table in range(tables)
         for month in range(months)
     ]

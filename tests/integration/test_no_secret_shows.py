@@ -99,9 +99,10 @@ def text_of_servers(lake: Lake) -> str:
     tables = [*(f"system.{name}" for name in (*SYSTEM_LOGS, "errors", "processes")), f"{lake.database}.chs3_ledger"]
     texts = []
     for name in tables:
-        # A load that stopped early has made no ledger.
-        if lake.on_node(0, f"EXISTS {name}") == [(1,)]:
-            texts += [str(row) for rows in lake.on_every_node(f"SELECT * FROM {name}") for row in rows]
+        for number, exists in enumerate(lake.on_every_node(f"EXISTS {name}")):
+            # A load that stopped early has made no ledger, or one on the first node alone.
+            if exists == [(1,)]:
+                texts += [str(row) for row in lake.on_node(number, f"SELECT * FROM {name}")]
     for node in lake.cluster.nodes:
         assert node.folder is not None
         texts += [(node.folder / log).read_text(errors="replace") for log in ("clickhouse.log", "engine.log")]

@@ -46,7 +46,8 @@ def test_so_is_a_user_without_the_right(as_user: AsUser, method: str, path: str)
 
 @pytest.mark.parametrize(("method", "path"), CALLS)
 def test_a_viewer_is_not(as_user: AsUser, method: str, path: str) -> None:
-    assert as_user("viewer").request(method, path).status_code == 200
+    # 422 where it wants to know what to look at.
+    assert as_user("viewer").request(method, path).status_code in (200, 422)
 
 
 @pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/static/", "/static/..%2Fapp.py"])

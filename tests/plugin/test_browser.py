@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_chs3.core.sql import literal
 from tests.integration.lake import MONTH, Lake
 from tests.plugin.browsing import keep
-from tests.plugin.test_months import HOSTILE, loaded
+from tests.plugin.test_months import HOSTILE, TASK, fail, loaded
 from tests.plugin.test_throughput import asked_as_watcher
 
 if TYPE_CHECKING:
@@ -86,3 +86,24 @@ def test_throughput_is_drawn_and_told_in_figures(
         page.get_by_role("link", name="30 days").click()
         page.get_by_role("link", name="30 days").and_(page.locator("[aria-current]")).wait_for()
     assert (page.locator("main b, main script").count(), troubles) == (0, [])
+
+
+def test_a_month_that_failed_is_told_in_detail(
+    trips_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
+) -> None:
+    loaded(trips_lake)
+    fail(trips_lake, TASK)
+    page, troubles = open_page("/chs3/")
+    page.get_by_role("button", name=f"{MONTH}: failed").click()
+    page.get_by_role("heading", name=f"Settings: trips {MONTH}").wait_for()
+    assert "ClickHouse error 395" in page.locator("main .trouble").inner_text()
+    tables = {
+        name: page.get_by_role("region", name=name).inner_text()
+        for name in ("Load that published it", "Where its time went", "Nodes", "Settings")
+    }
+    assert "at publishing" in tables["Load that published it"]
+    assert "publish" in tables["Where its time went"]
+    assert "Rows at publishing" in tables["Nodes"]
+    assert "max_insert_threads" in tables["Settings"]
+    assert "cores" in tables["Settings"]
+    assert troubles == []

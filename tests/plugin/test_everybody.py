@@ -72,7 +72,7 @@ def test_who_logs_in_sees_how_all_months_are(scene: Lake, log_in: Callable[[str 
     page = log_in(name)
     page.goto("/plugin/chs3-months")
     frame = page.frame_locator("iframe")
-    for month, state in ((STUCK, "stuck"), (FAILED, "unfinished"), (PUBLISHED, "published"), (LOADING, "loading")):
+    for month, state in ((STUCK, "stuck"), (FAILED, "failed"), (PUBLISHED, "published"), (LOADING, "loading")):
         frame.get_by_role("button", name=f"{month}: {state}").wait_for()
     frame.get_by_role("button", name=LOADING).click()
     assert "rows/s" in frame.locator("dl").inner_text()
@@ -152,3 +152,4 @@ def _see(page: Page, view: str) -> None:
     page.locator("main h2").first.wait_for()
     if view == "months":
         page.get_by_role("button", name=LOADING).click()
+        page.get_by_role("heading", name="Settings: trips").wait_for()

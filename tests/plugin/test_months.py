@@ -20,6 +20,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
@@ -148,14 +149,47 @@ def test_rows_of_others_are_told(as_user: AsUser, trips_lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("is_published_before", [False, True])
-def test_a_load_that_failed_leaves_its_month_unfinished(
+def test_a_load_that_failed_is_told_with_its_error(
     as_user: AsUser, trips_lake: Lake, is_published_before: bool
 ) -> None:
     if is_published_before:
         loaded(trips_lake)
     fail(trips_lake, TASK)
     month = months(as_user, trips_lake)[MONTH]
-    assert (month["state"], month["rows"]) == ("unfinished", 600 if is_published_before else 0)
+    assert (month["state"], month["rows"]) == ("failed", 600 if is_published_before else 0)
+    assert month["why"].startswith("its newest load failed: ClickHouse error 395")
+
+
+def test_a_first_load_that_failed_before_it_inserted_is_told_too(as_user: AsUser, trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    with pytest.raises(AirflowFailException):
+        trips_lake.load(columns=["trip_id", "pickup_at", "no_such_column"])
+    month = months(as_user, trips_lake)[MONTH]
+    assert month["state"] == "failed"
+    assert "no_such_column" in month["why"]
+
+
+def test_what_follows_a_failure_makes_it_old(as_user: AsUser, trips_lake: Lake) -> None:
+    loaded(trips_lake)
+    for _ in range(2):
+        fail(trips_lake, TASK)
+        loaded(trips_lake)  # first anew, then unchanged
+        assert months(as_user, trips_lake)[MONTH]["state"] == "published"
+
+
+def test_an_attempt_that_died_leaves_its_month_unfinished(as_user: AsUser, trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+
+    def die(runner: Runner, step: Any) -> None:
+        raise KeyboardInterrupt
+
+    operator = trips_lake.operator()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Runner, "insert", die)
+        with pytest.raises(KeyboardInterrupt):
+            operator.execute({"ti": TASK})
+    assert months(as_user, trips_lake)[MONTH]["state"] == "unfinished"
+    trips_lake.load()
 
 
 def test_a_load_whose_task_goes_on_is_loading_though_no_query_of_it_runs(
@@ -170,7 +204,7 @@ def test_a_load_whose_task_goes_on_is_loading_though_no_query_of_it_runs(
         with create_session() as session:
             session.execute(update(TaskInstance).where(TaskInstance.run_id == run.run_id).values(state=state))
         states[state] = months(as_user, trips_lake)[MONTH]["state"]
-    assert states == {"deferred": "loading", "failed": "unfinished"}
+    assert states == {"deferred": "loading", "failed": "failed"}
 
 
 class TestClusterOfOperators:

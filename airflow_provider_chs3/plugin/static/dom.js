@@ -43,9 +43,9 @@ export function figuresTable(name, columns, rows) {
   return box;
 }
 
-// The same under its heading.
-export function figures(name, columns, rows) {
-  return element("div", {}, element("h3", {}, name), figuresTable(name, columns, rows));
+// The same under its heading, of that level.
+export function figures(name, columns, rows, heading = "h3") {
+  return element("div", {}, element(heading, {}, name), figuresTable(name, columns, rows));
 }
 
 // A connection's heading, and what stands in the way of looking at it.

@@ -1,6 +1,7 @@
 // The calendar of months of each table, and the details of those that were opened.
 import { actions } from "./actions.js";
 import { taskLink } from "./airflow.js";
+import { monthDetails } from "./details.js";
 import { bytes, connectionSection, element, number, withoutConnections } from "./dom.js";
 
 export const path = "api/months";
@@ -8,6 +9,7 @@ export const path = "api/months";
 const STATES = {
   published: ["✓", "published"],
   loading: ["↻", "loading"],
+  failed: ["⊘", "failed"],
   unfinished: ["!", "unfinished"],
   changed: ["≠", "changed by somebody"],
   changed_in_s3: ["Δ", "changed in S3 since"],
@@ -72,7 +74,8 @@ function progressText(insert) {
 function details(month) {
   const list = element("dl");
   const add = (term, ...values) => list.append(element("dt", {}, term), element("dd", {}, ...values));
-  add("State", `${stateText(month)}: ${month.why}`);
+  // How it failed stands below, in full.
+  add("State", month.state === "failed" ? stateText(month) : `${stateText(month)}: ${month.why}`);
   if (month.insert) {
     const values = [progressText(month.insert)];
     if (month.insert.total_rows) {
@@ -129,7 +132,10 @@ function calendar(key, connId, table) {
     opened.set(key, month.month);
     buttons.forEach((each) => each.setAttribute("aria-pressed", String(each === button)));
     const offered = actions(connId, table, month, button.dataset.key);
-    panel.replaceChildren(element("h4", {}, month.month), details(month), offered);
+    const place = { conn_id: connId, database: table.database, table: table.table, month: month.month };
+    // No load has told anything of a month that was never loaded.
+    const more = month.state === "never_loaded" ? "" : monthDetails(place);
+    panel.replaceChildren(element("h4", {}, month.month), details(month), offered, more);
   };
   const body = element("tbody");
   const [first, last] = [months[0], months[months.length - 1]].map((month) => Number(month.month.slice(0, 4)));
