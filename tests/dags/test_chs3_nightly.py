@@ -159,10 +159,10 @@ def test_a_run_without_a_logical_date_loads_the_months_that_it_is_given(nights: 
 
 def test_a_run_that_is_asked_to_reload_a_month_loads_that_one_again_and_no_other(nights: Nights) -> None:
     nights.upload(*MONTHS)
-    nights.run()
+    nights.run(months=MONTHS)
     nights.upload("2026-03", trips=MORE_TRIPS)
     reload = {"database": nights.database, "table": "trips", "months": ["2026-02"]}
-    done = nights.run(None, chs3_reload=reload)
+    done = nights.run(None, months=MONTHS, chs3_reload=reload)
     assert done.state == "success"
     assert [name for name in states(done) if name.startswith("month.load")] == ["month.load 2026-02"]
     (event,) = events(done)
