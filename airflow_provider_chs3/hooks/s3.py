@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.models import S3Object
 from airflow_provider_chs3.core.sources import Credentials
-from airflow_provider_chs3.exceptions import SourceError, TransientError
+from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
 
 if TYPE_CHECKING:
     from airflow.providers.amazon.aws.hooks.s3 import S3Hook
@@ -80,12 +80,22 @@ class S3Listing:
             raise TransientError(f"Cannot list s3://{bucket}/{prefix}: {error}") from error
 
     def access(self) -> tuple[Credentials, str]:
-        """The keys that the connection holds, or has been given for a while, and the storage's endpoint."""
+        """The keys that the connection holds, or has been given for a while, and the storage's endpoint.
+
+        Raises:
+            ConfigurationError: If nothing gives keys.
+        """
         hook = self._hook
         endpoint_url = hook.get_conn().meta.endpoint_url
         if self.aws_conn_id is None:
             return Credentials(), endpoint_url
-        keys = hook.get_credentials(region_name=hook.region_name)
+        found = hook.get_session(region_name=hook.region_name).get_credentials()
+        if found is None:
+            raise ConfigurationError(
+                f"AWS connection {self.aws_conn_id!r} gives no keys, and nothing else on this machine does: give it "
+                "login and password or a role, or aws_conn_id=None for a public bucket."
+            )
+        keys = found.get_frozen_credentials()
         return Credentials(keys.access_key, keys.secret_key, keys.token), endpoint_url
 
 

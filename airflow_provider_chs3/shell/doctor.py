@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.doctor_report import Check, Diagnosis, NodeRepor
 from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.sources import S3Source
 from airflow_provider_chs3.core.tuning import settings_table, tunable
-from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import ConnectionOptions
 from airflow_provider_chs3.hooks.runner import Runner
@@ -77,14 +77,15 @@ def _source(arguments: Mapping[str, Any], listing: S3Listing) -> tuple[S3Source 
         return None, ""
     operator = MonthlyOperator(task_id="doctor", **{**arguments, "table": arguments["table"] or "none"})
     try:
-        return operator.source(listing), ""
-    except ConfigurationError:
-        # The command line itself is wrong.
-        raise
+        if not arguments["named_collection"]:
+            listing.access()
+    except Chs3Error as error:
+        return None, str(error)
     except Exception as error:
         # Airflow's connection, boto3's chain of credentials, STS: each has errors of its own.
-        where = f"connection {arguments['aws_conn_id']!r}"
-        return None, f"{where} gives no access to S3: {type(error).__name__}: {error}"
+        where = f"AWS connection {arguments['aws_conn_id']!r}"
+        return None, f"{where} gives no access to S3: {type(error).__name__}: {error}. Mend it, or give --aws-conn-id."
+    return operator.source(listing), ""
 
 
 def described(found: Diagnosis) -> str:

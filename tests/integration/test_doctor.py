@@ -184,6 +184,18 @@ class TestS3:
         assert "Look whether http://127.0.0.1:9 is right" in from_nodes
         assert found["settings"]
 
+    def test_a_connection_without_keys_is_found(
+        self, trips_lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+        monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps({"conn_type": "aws"}))
+        _, checks, _ = doctor(*where(trips_lake))
+        assert "AWS connection 'aws_default' gives no keys" in checks["S3"]["findings"][0]
+        assert checks["table"]["outcome"] == "well"
+
     def test_a_month_without_objects_is_found(self, trips_lake: Lake, doctor: Doctor) -> None:
         _, checks, _ = doctor(*where(trips_lake))
         assert f"no object of {MONTH} fits 'trips/{{YYYY-MM}}/'" in checks["S3"]["findings"][0]
