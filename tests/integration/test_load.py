@@ -28,6 +28,14 @@ def test_every_node_gets_a_share(trips_lake: Lake) -> None:
     assert list(result["rows_by_node"].values()) == trips_lake.rows_per_node()
 
 
+def test_no_load_uses_a_query_id_of_another(trips_lake: Lake) -> None:
+    query_ids = []
+    for seed in (1, 2):
+        trips_lake.upload(Trips(seed=seed, rows_per_month=600, files_per_month=3))
+        query_ids += trips_lake.load()["query_ids"]
+    assert len(set(query_ids)) == len(query_ids) == 2
+
+
 def test_the_result_is_small_and_json_safe(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     result = trips_lake.load()
