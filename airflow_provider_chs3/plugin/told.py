@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, select
 
 from airflow_provider_chs3.core.models import TableName
 from airflow_provider_chs3.plugin.entry import LINK_KEY, PLAN_KEY
@@ -89,13 +89,13 @@ def _newest_plans() -> list[tuple[Any, datetime]]:
     task = (XComModel.dag_id, XComModel.task_id, XComModel.map_index)
     number = func.row_number().over(partition_by=task, order_by=XComModel.timestamp.desc()).label("number")
     oldest = datetime.now(UTC) - timedelta(days=_PLAN_DAYS)
-    told = select(XComModel.value, XComModel.timestamp, number).where(
-        XComModel.key == PLAN_KEY, XComModel.timestamp > oldest
-    )
-    ranked = told.subquery()
-    newest = select(ranked.c.value, ranked.c.timestamp).where(ranked.c.number == 1)
+    told = (XComModel.key == PLAN_KEY, XComModel.timestamp > oldest)
+    # The values, which may be long, of the newest alone.
+    ranked = select(XComModel.dag_run_id, XComModel.task_id, XComModel.map_index, number).where(*told).subquery()
+    is_it = [getattr(XComModel, name) == ranked.c[name] for name in ("dag_run_id", "task_id", "map_index")]
+    newest = select(XComModel.value, XComModel.timestamp).join(ranked, and_(*is_it)).where(*told, ranked.c.number == 1)
     with create_session() as session:
-        rows = session.execute(newest.order_by(ranked.c.timestamp.desc()).limit(_PLANS)).all()
+        rows = session.execute(newest.order_by(XComModel.timestamp.desc()).limit(_PLANS)).all()
     return [(_parsed(value), timestamp) for value, timestamp in reversed(rows)]
 
 
