@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 import uuid
@@ -49,6 +50,8 @@ def scene(airflow_db: None, chs3_cluster: Cluster, chs3_s3: S3Endpoint) -> Itera
                 _load(lake, month)
             _fail(lake)
             with _loading(lake):
+                # The page asks as somebody who may see whatever there is to see.
+                patch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(chs3_cluster.airflow_connection()))
                 yield lake
 
 

@@ -77,6 +77,9 @@ def test_who_logs_in_sees_how_all_months_are(scene: Lake, log_in: Callable[[str 
     frame.get_by_role("button", name=LOADING).click()
     assert "rows/s" in frame.locator("dl").inner_text()
     keep(page, "months")
+    frame.get_by_role("button", name=FAILED).click()
+    frame.get_by_text("throwIf").first.wait_for()
+    keep(page, "month-details")
 
 
 @pytest.mark.parametrize(("name", "status", "says"), [("nobody", 403, "may not see"), (None, 401, "Log in to Airflow")])
