@@ -93,7 +93,8 @@ def test_other_actions_are_runs_of_the_dag_for_them(loaded: Lake, open_page: Ope
     act(page, f"{verb}…", verb)
     (run,) = runs.runs(ACTIONS)
     wanted = {"action": action, "month": MONTH, "database": loaded.database, "table": "trips"}
-    assert run.conf == {**wanted, "clickhouse_conn_id": "chs3_default", "staging_database": loaded.database}
+    where = {"clickhouse_conn_id": "chs3_default", "cluster": loaded.cluster.name, "staging_database": loaded.database}
+    assert run.conf == wanted | where
 
 
 def test_ending_a_load_in_airflows_frame_marks_its_task_as_failed(

@@ -124,7 +124,8 @@ async function runAction(it, action) {
     database: it.table.database,
     table: it.table.table,
     staging_database: it.month.ledger_database,
-    clickhouse_conn_id: it.connId,
+    clickhouse_conn_id: it.seen.conn_id,
+    cluster: it.seen.cluster || "",
   };
   const body = { logical_date: null, conf, note: `${action} of ${it.what}, asked for on the months page` };
   return started(await ask(runsOf(it.rights.actions_dag_id), "POST", body));
@@ -207,12 +208,12 @@ function offered(it, key) {
   return [...buttons, ...[...reasons].map((reason) => element("p", { class: "faint" }, reason))];
 }
 
-// What the user may do to a month of a table. `key` tells it from all others on the page.
-export function actions(connId, table, month, key) {
+// What the user may do to a month of a table, seen through a connection. `key` tells it from all others on the page.
+export function actions(seen, table, month, key) {
   const made = element("div", { class: "actions", role: "group", "aria-label": `Actions on ${month.month}` });
   const dagId = month.task ? month.task.dag_id : "";
   const what = `${table.database}.${table.table} ${month.month}`;
-  const show = () => made.replaceChildren(...offered({ connId, table, month, what, rights: known.get(dagId) }, key));
+  const show = () => made.replaceChildren(...offered({ seen, table, month, what, rights: known.get(dagId) }, key));
   if (known.has(dagId)) {
     show();
     return made;

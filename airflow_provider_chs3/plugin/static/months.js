@@ -123,7 +123,7 @@ function move(event, buttons) {
   buttons[Math.max(0, Math.min(buttons.length - 1, to))].focus();
 }
 
-function calendar(key, connId, table) {
+function calendar(key, seen, table) {
   const { months } = table;
   const byName = new Map(months.map((month) => [month.month, month]));
   const buttons = [];
@@ -131,8 +131,8 @@ function calendar(key, connId, table) {
   const select = (button, month) => {
     opened.set(key, month.month);
     buttons.forEach((each) => each.setAttribute("aria-pressed", String(each === button)));
-    const offered = actions(connId, table, month, button.dataset.key);
-    const place = { conn_id: connId, database: table.database, table: table.table, month: month.month };
+    const offered = actions(seen, table, month, button.dataset.key);
+    const place = { conn_id: seen.conn_id, database: table.database, table: table.table, month: month.month };
     // No load has told anything of a month that was never loaded.
     const more = month.state === "never_loaded" ? "" : monthDetails(place);
     panel.replaceChildren(element("h4", {}, month.month), details(month), offered, more);
@@ -176,7 +176,7 @@ function calendar(key, connId, table) {
 function connection(seen, scope) {
   const made = connectionSection(seen);
   seen.tables.forEach((table, index) => {
-    const section = calendar(`${seen.conn_id}-${index}`, seen.conn_id, table);
+    const section = calendar(`${seen.conn_id}-${index}`, seen, table);
     showPlace(scope, seen, table, section);
     made.append(section);
   });
