@@ -26,7 +26,8 @@ TIMEOUT_MILLISECONDS = 60_000
 SCREENSHOTS = os.environ.get("CHS3_SCREENSHOTS")
 
 
-@pytest.fixture(scope="session")
+# Not of the session: while it is there an event loop runs, and other modules' tests could run none of their own.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
     if not _CHROMIUM:
