@@ -195,10 +195,10 @@ def test_an_attempt_that_died_leaves_its_month_unfinished(as_user: AsUser, trips
 def test_a_load_whose_task_goes_on_is_loading_though_no_query_of_it_runs(
     as_user: AsUser, trips_lake: Lake, run_dag: Callable[..., Any]
 ) -> None:
-    with DAG(dag_id=TASK.dag_id, schedule=None) as dag:
+    with DAG(dag_id="goes_on", schedule=None) as dag:
         EmptyOperator(task_id=TASK.task_id)
     run = run_dag(dag)
-    fail(trips_lake, SimpleNamespace(**vars(TASK) | {"run_id": run.run_id}))
+    fail(trips_lake, SimpleNamespace(**vars(TASK) | {"dag_id": run.dag_id, "run_id": run.run_id}))
     states = {}
     for state in ("deferred", "failed"):
         with create_session() as session:
