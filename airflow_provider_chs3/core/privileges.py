@@ -33,7 +33,15 @@ _SYSTEM_TABLES = (
 #: What is asked of `system` to see what a table is made of.
 _OF_TARGET = ("data_skipping_indices", "macros", "parts", "projections", "server_settings")
 #: What the page in Airflow's UI asks of `system` beside what tells of merges.
-_OF_PAGE = ("asynchronous_metrics", "macros", "parts", "processes", "server_settings")
+_OF_PAGE = (
+    "asynchronous_metrics",
+    "macros",
+    "part_log",
+    "parts",
+    "processes",
+    "query_log",
+    "server_settings",
+)
 #: What is asked of `system` to see how its merges stand.
 _OF_MERGES = (
     "detached_parts",
