@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from airflow import __version__
+
 from airflow_provider_chs3.core.steps import Insert, Step
 from airflow_provider_chs3.hooks.inserting import shown_sql
 from airflow_provider_chs3.hooks.runner import Runner
@@ -20,7 +22,8 @@ class ShowsSql:
     """A task that inserts. Its template fields have `insert_sql`; it goes before Airflow's class among the bases."""
 
     #: Airflow shows rendered fields as they were before the task ran, unless it is told to look again when it has.
-    overwrite_rtif_after_execution = True
+    #: Before 3.2 that would end a try which is to be retried with an error, without its callbacks.
+    overwrite_rtif_after_execution = tuple(int(number) for number in __version__.split(".")[:2]) >= (3, 2)
 
     insert_sql = ""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import airflow
 import pytest
 from airflow.providers.common.compat.sdk import DAG, AirflowFailException, PokeReturnValue
 
@@ -210,6 +211,9 @@ class TestBadInput:
             look(lake, months="2026-10")
 
 
+@pytest.mark.skipif(
+    airflow.__version__.startswith("3.1."), reason="dag.test() of Airflow 3.1 fails at the second look of any sensor"
+)
 def test_a_rescheduled_sensor_needs_no_memory(stopped: Lake, run_dag: Callable[..., DagRun]) -> None:
     with DAG("wait_for_merges", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         sensor(
