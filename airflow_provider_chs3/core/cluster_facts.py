@@ -19,10 +19,11 @@ from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.models import Node, NodeSpec, TableName
 from airflow_provider_chs3.core.node_specs import Declared, NodeNow, SizedNode, size_nodes
 from airflow_provider_chs3.core.overview_facts import target_of
-from airflow_provider_chs3.core.place import ONLY_NODE, nodes_of
+from airflow_provider_chs3.core.place import nodes_of
 from airflow_provider_chs3.core.sql import Sql
-from airflow_provider_chs3.core.steps import Row, Steps, TryNodes
+from airflow_provider_chs3.core.steps import Row, Steps
 from airflow_provider_chs3.core.target import NodeFacts, Surroundings
+from airflow_provider_chs3.core.trying import texts_of, try_nodes
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
 
 #: Storages without an end, such as S3, tell more than an exbibyte.
@@ -40,23 +41,15 @@ def look_at_cluster(cluster: str | None, specs: Declared) -> Steps[ClusterOvervi
         PreflightError: If the cluster is not known.
         Chs3Error: If no host of the connection answers.
     """
-    nodes = (yield from nodes_of(cluster)) if cluster else (ONLY_NODE,)
-    sizes = yield TryNodes(name="Ask the nodes for their size", sql=dict.fromkeys(nodes, cluster_statements.size()))
-    down = _down(sizes)
-    facts = {node: _facts(*answer[0][2:]) for node, answer in sizes.items() if node not in down}
+    nodes = yield from nodes_of(cluster)
+    down: dict[Node, Chs3Error] = {}
+    size = cluster_statements.size()
+    sizes = yield from try_nodes("Ask the nodes for their size", dict.fromkeys(nodes, size), down)
+    facts = {node: _facts(*rows[0][2:]) for node, rows in sizes.items()}
     statements: dict[Node, Sql] = {node: cluster_statements.state(each) for node, each in facts.items()}
-    states = yield TryNodes(name="Ask the nodes how they are", sql=statements)
-    down |= _down(states)
-    told = {
-        node: _node_overview(node, sizes[node][0], states[node][0], facts[node], specs)
-        for node in facts
-        if node not in down
-    }
-    return ClusterOverview(cluster=cluster, nodes=told, down=down)
-
-
-def _down(answers: Mapping[Node, list[Row] | Chs3Error]) -> dict[Node, str]:
-    return {node: str(answer) for node, answer in answers.items() if isinstance(answer, Chs3Error)}
+    states = yield from try_nodes("Ask the nodes how they are", statements, down)
+    told = {node: _node_overview(node, sizes[node][0], rows[0], facts[node], specs) for node, rows in states.items()}
+    return ClusterOverview(cluster=cluster, nodes=told, down=texts_of(down))
 
 
 def _facts(cores: int, memory_bytes: int, macros: Iterable[Row], metrics: int) -> NodeFacts:

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from airflow_provider_chs3.core.models import Node
-from airflow_provider_chs3.core.sql import Sql
-from airflow_provider_chs3.core.steps import AskNodes, Row, Say, Step, Steps, TryNodes
+from airflow_provider_chs3.core.steps import AskNodes, Say, Step, Steps
+from airflow_provider_chs3.core.trying import try_nodes
 from airflow_provider_chs3.exceptions import Chs3Error
 
 T = TypeVar("T")
-
-
-def try_nodes(name: str, statements: Mapping[Node, Sql], errors: dict[Node, Chs3Error]) -> Steps[dict[Node, list[Row]]]:
-    """Ask each node.
-
-    Args:
-        name: What for, in words.
-        statements: What to ask each.
-        errors: Gets the error of each node that did not answer.
-
-    Returns:
-        The rows of the others.
-    """
-    answers: dict[Node, list[Row] | Chs3Error] = yield TryNodes(name=name, sql=statements)
-    errors |= {node: answer for node, answer in answers.items() if isinstance(answer, Chs3Error)}
-    return {node: answer for node, answer in answers.items() if not isinstance(answer, Chs3Error)}
 
 
 def leniently(steps: Steps[T], errors: dict[Node, Chs3Error]) -> Steps[T]:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.doctor_asking import try_nodes
 from airflow_provider_chs3.core.doctor_report import Check, in_a_line
 from airflow_provider_chs3.core.health import Health, Thresholds, Verdict, judge
 from airflow_provider_chs3.core.merge_state import observe
@@ -16,6 +15,7 @@ from airflow_provider_chs3.core.preflight import month_of_partition
 from airflow_provider_chs3.core.sql import Sql, literal, literals
 from airflow_provider_chs3.core.steps import Row, Steps
 from airflow_provider_chs3.core.target import Surroundings
+from airflow_provider_chs3.core.trying import try_nodes
 from airflow_provider_chs3.exceptions import Chs3Error
 
 _NAME = "merges"

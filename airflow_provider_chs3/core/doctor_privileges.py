@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from airflow_provider_chs3.core.doctor_asking import try_nodes
 from airflow_provider_chs3.core.doctor_report import Check, named
 from airflow_provider_chs3.core.models import Node
 from airflow_provider_chs3.core.place import Place
@@ -21,6 +20,7 @@ from airflow_provider_chs3.core.privileges import (
 )
 from airflow_provider_chs3.core.sql import Sql, identifier
 from airflow_provider_chs3.core.steps import Steps
+from airflow_provider_chs3.core.trying import try_nodes
 from airflow_provider_chs3.exceptions import Chs3Error
 
 #: What a user may be for, and the commands, operators and sensors that this stands for.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from airflow_provider_chs3.core.doctor_asking import try_nodes
 from airflow_provider_chs3.core.doctor_report import Check
 from airflow_provider_chs3.core.health import FREE_SPACE_FACTOR, Thresholds
 from airflow_provider_chs3.core.models import Node
 from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.sql import Sql
 from airflow_provider_chs3.core.steps import Row, Steps
+from airflow_provider_chs3.core.trying import try_nodes
 from airflow_provider_chs3.exceptions import Chs3Error
 
 #: Less than this part of a disk is little: the merge of a tenth of what is there would not fit any more.

@@ -11,9 +11,10 @@ from airflow_provider_chs3.core.ledger import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger_table import absent
 from airflow_provider_chs3.core.models import Month, Node, TableName
 from airflow_provider_chs3.core.overview_statements import ledgers
-from airflow_provider_chs3.core.place import ONLY_NODE, nodes_of
+from airflow_provider_chs3.core.place import nodes_of
 from airflow_provider_chs3.core.sql import Sql, literal, literals, table
-from airflow_provider_chs3.core.steps import Row, Steps, TryNodes
+from airflow_provider_chs3.core.steps import Row, Steps
+from airflow_provider_chs3.core.trying import texts_of, try_nodes
 from airflow_provider_chs3.exceptions import Chs3Error
 
 _COLUMNS = ("event", "attempt", "sequence", "rows", "objects", "source_bytes", "details")
@@ -104,17 +105,13 @@ def look_at_month(cluster: str | None, target: TableName, month: Month) -> Steps
         PreflightError: If the cluster is not known.
         Chs3Error: If no host of the connection answers.
     """
-    nodes = (yield from nodes_of(cluster)) if cluster else (ONLY_NODE,)
-    found: dict[Node, list[Row] | Chs3Error] = yield TryNodes(
-        name="Find the ledgers", sql=dict.fromkeys(nodes, ledgers())
-    )
-    statements = {
-        node: _of_month(target, month, dict(rows)) for node, rows in found.items() if not isinstance(rows, Chs3Error)
-    }
-    answers: dict[Node, list[Row] | Chs3Error] = yield TryNodes(name=f"Ask for {month}", sql=statements)
-    down = {node: str(answer) for node, answer in {**found, **answers}.items() if isinstance(answer, Chs3Error)}
-    told = {node: answer[0] for node, answer in answers.items() if not isinstance(answer, Chs3Error)}
-    return _details({node: (_entries(row[0]), row[1:]) for node, row in told.items()}, down)
+    nodes = yield from nodes_of(cluster)
+    down: dict[Node, Chs3Error] = {}
+    found = yield from try_nodes("Find the ledgers", dict.fromkeys(nodes, ledgers()), down)
+    statements = {node: _of_month(target, month, dict(rows)) for node, rows in found.items()}
+    answers = yield from try_nodes(f"Ask for {month}", statements, down)
+    told = {node: (_entries(rows[0][0]), rows[0][1:]) for node, rows in answers.items()}
+    return _details(told, texts_of(down))
 
 
 def _of_month(target: TableName, month: Month, columns_by_database: Mapping[str, Collection[str]]) -> Sql:

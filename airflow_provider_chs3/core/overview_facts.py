@@ -12,10 +12,10 @@ from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.merge_state import Merge, MergeState, Mutation, replica_of
 from airflow_provider_chs3.core.models import Month, Node, PartitionState, TableName
 from airflow_provider_chs3.core.overview_records import MonthOfTable, MonthRecords, of_current_tables
-from airflow_provider_chs3.core.place import ONLY_NODE, nodes_of
-from airflow_provider_chs3.core.sql import Sql
-from airflow_provider_chs3.core.steps import Row, Steps, TryNodes
+from airflow_provider_chs3.core.place import nodes_of
+from airflow_provider_chs3.core.steps import Row, Steps
 from airflow_provider_chs3.core.target import TargetFacts
+from airflow_provider_chs3.core.trying import texts_of, try_nodes
 from airflow_provider_chs3.exceptions import Chs3Error
 
 
@@ -118,31 +118,27 @@ def look_at_all_tables(cluster: str | None) -> Steps[Seen]:
         PreflightError: If the cluster is not known.
         Chs3Error: If no host of the connection answers.
     """
-    nodes = (yield from nodes_of(cluster)) if cluster else (ONLY_NODE,)
-    down: dict[Node, str] = {}
-    ledgers = yield from _ask("Find the ledgers", dict.fromkeys(nodes, overview_statements.ledgers()), down)
+    nodes = yield from nodes_of(cluster)
+    down: dict[Node, Chs3Error] = {}
+    ledgers = yield from try_nodes("Find the ledgers", dict.fromkeys(nodes, overview_statements.ledgers()), down)
     columns: dict[Node, dict[str, Collection[str]]] = {node: dict(rows) for node, rows in ledgers.items() if rows}
     statements = {node: overview_statements.records(each) for node, each in columns.items()}
-    records = yield from _ask("Ask the ledgers for their months", statements, down)
+    records = yield from try_nodes("Ask the ledgers for their months", statements, down)
     tables = sorted({TableName(*row[:2]) for rows in records.values() for row in rows})
     # A node that has lost its ledger may have the tables all the same.
     asked = [node for node in ledgers if node not in down] if tables else []
-    partitions = yield from _ask(
+    partitions = yield from try_nodes(
         "Look at the months' parts", dict.fromkeys(asked, overview_statements.partitions(tables)), down
     )
-    rest = yield from _ask("Look at the tables", dict.fromkeys(asked, overview_statements.circumstances(tables)), down)
+    rest = yield from try_nodes(
+        "Look at the tables", dict.fromkeys(asked, overview_statements.circumstances(tables)), down
+    )
     told = {
         node: _node_seen(records.get(node, []), partitions[node], rest[node][0]) if node in rest else NodeSeen()
         for node in ledgers
         if node not in down
     }
-    return Seen(cluster=cluster, nodes=told, down=down)
-
-
-def _ask(name: str, statements: Mapping[Node, Sql], down: dict[Node, str]) -> Steps[dict[Node, list[Row]]]:
-    answers: dict[Node, list[Row] | Chs3Error] = yield TryNodes(name=name, sql=statements)
-    down |= {node: str(answer) for node, answer in answers.items() if isinstance(answer, Chs3Error)}
-    return {node: answer for node, answer in answers.items() if not isinstance(answer, Chs3Error)}
+    return Seen(cluster=cluster, nodes=told, down=texts_of(down))
 
 
 def _node_seen(records: Iterable[Row], partitions: Iterable[Row], rest: Row) -> NodeSeen:

@@ -87,7 +87,7 @@ def locate(*, target: TableName, cluster: str | None, default_cluster: str | Non
     """
     local, cluster_of_table, sharding_key = yield from local_table(target, cluster)
     cluster = cluster or cluster_of_table or default_cluster
-    nodes = (yield from nodes_of(cluster)) if cluster else (ONLY_NODE,)
+    nodes = yield from nodes_of(cluster)
     ledger = TableName(ledger.database or local.database, ledger.table)
     return Place(cluster=cluster, target=local, ledger=ledger, nodes=nodes, sharding_key=sharding_key)
 
@@ -169,12 +169,17 @@ def _outside_of_quotes(text: str) -> Iterator[tuple[int, str]]:
     return ((match.start(), match[0]) for match in quoted.finditer(text) if len(match[0]) == 1)
 
 
-def nodes_of(cluster: str) -> Steps[tuple[Node, ...]]:
+def nodes_of(cluster: str | None) -> Steps[tuple[Node, ...]]:
     """The nodes of a cluster, in their order.
+
+    Args:
+        cluster: The cluster; None is the single server that the connection leads to.
 
     Raises:
         PreflightError: If the server that the connection leads to does not know it.
     """
+    if not cluster:
+        return (ONLY_NODE,)
     sql = Sql("SELECT cluster, shard_num, replica_num, host_name, port FROM system.clusters")
     rows = yield Ask(name=f"Find the nodes of cluster {cluster}", sql=sql)
     nodes = tuple(sorted(Node(*row[1:]) for row in rows if row[0] == cluster))

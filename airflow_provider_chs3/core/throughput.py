@@ -10,11 +10,12 @@ from airflow_provider_chs3.core import throughput_statements
 from airflow_provider_chs3.core.models import Node
 from airflow_provider_chs3.core.overview_statements import ledgers
 from airflow_provider_chs3.core.parts_over_time import PartsAt, parts_over_time
-from airflow_provider_chs3.core.place import ONLY_NODE, nodes_of
+from airflow_provider_chs3.core.place import nodes_of
 from airflow_provider_chs3.core.seen_loads import SeenLoad, judged, loads_of
 from airflow_provider_chs3.core.settling import settle_seconds
 from airflow_provider_chs3.core.sql import Sql
 from airflow_provider_chs3.core.steps import Row, Steps, TryNodes
+from airflow_provider_chs3.core.trying import texts_of, try_nodes
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 
 _ACCESS_DENIED = 497
@@ -67,28 +68,22 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
         PreflightError: If the cluster is not known.
         Chs3Error: If no host of the connection answers.
     """
-    nodes = (yield from nodes_of(cluster)) if cluster else (ONLY_NODE,)
-    down: dict[Node, str] = {}
-    columns = yield from _ask("Find the ledgers", dict.fromkeys(nodes, ledgers()), down)
+    nodes = yield from nodes_of(cluster)
+    down: dict[Node, Chs3Error] = {}
+    columns = yield from try_nodes("Find the ledgers", dict.fromkeys(nodes, ledgers()), down)
     statements = {node: throughput_statements.loads(dict(rows), days=days) for node, rows in columns.items() if rows}
-    records = yield from _ask("Ask the ledgers for their loads", statements, down)
+    records = yield from try_nodes("Ask the ledgers for their loads", statements, down)
     loads = loads_of(row for rows in records.values() for row in rows)
     is_cut = any(len(rows) == throughput_statements.MAX_LOADS for rows in records.values())
     # A node without a ledger may have parts and logs all the same.
     answered = [node for node in columns if node not in down]
-    seen = replace(NOTHING, cluster=cluster, loads=loads, is_cut=is_cut, nodes=tuple(answered), down=down)
+    seen = replace(NOTHING, cluster=cluster, loads=loads, is_cut=is_cut, nodes=tuple(answered), down=texts_of(down))
     if not loads:
         return seen
     now_of = throughput_statements.now(sorted({load.table for load in loads}))
-    now = yield from _ask("Count parts", dict.fromkeys(answered, now_of), down)
-    seen = replace(seen, nodes=tuple(now))
+    now = yield from try_nodes("Count parts", dict.fromkeys(answered, now_of), down)
+    seen = replace(seen, nodes=tuple(now), down=texts_of(down))
     return (yield from _with_logs(seen, {node: rows[0] for node, rows in now.items()}, days)) if now else seen
-
-
-def _ask(name: str, statements: Mapping[Node, Sql], down: dict[Node, str]) -> Steps[dict[Node, list[Row]]]:
-    answers: dict[Node, list[Row] | Chs3Error] = yield TryNodes(name=name, sql=statements)
-    down |= {node: str(answer) for node, answer in answers.items() if isinstance(answer, Chs3Error)}
-    return {node: answer for node, answer in answers.items() if not isinstance(answer, Chs3Error)}
 
 
 def _ask_log(name: str, nodes: Collection[Node], sql: Sql) -> Steps[_Log]:

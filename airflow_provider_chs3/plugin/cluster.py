@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.overview import MonthOverview
 from airflow_provider_chs3.plugin.connections import hook_of
 from airflow_provider_chs3.plugin.looks import Looks, Seen, carry_out
-from airflow_provider_chs3.plugin.months import Look, task_as_json
+from airflow_provider_chs3.plugin.months import Look, insert_as_json, task_as_json
 
 _NOTHING = ClusterOverview(cluster=None, nodes={}, down={})
 
@@ -84,5 +84,5 @@ def _load(
         "month": str(month.month) if month else None,
         "task": task_as_json(month.owner, readable_dags) if month else None,
         "total_rows": month.insert.total_rows if month and month.insert else None,
-        "insert": insert and asdict(insert) | {"rows_per_second": round(insert.read_rows / max(insert.seconds, 0.001))},
+        "insert": insert_as_json(insert) if insert else None,
     }

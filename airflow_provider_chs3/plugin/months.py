@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from airflow_provider_chs3.core.cluster_overview import InsertOverview
 from airflow_provider_chs3.core.health import Thresholds
 from airflow_provider_chs3.core.models import TableName
 from airflow_provider_chs3.core.month_state import MonthState
@@ -120,11 +121,16 @@ def _month_as_json(month: MonthOverview, readable_dags: Collection[str]) -> dict
         "state": str(month.state),
         "rows_per_second": round(month.rows / month.insert_seconds) if month.insert_seconds else None,
         "task": task_as_json(month.owner, readable_dags),
-        "insert": _insert_as_json(month.insert) if month.insert else None,
+        "insert": insert_as_json(month.insert) if month.insert else None,
     }
 
 
-def _insert_as_json(insert: RunningInsert) -> dict[str, Any]:
+def insert_as_json(insert: RunningInsert | InsertOverview) -> dict[str, Any]:
+    """An insert that runs as JSON-safe values, with its rows per second.
+
+    Args:
+        insert: How far it is.
+    """
     return asdict(insert) | {"rows_per_second": round(insert.read_rows / max(insert.seconds, 0.001))}
 
 

@@ -9,7 +9,9 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.integration.conftest import as_narrow_user, lake, trips_lake
+from tests.narrow_user import WITH_NARROW_USER
 from tests.plugin.browsing import browser, open_page, url
 
 #: Fixtures.
@@ -30,6 +32,13 @@ def airflow_api(airflow_db: None, tmp_path_factory: pytest.TempPathFactory) -> I
         passwords.write_text(json.dumps({name: f"{name}'s password" for name in ("admin", "viewer", "nobody")}))
         patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE", str(passwords))
         yield create_app(apps="core")
+
+
+@pytest.fixture
+def own_cluster() -> Iterator[ClickHouseCluster]:
+    """Two nodes that may be killed."""
+    with ClickHouseCluster.start(2, **WITH_NARROW_USER) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from tests.integration.lake import MONTH, Lake, lake_on
-from tests.narrow_user import NARROW, WITH_NARROW_USER, narrow_connection
+from tests.narrow_user import NARROW, narrow_connection
 from tests.plugin.test_months import TASK, TRIPS, loaded, loading
 
 AsUser = Callable[[str | None], TestClient]
@@ -103,11 +103,6 @@ def test_merges_are_told_with_their_progress(as_user: AsUser, trips_lake: Lake) 
 
 
 class TestDown:
-    @pytest.fixture
-    def own_cluster(self) -> Iterator[ClickHouseCluster]:
-        with ClickHouseCluster.start(2, **WITH_NARROW_USER) as cluster:
-            yield cluster
-
     def test_the_page_says_so_and_shows_what_was_seen_last(
         self,
         own_cluster: ClickHouseCluster,

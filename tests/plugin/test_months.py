@@ -26,7 +26,7 @@ from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake, lake_on
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
-from tests.narrow_user import NARROW, WITH_NARROW_USER, narrow_connection
+from tests.narrow_user import NARROW, narrow_connection
 
 AsUser = Callable[[str | None], TestClient]
 
@@ -227,11 +227,6 @@ class TestClusterOfOperators:
 
 
 class TestDown:
-    @pytest.fixture
-    def own_cluster(self) -> Iterator[ClickHouseCluster]:
-        with ClickHouseCluster.start(2, **WITH_NARROW_USER) as cluster:
-            yield cluster
-
     def test_the_page_says_so_and_shows_what_is_known(
         self,
         own_cluster: ClickHouseCluster,

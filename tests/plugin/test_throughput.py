@@ -15,7 +15,7 @@ from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.proxies import StorageProxy, slow
 from tests.integration.lake import MONTH, Lake, lake_on
-from tests.narrow_user import NARROW, WATCHER, WITH_NARROW_USER
+from tests.narrow_user import NARROW, WATCHER
 from tests.plugin.test_months import TASK, TRIPS, loaded
 
 AsUser = Callable[[str | None], TestClient]
@@ -140,11 +140,6 @@ def test_it_looks_back_over_a_few_ranges_only(as_user: AsUser) -> None:
 
 
 class TestDown:
-    @pytest.fixture
-    def own_cluster(self) -> Iterator[ClickHouseCluster]:
-        with ClickHouseCluster.start(2, **WITH_NARROW_USER) as cluster:
-            yield cluster
-
     def test_the_page_says_so_and_shows_what_is_known(
         self,
         own_cluster: ClickHouseCluster,
