@@ -58,10 +58,10 @@ def _connected(chs3_airflow_connections: None) -> None:
 
 
 @pytest.fixture
-def silent_port() -> Iterator[int]:
-    """A port that takes connections, and never says anything."""
+def silent() -> Iterator[socket.socket]:
+    """A server that takes connections, and never says anything; who waits for it is told when it is closed."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener.getsockname()[1]
+        yield listener
 
 
 def lead_to(monkeypatch: pytest.MonkeyPatch, port: int, **extra: Any) -> str:
@@ -200,9 +200,11 @@ class TestErrors:
             asyncio.run(double(Doubles(conn_id="no_such_connection"), 1))
 
     def test_a_server_that_hangs_keeps_neither_the_loop_nor_other_servers_waiting(
-        self, silent_port: int, monkeypatch: pytest.MonkeyPatch
+        self, silent: socket.socket, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        dead = lead_to(monkeypatch, silent_port, connect_timeout_seconds=2, send_receive_timeout_seconds=2)
+        dead = lead_to(
+            monkeypatch, silent.getsockname()[1], connect_timeout_seconds=30, send_receive_timeout_seconds=30
+        )
 
         async def longest_pause() -> tuple[float, float]:
             hanging = [
@@ -218,11 +220,13 @@ class TestErrors:
             assert not any(each.done() for each in hanging)
             for each in hanging:
                 each.cancel()
+            silent.close()
             return max(pauses), last - started
 
         pause_seconds, answered_seconds = asyncio.run(longest_pause())
-        assert pause_seconds < 0.5
-        assert answered_seconds < 1.5
+        # A busy machine pauses the loop for a second at times; a server that is waited for would do so for 30.
+        assert pause_seconds < 10
+        assert answered_seconds < 10
 
 
 def test_something_that_blocks_is_run_once_off_the_loop() -> None:
