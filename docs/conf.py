@@ -21,7 +21,8 @@ project_copyright = author
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["newsfragments"]
+# Pages of `benchmarks/` are parts of benchmarks.md.
+exclude_patterns = ["newsfragments", "benchmarks"]
 
 # References that lead nowhere are warnings too ...
 nitpicky = True

@@ -1,15 +1,15 @@
-"""Variants measured in turns, and what came of them as a table of medians and ratios."""
+"""What was measured: variants in turns with their ratios, or a table; each with what it should come to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as RichTable
 
 #: What one run of a variant measured: name, with its unit, to figure.
 Figures = Mapping[str, float]
@@ -18,66 +18,176 @@ Round = Mapping[str, Figures]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Whether something came out as it should.
+
+    Args:
+        claim: What should be.
+        found: What is.
+        is_met: Whether they agree.
+    """
+
+    claim: str
+    found: str
+    is_met: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {"claim": self.claim, "found": self.found, "is_met": self.is_met}
+
+    def line(self) -> str:
+        """One line."""
+        return f"{'met' if self.is_met else 'MISSED'}: {self.claim}; it is {self.found}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """What the median of a variant's ratios should be.
+
+    Args:
+        variant: The variant.
+        figure: The figure.
+        at_most: The ratio to the base is no larger.
+        at_least: It is no smaller.
+        base: The variant that it is compared with; None for the comparison's first.
+    """
+
+    variant: str
+    figure: str
+    at_most: float | None = None
+    at_least: float | None = None
+    base: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Variants that were measured in turns.
 
     Args:
         title: What is compared.
-        aim: What the ratios should be, in words.
         variants: Which of those measured; ratios are to the first.
         figures: Which of those measured.
         rounds: What was measured.
+        aim: What the ratios should be, in words.
+        gates: What they must be.
+        beside: Further columns: their heads, and what they say of each variant, such as what others measured.
     """
 
     title: str
-    aim: str
     variants: Sequence[str]
     figures: Sequence[str]
     rounds: Sequence[Round]
+    aim: str = ""
+    gates: Sequence[Gate] = ()
+    beside: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def values(self, variant: str, figure: str) -> list[float]:
         """The figure of each round."""
         return [each[variant][figure] for each in self.rounds]
 
-    def ratios(self, variant: str, figure: str) -> list[float]:
-        """The ratio of each round: what else the machine did in a round it did to all variants."""
-        pairs = zip(self.values(variant, figure), self.values(self.variants[0], figure), strict=True)
-        return [value / base for value, base in pairs]
+    def ratios(self, variant: str, figure: str, base: str | None = None) -> list[float]:
+        """The ratio of each round: what else the machine did in a round it did to all variants.
+
+        Args:
+            variant: The variant.
+            figure: The figure.
+            base: What it is compared with; None for the first variant. A base of zero has no ratio.
+        """
+        pairs = zip(self.values(variant, figure), self.values(base or self.variants[0], figure), strict=True)
+        return [value / of_base for value, of_base in pairs if of_base]
+
+    def verdicts(self) -> list[Verdict]:
+        """Of each gate."""
+        return [self._verdict(gate) for gate in self.gates]
 
     def as_json(self) -> dict[str, Any]:
-        """Title, aim, all figures, and the medians of the ratios."""
+        """All figures of all rounds, and what follows from them."""
         variants = {
             variant: {
                 figure: {
                     "values": self.values(variant, figure),
-                    "median_ratio": median(self.ratios(variant, figure)),
+                    "median": median(self.values(variant, figure)),
+                    "ratios": self.ratios(variant, figure),
                 }
                 for figure in self.figures
             }
             for variant in self.variants
         }
-        return {"title": self.title, "aim": self.aim, "variants": variants}
+        return {
+            "title": self.title,
+            "aim": self.aim,
+            "variants": variants,
+            "beside": self.beside,
+            "verdicts": [each.as_json() for each in self.verdicts()],
+        }
 
     def print(self, console: Console) -> None:
         """Medians, and the medians of the ratios with the lowest and the highest in parentheses."""
-        table = Table(title=self.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("")
-        for figure in self.figures:
-            table.add_column(figure, justify="right", no_wrap=True)
-            table.add_column("ratio", justify="right", no_wrap=True)
-        for variant in self.variants:
-            table.add_row(variant, *(cell for figure in self.figures for cell in self._cells(variant, figure)))
-        console.print(table)
-        console.print(self.aim)
+        print_table(console, self.title, *cells_of(self.as_json()))
+        _print_claims(console, self.aim, self.verdicts())
 
-    def _cells(self, variant: str, figure: str) -> tuple[str, str]:
-        value, ratios = median(self.values(variant, figure)), self.ratios(variant, figure)
-        shown = f"{value:,.2f}" if figure.endswith("seconds") else f"{value:,.0f}"
-        return shown, f"{median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})"
+    def _verdict(self, gate: Gate) -> Verdict:
+        ratio = median(self.ratios(gate.variant, gate.figure, gate.base))
+        bounds = [
+            *([f"at most {gate.at_most:g}"] if gate.at_most is not None else []),
+            *([f"at least {gate.at_least:g}"] if gate.at_least is not None else []),
+        ]
+        claim = f"{gate.variant} to {gate.base or self.variants[0]}, {gate.figure}: {', '.join(bounds)}"
+        is_met = (gate.at_most is None or ratio <= gate.at_most) and (gate.at_least is None or ratio >= gate.at_least)
+        return Verdict(claim=claim, found=f"{ratio:.2f}", is_met=is_met)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Figures of which each stands for itself.
+
+    Args:
+        title: What they are about.
+        rows: Name of each column, with its unit, to what is in it.
+        aim: What they should be, in words.
+        verdicts: Whether they are.
+    """
+
+    title: str
+    rows: Sequence[Mapping[str, str | float]]
+    aim: str = ""
+    verdicts: Sequence[Verdict] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it."""
+        rows, verdicts = [dict(row) for row in self.rows], [each.as_json() for each in self.verdicts]
+        return {"title": self.title, "aim": self.aim, "rows": rows, "verdicts": verdicts}
+
+    def print(self, console: Console) -> None:
+        """The rows, and what they come to."""
+        print_table(console, self.title, *cells_of(self.as_json()))
+        _print_claims(console, self.aim, self.verdicts)
+
+
+def cells_of(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows of a table of what was measured.
+
+    Args:
+        result: What `as_json` gave, of a comparison or of a table.
+    """
+    if "rows" in result:
+        heads = list(result["rows"][0])
+        return heads, [[_shown(name, row.get(name, "")) for name in heads] for row in result["rows"]]
+    figures = list(next(iter(result["variants"].values())))
+    heads = ["", *(head for figure in figures for head in (figure, "ratio")), *result["beside"]]
+    rows = [
+        [
+            variant,
+            *(cell for figure in figures for cell in _cells(figure, measured[figure])),
+            *(column.get(variant, "") for column in result["beside"].values()),
+        ]
+        for variant, measured in result["variants"].items()
+    ]
+    return heads, rows
 
 
 def measure_in_turns(
-    name: str, variants: Mapping[str, Callable[[], Figures]], *, rounds: int, console: Console
+    name: str, variants: Mapping[str, Callable[[], Figures]], *, rounds: int, console: Console, warm_up: bool = True
 ) -> list[Round]:
     """Measure variants in turns, every other round in the opposite order, after one round that does not count.
 
@@ -86,10 +196,40 @@ def measure_in_turns(
         variants: Name to what measures it once.
         rounds: How many rounds count.
         console: Where progress goes.
+        warm_up: Whether there is a round that does not count.
     """
     measured = []
-    for number in range(rounds + 1):
+    for number in range(0 if warm_up else 1, rounds + 1):
         console.print(f"{name}: {f'round {number} of {rounds}' if number else 'warm-up'}")
         names = list(variants)[:: 1 if number % 2 else -1]
         measured.append({variant: variants[variant]() for variant in names})
-    return measured[1:]
+    return measured[-rounds:]
+
+
+def print_table(console: Console, title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on the console."""
+    table = RichTable(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, head in enumerate(heads):
+        table.add_column(head, justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _print_claims(console: Console, aim: str, verdicts: Sequence[Verdict]) -> None:
+    for line in [*([aim] if aim else []), *(each.line() for each in verdicts)]:
+        console.print(line)
+
+
+def _cells(figure: str, measured: Mapping[str, Any]) -> tuple[str, str]:
+    ratios = measured["ratios"]
+    spread = f" ({min(ratios):.2f}–{max(ratios):.2f})" if len(ratios) > 1 else ""
+    return _shown(figure, measured["median"]), f"{median(ratios):.2f}{spread}" if ratios else "–"
+
+
+def _shown(name: str, value: str | float) -> str:
+    """Seconds and ratios to the hundredth, and whatever is small."""
+    if isinstance(value, str):
+        return value
+    is_fine = "seconds" in name or "ratio" in name or not float(value).is_integer()
+    return f"{value:,.2f}" if is_fine and abs(value) < 1000 else f"{value:,.0f}"

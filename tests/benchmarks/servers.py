@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
@@ -21,9 +22,24 @@ _CGROUPS = Path("/sys/fs/cgroup/cpu")
 _PERIOD_US = 100_000
 
 
+@dataclass(frozen=True)
+class BenchS3:
+    """An S3 server for a benchmark.
+
+    Args:
+        endpoint: How to reach it.
+        described: What it is, in words.
+        folder: Where a bucket is a folder and an object a file; None where it keeps objects otherwise.
+    """
+
+    endpoint: S3Endpoint
+    described: str
+    folder: Path | None = None
+
+
 @contextmanager
-def s3_server(name: str | None) -> Iterator[tuple[S3Endpoint, str]]:
-    """An S3 server, and what it is.
+def s3_server(name: str | None) -> Iterator[BenchS3]:
+    """An S3 server.
 
     VersityGW costs an INSERT less than a tenth over local files; moto, in Python, nearly half as much again, and takes
     CPU time from the servers under test.
@@ -34,12 +50,16 @@ def s3_server(name: str | None) -> Iterator[tuple[S3Endpoint, str]]:
     program = None if name == "moto" else _versitygw()
     if program is None and name == "versitygw":
         raise RuntimeError("VersityGW is not installed, and cannot be built without Go.")
-    with _run_versitygw(program) if program else S3Server.start() as server:
-        yield server, "VersityGW" if program else "moto, whose CPU time counts in all figures"
+    if program:
+        with _run_versitygw(program) as server:
+            yield server
+    else:
+        with S3Server.start() as moto:
+            yield BenchS3(moto, "moto, whose CPU time counts in all figures")
 
 
 @contextmanager
-def _run_versitygw(program: str) -> Iterator[S3Endpoint]:
+def _run_versitygw(program: str) -> Iterator[BenchS3]:
     with tempfile.TemporaryDirectory(prefix="chs3-bench-s3-") as folder:
         home, port = Path(folder), free_ports(1)[0]
         (home / "data").mkdir()
@@ -58,7 +78,7 @@ def _run_versitygw(program: str) -> Iterator[S3Endpoint]:
                 logs=[home / "s3.log"],
                 timeout_seconds=30,
             )
-            yield S3Endpoint(f"http://{HOST}:{port}", "root", "root-secret")
+            yield BenchS3(S3Endpoint(f"http://{HOST}:{port}", "root", "root-secret"), "VersityGW", home / "data")
         finally:
             kill(process)
 

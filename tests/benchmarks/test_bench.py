@@ -1,69 +1,111 @@
-"""The benchmark runs, on sizes that say nothing of speed, and computes ratios as it says."""
+"""The suites run, on sizes that say nothing of speed; ratios, verdicts and pages are made as they say."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from pathlib import Path
 
-from tests.benchmarks.rounds import Comparison, measure_in_turns
-from tests.benchmarks.servers import can_limit_cores
+import pytest
+from rich.console import Console
 
-ROOT = Path(__file__).parents[2]
+from tests.benchmarks import report
+from tests.benchmarks.rounds import Comparison, Gate, Table, Verdict, measure_in_turns
+from tests.benchmarks.suite import ROOT
+
+ROUNDS = [{"a": {"seconds": 2.0}, "b": {"seconds": 3.0}}, {"a": {"seconds": 4.0}, "b": {"seconds": 5.0}}]
+MADE_BY = {
+    "command": "./dev bench x",
+    "at": "2026-01-31T12:00:00+00:00",
+    "seconds": 61,
+    "commit": "0123456789",
+    "machine": {"cores": 2, "memory_gib": 24, "processor": "x86_64"},
+    "versions": {"python": "3.12"},
+}
 
 
-def test_every_comparison_is_measured_and_written_as_json(tmp_path):
-    figures = tmp_path / "bench.json"
-    arguments = ["--rows", "36000", "--rounds", "1", "--s3", "moto", "--json", str(figures)]
+def bench(*arguments: str) -> None:
+    """Run `./dev bench`."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.benchmarks", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    comparisons = {each["title"].partition(":")[0]: each["variants"] for each in json.loads(figures.read_text())}
-    assert list(comparisons) == [
-        "Staged, verified, published load to the same plain INSERT SELECT",
-        "Tuned to the server's defaults",
-        "Months side by side",
-        *(["Three nodes of half a core to one"] if can_limit_cores() else []),
-    ]
-    # One small block a month, whoever loads it.
-    side_by_side = comparisons["Months side by side"]
-    assert {name: each["parts written"]["values"] for name, each in side_by_side.items()} == {
-        "plain, defaults, one by one": [6],
-        "parallel_months=1": [6],
-        "parallel_months=2": [6],
-        "parallel_months=3": [6],
-    }
 
 
-def test_triggers_of_one_triggerer_are_measured(tmp_path):
-    figures = tmp_path / "bench.json"
-    arguments = ["--triggers", "20", "--seconds", "2", "--json", str(figures)]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    shared, alone = json.loads(figures.read_text())
-    assert (shared["triggers"], shared["share"], alone["share"]) == (20, True, False)
-    assert 0 < shared["queries_per_minute"] < alone["queries_per_minute"]
+class TestSuites:
+    def test_triggers_with_one_poll_ask_less_than_those_that_ask_each_for_itself(self, tmp_path):
+        bench("triggers", "--scale", "0.02", "--report", str(tmp_path))
+        (table,) = json.loads((tmp_path / "raw" / "triggers.json").read_text())["results"]
+        shared, alone = (row for row in table["rows"] if row["sensors"] == "20")
+        assert (shared["polls"], alone["polls"]) == ("one for all", "one each")
+        assert 0 < shared["queries a minute, three nodes"] < alone["queries a minute, three nodes"]
 
 
-def test_ratios_are_of_each_round_to_the_first_variant():
-    rounds = [{"a": {"seconds": 2.0}, "b": {"seconds": 3.0}}, {"a": {"seconds": 4.0}, "b": {"seconds": 5.0}}]
-    comparison = Comparison(title="", aim="", variants=["a", "b"], figures=["seconds"], rounds=rounds)
-    assert comparison.ratios("b", "seconds") == [1.5, 1.25]
-    assert comparison.as_json()["variants"]["b"]["seconds"] == {"values": [3.0, 5.0], "median_ratio": 1.375}
+class TestRounds:
+    def test_ratios_are_of_each_round_to_the_first_variant(self):
+        comparison = Comparison(title="", variants=["a", "b"], figures=["seconds"], rounds=ROUNDS)
+        assert comparison.ratios("b", "seconds") == [1.5, 1.25]
+        assert comparison.as_json()["variants"]["b"]["seconds"] == {
+            "values": [3.0, 5.0],
+            "median": 4.0,
+            "ratios": [1.5, 1.25],
+        }
+
+    def test_turns_change_their_order_and_the_first_round_does_not_count(self):
+        order = []
+
+        def variant(name):
+            return lambda: order.append(name) or {"seconds": float(len(order))}
+
+        rounds = measure_in_turns("x", {name: variant(name) for name in "ab"}, rounds=2, console=Console(quiet=True))
+        assert order == ["b", "a", "a", "b", "b", "a"]
+        assert rounds == [
+            {"a": {"seconds": 3.0}, "b": {"seconds": 4.0}},
+            {"b": {"seconds": 5.0}, "a": {"seconds": 6.0}},
+        ]
+
+    @pytest.mark.parametrize(("bound", "is_met"), [(1.4, True), (1.3, False)])
+    def test_a_gate_is_met_by_the_median_of_the_ratios(self, bound, is_met):
+        gate = Gate(variant="b", figure="seconds", at_most=bound)
+        comparison = Comparison(title="", variants=["a", "b"], figures=["seconds"], rounds=ROUNDS, gates=[gate])
+        (verdict,) = comparison.verdicts()
+        assert (verdict.found, verdict.is_met) == ("1.38", is_met)
 
 
-def test_turns_change_their_order_and_the_first_round_does_not_count():
-    from rich.console import Console
+class TestReport:
+    def test_a_page_has_each_table_its_chart_its_verdicts_and_how_it_was_made(self, tmp_path):
+        results = [
+            Comparison(
+                title="Two ways",
+                variants=["a", "b"],
+                figures=["seconds"],
+                rounds=ROUNDS,
+                gates=[Gate(variant="b", figure="seconds", at_most=1)],
+                beside={"others": {"b": "2 | 3"}},
+            ),
+            Table(
+                title="Alone",
+                rows=[{"what": "x", "rows": 1234.0}],
+                verdicts=[Verdict(claim="c", found="f", is_met=True)],
+            ),
+        ]
+        measured = {"suite": "x", "title": "X", "made_by": MADE_BY, "results": [each.as_json() for each in results]}
+        report.write(tmp_path, measured)
+        page = (tmp_path / "x.md").read_text()
+        assert "| b | 4.00 | 1.38 (1.25–1.50) | 2 \\| 3 |" in page
+        assert "- MISSED: b to a, seconds: at most 1; it is 1.38" in page
+        assert "| x | 1,234 |" in page
+        assert "- met: c; it is f" in page
+        assert (
+            "`./dev bench x` on 2026-01-31 at commit 0123456789, 61 s, 2 cores (x86_64) and 24 GiB; python 3.12."
+            in page
+        )
+        assert re.findall(r"!\[.*\]\((.*)\)", page) == ["x-1.svg"]
+        assert "healthy" not in (drawn := (tmp_path / "x-1.svg").read_text())
+        assert ">seconds<" in drawn
 
-    order = []
-
-    def variant(name):
-        return lambda: order.append(name) or {"seconds": float(len(order))}
-
-    rounds = measure_in_turns("x", {name: variant(name) for name in "ab"}, rounds=2, console=Console(quiet=True))
-    assert order == ["b", "a", "a", "b", "b", "a"]
-    assert rounds == [{"a": {"seconds": 3.0}, "b": {"seconds": 4.0}}, {"b": {"seconds": 5.0}, "a": {"seconds": 6.0}}]
+    def test_the_pages_are_what_the_figures_beside_them_come_to(self):
+        pages = {path.stem: path.read_text() for path in report.FOLDER.glob("*.md")}
+        raw = {path.stem: json.loads(path.read_text()) for path in (report.FOLDER / "raw").glob("*.json")}
+        assert pages == {name: report.page(measured) for name, measured in raw.items()}

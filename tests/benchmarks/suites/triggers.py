@@ -1,4 +1,4 @@
-"""`./dev bench --triggers`: what many deferred sensors take of a triggerer and of the servers."""
+"""What many deferred sensors take of a triggerer and of the servers."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
-
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
+from tests.benchmarks.rounds import Table
+from tests.benchmarks.suite import ROOT, Bench
 from tests.benchmarks.triggerer import Taken, Wait
 
-ROOT = Path(__file__).parents[2]
+TITLE = "Deferred sensors in one triggerer"
+#: It takes ten minutes by itself.
+IN_QUICK = False
+
+_SENSORS = (10, 100, 1000)
 #: The most sensors of which each asks for itself: a thousand would measure the machine's limits.
 _MOST_ALONE = 100
 _MOST_MONTHS = 100
@@ -44,39 +45,36 @@ class Waited:
     taken: Taken
     queries: int
 
-    @property
-    def per_minute(self) -> float:
-        """By which to multiply what was counted."""
-        return 60 / (self.taken.ended_at - self.taken.began_at)
-
-    def as_json(self) -> dict[str, Any]:
+    def row(self) -> dict[str, str | float]:
         """All figures."""
+        per_minute = 60 / (self.taken.ended_at - self.taken.began_at)
         return {
-            "triggers": self.triggers,
-            "share": self.share,
-            "cpu_seconds_per_minute": self.taken.cpu_seconds * self.per_minute,
-            "queries_per_minute": self.queries * self.per_minute,
-            **asdict(self.taken),
+            "sensors": f"{self.triggers:,}",
+            "polls": "one for all" if self.share else "one each",
+            "CPU seconds a minute": self.taken.cpu_seconds * per_minute,
+            "queries a minute, three nodes": round(self.queries * per_minute),
+            "notice after seconds, median": self.taken.median_delay_seconds,
+            "at most, seconds": self.taken.longest_delay_seconds,
+            "event loop paused, ms at most": round(self.taken.longest_pause_seconds * 1000),
         }
 
 
-def bench(console: Console, *, triggers: Sequence[int], seconds: float) -> list[Waited]:
-    """Measure each number of triggers, with one poll for all, and where there are not too many, with one for each.
+def run(bench: Bench) -> Iterator[Table]:
+    """Measure numbers of triggers, with one poll for all, and where there are not too many, with one for each.
 
     Args:
-        console: Where figures go.
-        triggers: How many.
-        seconds: How long to measure each.
+        bench: What suites are given.
     """
-    console.print(f"{os.cpu_count()} cores; three nodes, a look every {seconds / 6:g} s while things change")
-    waited = []
+    seconds, waited = 60 * min(1.0, bench.scale), []
     with ClickHouseCluster.start(3) as cluster, tempfile.TemporaryDirectory(prefix="chs3-bench-") as folder:
-        for number in triggers:
+        for number in sorted({bench.sized(full=each, quick=each) for each in _SENSORS}):
             for share in [True, False] if number <= _MOST_ALONE else [True]:
-                console.print(f"{number} triggers, {'one poll for all' if share else 'a poll each'}")
+                bench.say(f"{number} triggers, {'one poll for all' if share else 'a poll each'}")
                 waited.append(_measure(cluster, Path(folder), number, share=share, seconds=seconds))
-    _print(console, waited)
-    return waited
+    yield Table(
+        title=f"Sensors in one triggerer: a table of three nodes, a look every {seconds / 6:g} s while things change",
+        rows=[each.row() for each in waited],
+    )
 
 
 def _measure(cluster: ClickHouseCluster, folder: Path, triggers: int, *, share: bool, seconds: float) -> Waited:
@@ -136,23 +134,3 @@ def _queries(cluster: ClickHouseCluster, taken: Taken) -> int:
             client.execute("SYSTEM FLUSH LOGS")
             queries += client.execute(sql)[0][0]
     return queries
-
-
-def _print(console: Console, waited: Sequence[Waited]) -> None:
-    table = Table(title="Sensors in one triggerer", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for column in ("sensors", "polls"):
-        table.add_column(column)
-    for column in ("CPU s a minute", "queries a minute", "notice after s", "at most", "loop paused ms at most"):
-        table.add_column(column, justify="right")
-    for each in waited:
-        taken = each.taken
-        table.add_row(
-            f"{each.triggers:,}",
-            "one for all" if each.share else "one each",
-            f"{taken.cpu_seconds * each.per_minute:.2f}",
-            f"{each.queries * each.per_minute:,.0f}",
-            f"{taken.median_delay_seconds:.1f}",
-            f"{taken.longest_delay_seconds:.1f}",
-            f"{taken.longest_pause_seconds * 1000:.0f}",
-        )
-    console.print(table)
