@@ -145,13 +145,13 @@ def partition_id_of(around: Surroundings, month: Month) -> Steps[str]:
     within, others = _instants(month, with_time="DateTime" in columns[0].type)
     sql = Sql(_partition_ids_query(shape, columns[0], within + others))
     ask = AskNodes(name=f"Ask for the partition of {month}", sql={around.coordinator: sql})
-    ids = [row[0] for row in (yield ask)[around.coordinator]]
-    own, of_others = set(ids[: len(within)]), set(ids[len(within) :])
+    ids = dict((yield ask)[around.coordinator])
+    own, of_others = {ids[instant] for instant in within}, {ids[instant] for instant in others}
     if len(own) > 1:
         raise PreflightError([_not_monthly(around, f"{month} falls into {len(own)} partitions")])
     if own & of_others:
         raise PreflightError([_not_monthly(around, f"{month} shares a partition with other months")])
-    return str(ids[0])
+    return str(ids[within[0]])
 
 
 def _instants(month: Month, *, with_time: bool) -> tuple[list[str], list[str]]:
@@ -174,12 +174,10 @@ def _instants(month: Month, *, with_time: bool) -> tuple[list[str], list[str]]:
 
 
 def _partition_ids_query(shape: TargetFacts, column: Column, instants: list[str]) -> str:
-    values = ", ".join(f"({position}, {literal(instant)})" for position, instant in enumerate(instants))
-    typed = f"CAST(pair.2 AS {column.type}) AS {identifier(column.name)}"
-    return (
-        f"SELECT partitionId({_arguments(shape.partition_key)}) FROM "
-        f"(SELECT arrayJoin([{values}]) AS pair, {typed} ORDER BY pair.1)"
-    )
+    # As one text: the server takes five times as long over an array of so many literals.
+    each = f"arrayJoin(splitByChar(',', {literal(','.join(instants))})) AS chs3_instant"
+    typed = f"CAST(chs3_instant AS {column.type}) AS {identifier(column.name)}"
+    return f"SELECT chs3_instant, partitionId({_arguments(shape.partition_key)}) FROM (SELECT {each}, {typed})"
 
 
 def _arguments(partition_key: str) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from airflow_provider_chs3.core.load import Load
-from airflow_provider_chs3.core.place import Place
 from airflow_provider_chs3.core.steps import Steps
-from airflow_provider_chs3.core.target import TargetFacts, look_at
+from airflow_provider_chs3.core.target import TargetFacts, look_at_target
 from airflow_provider_chs3.exceptions import TransientError
 
 #: A partition goes from one table to another only where these are the same. The others are what rows were made by.
@@ -27,10 +26,8 @@ def check_structure(load: Load) -> Steps[None]:
         TransientError: If it was altered, or made anew. The next run takes it as it is then.
     """
     around = load.around
-    place = Place(cluster=around.cluster, target=around.target, ledger=around.ledger, nodes=tuple(around.nodes))
-    now = yield from look_at(place, settings=())
-    for node, facts in now.nodes.items():
-        was, is_now = around.nodes[node].target, facts.target
+    for node, is_now in (yield from look_at_target(around)).items():
+        was = around.nodes[node].target
         differences = list(_differences(was, is_now)) if was and is_now else ["it is gone"]
         if differences:
             raise TransientError(

@@ -24,12 +24,15 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 
 
-def load_request(task: S3ToClickHouseOperator, context: Context, *, resumes: str | None) -> LoadRequest:
+def load_request(
+    task: S3ToClickHouseOperator, context: Context, listing: S3Listing, *, resumes: str | None
+) -> LoadRequest:
     """One attempt at the month of a task.
 
     Args:
         task: The task, with its templates rendered.
         context: Airflow's.
+        listing: Says how the servers get at the objects.
         resumes: The attempt that the task has waited for; None where none.
 
     Raises:
@@ -40,7 +43,7 @@ def load_request(task: S3ToClickHouseOperator, context: Context, *, resumes: str
     replace_rows_of_others = reload is not None and reload.replace_rows_of_others
     return LoadRequest(
         month=_month(task, context, reload),
-        source=task.source(S3Listing(task.aws_conn_id)),
+        source=task.source(listing),
         target=TableName(task.database or options.database, task.table),
         cluster=task.cluster or None,
         default_cluster=options.cluster,

@@ -213,7 +213,7 @@ def as_before(step):
     target = REPLICATED.target
     names = ("engine", "engine_full", "partition_key", "sorting_key", "primary_key", "sampling_key", "uuid")
     columns = [(number, *astuple(column)) for number, column in enumerate(target.columns)]
-    row = ([tuple(getattr(target, name) for name in names)], columns, [], [], ["db"], [], [], 8, 0, [], 0)
+    row = ([tuple(getattr(target, name) for name in names)], columns, [], [])
     return {node: [row] for node in step.sql}
 
 

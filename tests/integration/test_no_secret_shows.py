@@ -86,7 +86,7 @@ def text_of_objects(operator: Any) -> str:
     """What an operator's parts look like where somebody prints them."""
     listing = S3Listing(operator.aws_conn_id)
     source = operator.source(listing)
-    request = load_request(operator, {}, resumes=None)
+    request = load_request(operator, {}, listing, resumes=None)
     rendered = {name: getattr(operator, name) for name in operator.template_fields}
     hook = operator.hook()
     parts = (operator, vars(operator), rendered, listing, source, source.credentials, request, hook, hook.options)
