@@ -35,11 +35,10 @@ def bench(*arguments: str) -> None:
 
 class TestSuites:
     def test_triggers_that_share_a_poll_are_measured_beside_those_that_do_not(self, tmp_path):
-        bench("triggers", "--scale", "0.02", "--report", str(tmp_path))
+        bench("triggers", "--scale", "0.001", "--report", str(tmp_path))
         (table,) = json.loads((tmp_path / "raw" / "triggers.json").read_text())["results"]
-        measured = [(row["sensors"], row["polls"]) for row in table["rows"]]
-        assert measured == [(sensors, polls) for sensors in ("1", "2", "20") for polls in ("one for all", "one each")]
-        assert all(row["queries a minute, three nodes"] > 0 for row in table["rows"])
+        assert [(row["sensors"], row["polls"]) for row in table["rows"]] == [("1", "one for all"), ("1", "one each")]
+        assert all(row["CPU seconds a minute"] > 0 for row in table["rows"])
 
 
 class TestRounds:

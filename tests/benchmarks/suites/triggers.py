@@ -65,7 +65,7 @@ def run(bench: Bench) -> Iterator[Table]:
     Args:
         bench: What suites are given.
     """
-    seconds, waited = 60 * min(1.0, bench.scale), []
+    seconds, waited = max(2.0, 60 * min(1.0, bench.scale)), []
     with ClickHouseCluster.start(3) as cluster, tempfile.TemporaryDirectory(prefix="chs3-bench-") as folder:
         for number in sorted({bench.sized(full=each, quick=each) for each in _SENSORS}):
             for share in [True, False] if number <= _MOST_ALONE else [True]:
