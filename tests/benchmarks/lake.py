@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -32,12 +32,14 @@ class Months:
         names: `YYYY-MM` of each.
         rows: Rows of each.
         files: Files of each.
+        copies: Under how many keys each file is put, which is quicker than to make them all.
     """
 
     prefix: str
     names: Sequence[str]
     rows: int
     files: int
+    copies: int = 1
 
     @property
     def total_rows(self) -> int:
@@ -47,11 +49,15 @@ class Months:
         """Make the files, some at a time: a large month at once would take gigabytes."""
         client = s3.client()
         with ThreadPoolExecutor(max_workers=2) as pool:
-            list(pool.map(lambda at: self._upload_file(client, *at), product(self.names, range(self.files))))
+            numbers = range(0, self.files, self.copies)
+            list(pool.map(lambda at: self._upload_file(client, *at), product(self.names, numbers)))
 
     def _upload_file(self, client: Any, month: str, number: int) -> None:
         trips = Trips(seed=number, rows_per_month=self.rows // self.files, files_per_month=1)
-        trips.upload(client, month, bucket=BUCKET, prefix=f"{self.prefix}/{month}/{number:03}-")
+        ((_, content),) = trips.files(month)
+        for copy in range(number, min(number + self.copies, self.files)):
+            key = f"{self.prefix}/{month}/{copy:03}.parquet"
+            client.put_object(Bucket=BUCKET, Key=key, Body=content)
 
 
 @dataclass(frozen=True)
@@ -62,45 +68,60 @@ class Lake:
         cluster: The cluster.
         s3: The server of the bucket.
         clickhouse_conn_id: What Airflow calls the cluster.
+        node_specs: What the connection says that nodes have; by default they are measured.
     """
 
     cluster: ClickHouseCluster
     s3: S3Endpoint
     clickhouse_conn_id: str
+    node_specs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        os.environ[f"AIRFLOW_CONN_{self.clickhouse_conn_id.upper()}"] = json.dumps(self.cluster.airflow_connection())
+        connection = self.cluster.airflow_connection()
+        connection["extra"] |= {"node_specs": self.node_specs} if self.node_specs else {}
+        os.environ[f"AIRFLOW_CONN_{self.clickhouse_conn_id.upper()}"] = json.dumps(connection)
         os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(self.s3.airflow_connection())
 
-    def start_afresh(self) -> None:
-        """An empty table on every node, no ledger, and no count of parts."""
+    def start_afresh(self, create_sql: str | None = None) -> None:
+        """An empty table on every node, no ledger, and no count of parts.
+
+        Args:
+            create_sql: What makes the table; by default it is partitioned by month.
+        """
         for node in self.cluster.nodes:
             with node.client() as client:
                 client.execute(f"DROP TABLE IF EXISTS {TABLE} SYNC")
                 client.execute("DROP TABLE IF EXISTS chs3_ledger SYNC")
-                client.execute(create_table_sql(f"default.{TABLE}"))
+                client.execute(create_sql or create_table_sql(f"default.{TABLE}"))
                 client.execute("SYSTEM FLUSH LOGS")
                 client.execute("TRUNCATE TABLE IF EXISTS system.part_log")
 
-    def insert(self, months: Months, month: str, settings: Mapping[str, Any]) -> None:
-        """The plain statement: all nodes read and write, straight into the table."""
+    def insert(self, months: Months, month: str, settings: Mapping[str, Any], *, into: str | None = None) -> None:
+        """The plain statement, straight into the table.
+
+        Args:
+            months: What it reads.
+            month: Which of them, or `*`.
+            settings: Its settings.
+            into: What it writes into; the node that has a table by that name reads for itself, and by default all nodes
+                read, and write what they read.
+        """
         columns = ", ".join(COLUMNS)
         url = f"{self.s3.endpoint_url}/{BUCKET}/{months.prefix}/{month}/*.parquet"
+        source = f"'{url}', '{self.s3.access_key}', '{self.s3.secret_key}', 'Parquet'"
+        reader = f"s3({source})" if into == TABLE else f"s3Cluster('{self.cluster.name}', {source})"
+        target = into or f"FUNCTION cluster('{self.cluster.name}', default, {TABLE})"
         with self.cluster.nodes[0].client() as client:
-            client.execute(
-                f"INSERT INTO FUNCTION cluster('{self.cluster.name}', default, {TABLE}) ({columns}) SELECT {columns} "
-                f"FROM s3Cluster('{self.cluster.name}', '{url}', '{self.s3.access_key}', '{self.s3.secret_key}', "
-                "'Parquet')",
-                settings=dict(settings),
-            )
+            client.execute(f"INSERT INTO {target} ({columns}) SELECT {columns} FROM {reader}", settings=dict(settings))
 
     def load(self, months: Months, month: str, **arguments: Any) -> dict[str, Any]:
         """The operator's load of one month, from the listing to the ledger; give what it returns."""
+        key = arguments.pop("key", f"{months.prefix}/{{YYYY-MM}}/*.parquet")
         operator = S3ToClickHouseOperator(
             task_id="load",
             table=TABLE,
             bucket=BUCKET,
-            key=f"{months.prefix}/{{YYYY-MM}}/*.parquet",
+            key=key,
             month=month,
             cluster=self.cluster.name,
             clickhouse_conn_id=self.clickhouse_conn_id,
@@ -108,10 +129,14 @@ class Lake:
         )
         return operator.execute({})
 
-    def load_side_by_side(self, months: Months, parallel_months: int) -> None:
+    def load_side_by_side(self, months: Months, parallel_months: int, **arguments: Any) -> None:
         """All months by the operator, so many at the same time."""
+
+        def load(month: str) -> None:
+            self.load(months, month, parallel_months=parallel_months, **arguments)
+
         with ThreadPoolExecutor(max_workers=parallel_months) as pool:
-            list(pool.map(lambda month: self.load(months, month, parallel_months=parallel_months), months.names))
+            list(pool.map(load, months.names))
 
     def wait_until_healthy(self, months: Sequence[str]) -> None:
         """Wait as the sensor does, but look more often."""
@@ -136,13 +161,16 @@ class Lake:
         """
         table = "startsWith(table, 'chs3_') AND table != 'chs3_ledger'" if staging else f"table = '{TABLE}'"
         sql = f"SELECT count() FROM system.part_log WHERE event_type = 'NewPart' AND {table}"
-        written = 0
+        self.ask_every_node("SYSTEM FLUSH LOGS")
+        return sum(self.ask_every_node(sql))
+
+    def ask_every_node(self, sql: str) -> list[Any]:
+        """The first value that each node answers, if any."""
+        answers = []
         for node in self.cluster.nodes:
             with node.client() as client:
-                client.execute("SYSTEM FLUSH LOGS")
-                ((parts,),) = client.execute(sql)
-                written += parts
-        return written
+                answers += [row[0] for row in client.execute(sql)[:1]]
+        return answers
 
     def rows(self) -> int:
         with self.cluster.nodes[0].client() as client:

@@ -30,14 +30,19 @@ def measured(lake: Lake, months: Months, load: Callable[[], object], *, staging:
         seconds = time.monotonic() - start
         lake.wait_until_healthy(months.names)
         healthy_seconds = time.monotonic() - start
-        _check(lake, months)
+        check_rows(lake, months.total_rows)
         return {SECONDS: seconds, HEALTHY: healthy_seconds, PARTS: lake.written_parts(staging=staging)}
 
     return measure
 
 
-def _check(lake: Lake, months: Months) -> None:
-    """A load that loses rows may be as quick as it likes."""
-    rows = lake.rows()
-    if rows != months.total_rows:
-        raise RuntimeError(f"The table holds {rows} rows, the files {months.total_rows}.")
+def check_rows(lake: Lake, rows: int) -> None:
+    """A load that loses rows may be as quick as it likes.
+
+    Args:
+        lake: Where it took place.
+        rows: How many there must be.
+    """
+    loaded = lake.rows()
+    if loaded != rows:
+        raise RuntimeError(f"The table holds {loaded} rows, the files {rows}.")

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,3 +113,15 @@ def limited_to(cores: float, cluster: ClickHouseCluster) -> Iterator[None]:
         for node, group in zip(cluster.nodes, groups, strict=True):
             (_CGROUPS / "cgroup.procs").write_text(str(node.pid))
             group.rmdir()
+
+
+@contextmanager
+def held_to(cores: float, *clusters: ClickHouseCluster) -> Iterator[str]:
+    """Hold each node of the clusters to so many cores where that is possible; give what they are held to, in words."""
+    if not can_limit_cores():
+        yield "that share all cores, as to hold them takes root and cgroups of version 1"
+        return
+    with ExitStack() as stack:
+        for cluster in clusters:
+            stack.enter_context(limited_to(cores, cluster))
+        yield f"of {cores:g} core{'s' if cores > 1 else ''} each"

@@ -40,6 +40,22 @@ class TestSuites:
         assert [(row["sensors"], row["polls"]) for row in table["rows"]] == [("1", "one for all"), ("1", "one each")]
         assert all(row["CPU seconds a minute"] > 0 for row in table["rows"])
 
+    def test_suites_of_loads_measure_every_variant(self, tmp_path):
+        names = ["ladder", "scaling", "sizes", "limit", "formats"]
+        bench(*names, "--quick", "--scale", "0.001", "--rounds", "1", "--s3", "moto", "--report", str(tmp_path))
+        suites = {name: json.loads((tmp_path / "raw" / f"{name}.json").read_text())["results"] for name in names}
+        measured = {
+            name: [result["variants"] for result in results if "variants" in result] for name, results in suites.items()
+        }
+        assert {name: [len(variants) for variants in each] for name, each in measured.items()} == {
+            "ladder": [9, 9, 8, 8],
+            "scaling": [2, 2],
+            "sizes": [3, 3, 3, 3],
+            "limit": [2, 3],
+            "formats": [10, 8],
+        }
+        assert all(variant["seconds"]["median"] > 0 for each in measured["formats"] for variant in each.values())
+
 
 class TestRounds:
     def test_ratios_are_of_each_round_to_the_first_variant(self):

@@ -1,49 +1,93 @@
-"""The same load by one node and by three, each held to the same part of a core."""
+"""Out: the same load by one, two and three nodes of half a core each. Up: by a node, and by one twice its size."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from statistics import median
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.benchmarks.lake import BUCKET, Lake, Months
-from tests.benchmarks.measure import SECONDS, measured
+from tests.benchmarks.measure import PARTS, SECONDS
+from tests.benchmarks.node_size import NodeSize
 from tests.benchmarks.rounds import Comparison, Gate, measure_in_turns
-from tests.benchmarks.servers import can_limit_cores, limited_to
+from tests.benchmarks.servers import BenchS3, held_to
 from tests.benchmarks.suite import Bench
+from tests.benchmarks.watched import MEMORY, SPEED, load_of
 
-TITLE = "Scaling out"
+TITLE = "Scaling out and up"
+
+_HELD_TO_CORES = 0.5
+_SMALL = NodeSize(cores=1, memory_gib=2, held_to_cores=0.5)
+_TWICE = NodeSize(cores=2, memory_gib=4, held_to_cores=1)
+#: 2.7 times as fast.
+_GATES = [Gate(variant="3 nodes", figure=SECONDS, at_most=0.37)]
 
 
 def run(bench: Bench) -> Iterator[Comparison]:
-    """Compare three nodes with one.
+    """Compare more nodes with one, then a larger node with a smaller one.
 
     Args:
         bench: What suites are given.
     """
-    if not can_limit_cores():
-        bench.say("Left out: three nodes to one, as it takes root and cgroups of version 1.")
-        return
-    months = Months(prefix="scaling", names=["2026-01"], rows=bench.sized(full=20_000_000, quick=4_000_000), files=12)
-    with bench.s3() as s3, ClickHouseCluster.start(1) as one, ClickHouseCluster.start(3) as three:
+    with bench.s3() as s3:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        months.upload(s3.endpoint)
-        with limited_to(0.5, one), limited_to(0.5, three):
-            lakes = {"one node": Lake(one, s3.endpoint, "bench_one")}
-            lakes["three nodes"] = Lake(three, s3.endpoint, "bench_three")
-            yield _nodes(bench, lakes, months)
+        out = _month("out", bench.sized(full=15_000_000, quick=3_000_000), bench)
+        up = _month("up", bench.sized(full=8_000_000, quick=2_000_000), bench)
+        for months in (out, up):
+            months.upload(s3.endpoint)
+        yield _out(bench, s3, out)
+        yield _up(bench, s3, up)
 
 
-def _nodes(bench: Bench, lakes: dict[str, Lake], months: Months) -> Comparison:
-    month = months.names[0]
-    variants = {
-        name: measured(lake, months, lambda lake=lake: lake.load(months, month), staging=True)
-        for name, lake in lakes.items()
-    }
-    return Comparison(
-        title=f"Three nodes of half a core to one: {months.total_rows:,} rows",
-        aim="2.7 times as fast is 0.37; ideal is 0.33.",
-        variants=list(variants),
-        figures=[SECONDS],
-        rounds=measure_in_turns("Three nodes to one", variants, rounds=bench.rounds, console=bench.console),
-        gates=[Gate(variant="three nodes", figure=SECONDS, at_most=0.37)],
+def _month(prefix: str, rows: int, bench: Bench) -> Months:
+    # Files are the units that nodes share out: many of them, as in most buckets, leave nobody idle at the end.
+    files, copies = (24, 4) if bench.is_quick else (60, 5)
+    return Months(prefix=prefix, names=["2026-01"], rows=rows, files=files, copies=copies)
+
+
+def _out(bench: Bench, s3: BenchS3, months: Months) -> Comparison:
+    counts = {f"{count} node{'s' if count > 1 else ''}": count for count in ((1, 3) if bench.is_quick else (1, 2, 3))}
+    with ExitStack() as stack:
+        clusters = [stack.enter_context(ClickHouseCluster.start(count)) for count in counts.values()]
+        size = stack.enter_context(held_to(_HELD_TO_CORES, *clusters))
+        lakes = {
+            name: Lake(cluster, s3.endpoint, f"bench_out_{len(cluster.nodes)}")
+            for name, cluster in zip(counts, clusters, strict=True)
+        }
+        title = f"Out: {months.total_rows:,} rows in {months.files} files, nodes {size}"
+        return _compared(bench, title, lakes, months, counts=counts, gates=_GATES)
+
+
+def _up(bench: Bench, s3: BenchS3, months: Months) -> Comparison:
+    counts = {str(_SMALL): 1, str(_TWICE): 2}
+    with _SMALL.lake(s3) as small, _TWICE.lake(s3) as twice:
+        lakes = {str(_SMALL): small, str(_TWICE): twice}
+        title = f"Up: {months.total_rows:,} rows in {months.files} files, one node"
+        return _compared(bench, title, lakes, months, counts=counts)
+
+
+def _compared(
+    bench: Bench,
+    title: str,
+    lakes: Mapping[str, Lake],
+    months: Months,
+    *,
+    counts: Mapping[str, int],
+    gates: Sequence[Gate] = (),
+) -> Comparison:
+    variants = {name: load_of(lake, months) for name, lake in lakes.items()}
+    rounds = measure_in_turns(title.partition(":")[0], variants, rounds=bench.rounds, console=bench.console)
+    measured = Comparison(
+        title=title, variants=list(variants), figures=[SECONDS, SPEED, PARTS, MEMORY], rounds=rounds, gates=gates
+    )
+    faster = {name: 1 / median(measured.ratios(name, SECONDS)) for name in variants}
+    return replace(
+        measured,
+        beside={
+            "times as fast": {name: f"{times:.2f}" for name, times in faster.items()},
+            "ideal": {name: f"{count:.2f}" for name, count in counts.items()},
+            "efficiency": {name: f"{times / counts[name]:.0%}" for name, times in faster.items()},
+        },
     )

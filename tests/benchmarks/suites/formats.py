@@ -1,0 +1,128 @@
+"""The same month in every format, as few large files and as many small ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.models import SettingValues
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.trips import COLUMNS, create_table_sql
+from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
+from tests.benchmarks.measure import SECONDS
+from tests.benchmarks.rounds import Comparison, Figures, measure_in_turns
+from tests.benchmarks.suite import Bench
+from tests.benchmarks.watched import MEMORY, SPEED, watched
+
+TITLE = "Formats"
+
+_MONTH = "2026-01"
+_FEW, _MANY, _MANY_IN_QUICK = 4, 64, 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Format:
+    """One format.
+
+    Args:
+        name: What it is called.
+        clickhouse: What ClickHouse calls it.
+        ending: Of its keys; it names the compression, too.
+        row_group_rows: Rows of Parquet's row groups; None for ClickHouse's own.
+        litwintschik_seconds: What Mark Litwintschik measured of files on the server's disk, in "Faster ClickHouse
+            Imports": 80 million rows, four cores, 2019.
+    """
+
+    name: str
+    clickhouse: str
+    ending: str
+    row_group_rows: int | None = None
+    litwintschik_seconds: int | None = None
+
+    @property
+    def settings(self) -> SettingValues:
+        """With which it is written."""
+        return {"output_format_parquet_row_group_size": self.row_group_rows} if self.row_group_rows else {}
+
+
+_PARQUET = _Format(name="Parquet", clickhouse="Parquet", ending="parquet", litwintschik_seconds=158)
+_FORMATS = (
+    _PARQUET,
+    _Format(name="Native", clickhouse="Native", ending="native"),
+    _Format(name="CSV", clickhouse="CSVWithNames", ending="csv", litwintschik_seconds=358),
+    _Format(name="CSV.gz", clickhouse="CSVWithNames", ending="csv.gz", litwintschik_seconds=285),
+    _Format(name="CSV.zst", clickhouse="CSVWithNames", ending="csv.zst"),
+    _Format(name="TSV", clickhouse="TabSeparatedWithNames", ending="tsv"),
+    _Format(name="JSON", clickhouse="JSONEachRow", ending="jsonl", litwintschik_seconds=610),
+    _Format(name="JSON.gz", clickhouse="JSONEachRow", ending="jsonl.gz", litwintschik_seconds=849),
+)
+_ROW_GROUPS = tuple(
+    _Format(name=f"Parquet, row groups of {rows:,}", clickhouse="Parquet", ending="parquet", row_group_rows=rows)
+    for rows in (100_000, 10_000)
+)
+
+
+def run(bench: Bench) -> Iterator[Comparison]:
+    """Load each by this package, into one node.
+
+    Args:
+        bench: What suites are given.
+    """
+    # So that all files of a month have the same number of rows.
+    rows = -(-bench.sized(full=4_000_000, quick=250_000) // (_FEW * _MANY)) * _FEW * _MANY
+    with bench.s3() as s3, ClickHouseCluster.start(1) as one:
+        s3.endpoint.client().create_bucket(Bucket=BUCKET)
+        lake = Lake(one, s3.endpoint, "bench_formats")
+        source = Months(prefix="source", names=[_MONTH], rows=rows, files=_FEW)
+        source.upload(s3.endpoint)
+        lake.start_afresh()
+        lake.insert(source, _MONTH, {})
+        lake.ask_every_node(f"RENAME TABLE {TABLE} TO source")
+        yield _compared(bench, lake, f"{rows:,} rows in {_FEW} large files", rows, _FEW, [*_FORMATS, *_ROW_GROUPS])
+        many = _MANY_IN_QUICK if bench.is_quick else _MANY
+        yield _compared(bench, lake, f"{rows:,} rows in {many} small files", rows, many, [*_FORMATS])
+
+
+def _compared(bench: Bench, lake: Lake, title: str, rows: int, files: int, formats: list[_Format]) -> Comparison:
+    sizes = {each.name: _write(lake, each, files) for each in formats}
+    variants = {each.name: _load_of(lake, each, rows, files) for each in formats}
+    theirs = {each.name: each.litwintschik_seconds for each in formats if each.litwintschik_seconds}
+    return Comparison(
+        title=title,
+        variants=list(variants),
+        figures=[SECONDS, SPEED, MEMORY],
+        rounds=measure_in_turns(
+            title, variants, rounds=bench.rounds, console=bench.console, warm_up=not bench.is_quick
+        ),
+        beside={
+            "MB in S3": {name: f"{size / 1e6:,.1f}" for name, size in sizes.items()},
+            "Litwintschik's seconds": {name: str(seconds) for name, seconds in theirs.items()},
+            "his ratio": {name: f"{seconds / theirs[_PARQUET.name]:.2f}" for name, seconds in theirs.items()},
+        },
+    )
+
+
+def _prefix(one: _Format, files: int) -> str:
+    return f"{one.ending}-{one.row_group_rows or 'all'}-{files}"
+
+
+def _write(lake: Lake, one: _Format, files: int) -> int:
+    """Let ClickHouse write the month's files; give their bytes."""
+    prefix = f"{_prefix(one, files)}/{_MONTH}/"
+    url = f"{lake.s3.endpoint_url}/{BUCKET}/{prefix}{{_partition_id}}.{one.ending}"
+    target = f"FUNCTION s3('{url}', '{lake.s3.access_key}', '{lake.s3.secret_key}', '{one.clickhouse}')"
+    with lake.cluster.nodes[0].client() as client:
+        columns = ", ".join(COLUMNS)
+        client.execute(
+            f"INSERT INTO {target} PARTITION BY toString(trip_id % {files}) SELECT {columns} FROM source",
+            settings=dict(one.settings),
+        )
+    pages = lake.s3.client().get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
+    return sum(each["Size"] for page in pages for each in page["Contents"])
+
+
+def _load_of(lake: Lake, one: _Format, rows: int, files: int) -> Callable[[], Figures]:
+    months = Months(prefix=_prefix(one, files), names=[_MONTH], rows=rows, files=files)
+    key = f"{months.prefix}/{{YYYY-MM}}/*.{one.ending}"
+    create_sql = create_table_sql(f"default.{TABLE}")
+    return watched(lake, rows, lambda: lake.load(months, _MONTH, key=key), create_sql=create_sql, staging=True)

@@ -1,0 +1,77 @@
+"""Small and large months, on small and large nodes: the server's defaults, this package's settings, this package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_provider_chs3.testbed.trips import create_table_sql
+from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
+from tests.benchmarks.measure import HEALTHY, PARTS, SECONDS
+from tests.benchmarks.node_size import NodeSize
+from tests.benchmarks.rounds import Comparison, Gate, measure_in_turns
+from tests.benchmarks.suite import Bench
+from tests.benchmarks.watched import MEMORY, MERGED, load_of, watched
+
+TITLE = "Sizes of months and of nodes"
+
+_SIZES = (
+    NodeSize(cores=1, memory_gib=4, held_to_cores=1),
+    NodeSize(cores=2, memory_gib=16, held_to_cores=2),
+)
+_DEFAULTS, _TUNED, _PACKAGE = "plain, the server's defaults", "plain, this package's settings", "this package"
+#: "Never slower", beside the noise of a machine that is not quiet.
+_NEVER_SLOWER = Gate(variant=_TUNED, figure=SECONDS, at_most=1.05)
+#: A load of seconds has its fixed cost; the suite `limit` measures that.
+_LARGE = (
+    Gate(variant=_PACKAGE, figure=SECONDS, at_most=1.1),
+    Gate(variant=_PACKAGE, figure=PARTS, at_most=0.5),
+    Gate(variant=_PACKAGE, figure=HEALTHY, at_most=0.77),
+)
+
+
+def run(bench: Bench) -> Iterator[Comparison]:
+    """Compare at every size.
+
+    Args:
+        bench: What suites are given.
+    """
+    small = _month("small", bench.sized(full=1_000_000, quick=500_000))
+    large = _month("large", bench.sized(full=12_000_000, quick=4_000_000))
+    with bench.s3() as s3:
+        s3.endpoint.client().create_bucket(Bucket=BUCKET)
+        for months in (small, large):
+            months.upload(s3.endpoint)
+        for size in _SIZES:
+            with size.lake(s3) as lake:
+                yield _compared(bench, str(size), lake, small, [_NEVER_SLOWER])
+                # A quick run's large month takes seconds, too.
+                yield _compared(bench, str(size), lake, large, [_NEVER_SLOWER, *([] if bench.is_quick else _LARGE)])
+
+
+def _month(prefix: str, rows: int) -> Months:
+    return Months(prefix=prefix, names=["2026-01"], rows=rows, files=24, copies=4)
+
+
+def _compared(bench: Bench, size: str, lake: Lake, months: Months, gates: list[Gate]) -> Comparison:
+    (month,), create_sql = months.names, create_table_sql(f"default.{TABLE}")
+    lake.start_afresh()
+    settings = lake.load(months, month)["settings"]
+    variants = {
+        name: watched(
+            lake,
+            months.total_rows,
+            lambda settings=settings: lake.insert(months, month, settings),
+            create_sql=create_sql,
+            staging=False,
+        )
+        for name, settings in {_DEFAULTS: {}, _TUNED: settings}.items()
+    }
+    variants[_PACKAGE] = load_of(lake, months)
+    title = f"A node of {size}: {months.total_rows:,} rows"
+    return Comparison(
+        title=title,
+        variants=list(variants),
+        figures=[SECONDS, PARTS, MERGED, HEALTHY, MEMORY],
+        rounds=measure_in_turns(title, variants, rounds=bench.rounds, console=bench.console, warm_up=False),
+        gates=gates,
+    )
