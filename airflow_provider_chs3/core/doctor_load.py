@@ -9,7 +9,7 @@ from datetime import datetime
 from airflow_provider_chs3.core.data_shape import DataShape
 from airflow_provider_chs3.core.doctor_asking import overhearing
 from airflow_provider_chs3.core.doctor_report import Check, in_a_line, told
-from airflow_provider_chs3.core.insert_plan import plan_insert
+from airflow_provider_chs3.core.insert_plan import plan_insert, read_files
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import Month, Node, NodeSpec, Setting, SettingValues
 from airflow_provider_chs3.core.node_specs import NodeNow, ask_nodes_now
@@ -89,7 +89,8 @@ def _rehearsal(scene: Scene, request: LoadRequest, said: list[str]) -> Steps[tup
     now = yield from ask_nodes_now(around, partition_id=partition_id)
     yield from overhearing(look_for_risks(load, now), said)
     # What it tells is told here in other places.
-    plan = yield from overhearing(plan_insert(load, now), [])
+    schema, loaded = yield from overhearing(read_files(load), [])
+    plan = yield from overhearing(plan_insert(load, now, schema, loaded), [])
     rows = "" if plan.schema.rows is None else f", {plan.schema.rows:,} rows"
     summary = f"{len(manifest.objects)} objects, {manifest.size_bytes:,} bytes{rows}, into partition {partition_id}"
     return [each for each in plan.settings if each.name not in EXACT_NAMES], summary

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -69,26 +69,42 @@ class InsertPlan:
         )
 
 
-def plan_insert(load: Load, now: Mapping[Node, NodeNow]) -> Steps[InsertPlan]:
-    """Find columns, types and settings, and tell the nodes' specs and the settings with their reasons.
+def read_files(load: Load) -> Steps[tuple[SourceSchema, list[LoadedColumn]]]:
+    """Find the files' columns and types, and the columns that are loaded from them.
+
+    Args:
+        load: The load.
+
+    Raises:
+        SourceError: If files lack a column or contradict each other.
+        ConfigurationError: If columns or expressions do not fit.
+    """
+    if not load.files.manifest.objects:
+        return SourceSchema(types={}, rows=0), []
+    schema, loaded = yield from read_columns(load.files, load.request.selection, load.around.shape.columns)
+    ignored = [name for name in schema.types if not any(name == each.column.name for each in loaded)]
+    if ignored and not load.request.selection.select:
+        yield Say(name=f"Columns of the files that are not loaded: {', '.join(ignored)}.")
+    return schema, loaded
+
+
+def plan_insert(
+    load: Load, now: Mapping[Node, NodeNow], schema: SourceSchema, loaded: Sequence[LoadedColumn]
+) -> Steps[InsertPlan]:
+    """Find the settings, and tell the nodes' specs and the settings with their reasons.
 
     Args:
         load: The load.
         now: How the nodes are right now.
+        schema: The files' columns.
+        loaded: The columns that are loaded.
 
     Raises:
-        SourceError: If files lack a column or contradict each other.
         TransientError: If memory did not suffice with the least that a load takes.
-        ConfigurationError: If columns, expressions, settings or node specs do not fit.
+        ConfigurationError: If settings or node specs do not fit.
     """
     request, around = load.request, load.around
     nodes = size_nodes(around, now, argument=request.node_specs, connection=request.connection_node_specs)
-    schema, loaded = SourceSchema(types={}, rows=0), list[LoadedColumn]()
-    if load.files.manifest.objects:
-        schema, loaded = yield from read_columns(load.files, request.selection, around.shape.columns)
-        ignored = [name for name in schema.types if not any(name == each.column.name for each in loaded)]
-        if ignored and not request.selection.select:
-            yield Say(name=f"Columns of the files that are not loaded: {', '.join(ignored)}.")
     is_remote = any(each.is_on_remote_disk for each in now.values())
     data = shape_of(load.files, schema, nodes=len(nodes), is_on_remote_disk=is_remote)
     one = slice_of(smallest(each.spec for each in nodes.values()), request.share, data, now.values())

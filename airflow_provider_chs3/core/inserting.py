@@ -13,8 +13,7 @@ from airflow_provider_chs3.core.replication import follow
 from airflow_provider_chs3.core.source_schema import count_rows, find_misfits, insert_parts
 from airflow_provider_chs3.core.sources import Batch
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
-from airflow_provider_chs3.core.steps import Insert, InsertStats, Say, Steps
-from airflow_provider_chs3.core.structure import check_structure
+from airflow_provider_chs3.core.steps import Insert, InsertStats, Say, Steps, Together
 from airflow_provider_chs3.core.underway import Beginning, DoneInsert, Underway, record_underway
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
 
@@ -168,16 +167,17 @@ class Staged:
 
 
 def verify(load: Load, plan: InsertPlan) -> Steps[dict[Node, Staged]]:
-    """Prove that staging holds exactly the rows of the manifest's objects, and has the target's structure still.
+    """Prove that staging holds exactly the rows of the manifest's objects.
 
     Raises:
         ObjectsChangedError: If objects changed since they were listed.
         VerificationError: If rows are missing or too many.
         SourceError: If rows belong to other months and that is an error.
-        TransientError: If the target was altered meanwhile.
     """
-    month = load.request.month
-    _, now = yield from load.files.source.list_month(month)
+    month, source = load.request.month, load.files.source
+    looks = (source.list_month(month), _staged(load))
+    staged: dict[Node, Staged]
+    (_, now), staged = yield Together(name="List again, and count what is staged", workflows=looks)
     changes = load.files.manifest.changes_in(now)
     if changes:
         raise ObjectsChangedError(
@@ -186,7 +186,6 @@ def verify(load: Load, plan: InsertPlan) -> Steps[dict[Node, Staged]]:
     if added := load.files.manifest.added_in(now):
         yield Say(name=f"{added} objects of {month} came while it was loaded: the next run loads them.")
     source_rows = (yield from count_rows(load.files, plan.schema)) if load.files.manifest.objects else 0
-    staged = yield from _staged(load)
     _check_replicas(load, staged)
     # A row counts once, however many replicas have it.
     once = {node: staged[node] for node in load.around.publishers}
@@ -206,7 +205,6 @@ def verify(load: Load, plan: InsertPlan) -> Steps[dict[Node, Staged]]:
             f"The objects of {month} hold rows of other months (partition: rows): {counts}. Nothing was published. "
             "on_other_months='leave_out' loads the month without them."
         )
-    yield from check_structure(load)
     return staged
 
 

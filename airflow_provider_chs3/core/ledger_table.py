@@ -91,7 +91,8 @@ def make_ledger(ledger: TableName, known: Mapping[Node, Collection[str]]) -> Ste
     Raises:
         PreflightError: If the user may not add the columns that an older package did not know.
     """
-    yield AskNodes(name="Make sure that the ledger is there", sql=dict.fromkeys(known, create_ledger(ledger)))
+    if missing := [node for node, columns in known.items() if not columns]:
+        yield AskNodes(name="Create the ledger", sql=dict.fromkeys(missing, create_ledger(ledger)))
     added = {node: _add(ledger, columns) for node, columns in known.items() if columns and set(COLUMNS) - set(columns)}
     if not added:
         return

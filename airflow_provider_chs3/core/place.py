@@ -60,27 +60,14 @@ class Place:
     sharding_key: str | None = None
 
 
-def find_place(
-    *, target: TableName, cluster: str | None, default_cluster: str | None, ledger: TableName
-) -> Steps[Place]:
-    """Find the local table and the nodes, whose versions are checked.
+def locate(*, target: TableName, cluster: str | None, default_cluster: str | None, ledger: TableName) -> Steps[Place]:
+    """Find the local table and the nodes: the server that the connection leads to knows them.
 
     Args:
         target: The table that the user named: local, or Distributed.
         cluster: The cluster that the user named; None takes the Distributed table's, else the default.
         default_cluster: The cluster where neither says one; None is the single server that the connection leads to.
         ledger: Where the ledger is; its database defaults to the target's where it is empty.
-
-    Raises:
-        PreflightError: If the cluster is not known, differs from the Distributed table's, or a server is too old.
-    """
-    place = yield from locate(target=target, cluster=cluster, default_cluster=default_cluster, ledger=ledger)
-    yield from _check_versions(place.nodes)
-    return place
-
-
-def locate(*, target: TableName, cluster: str | None, default_cluster: str | None, ledger: TableName) -> Steps[Place]:
-    """The same as `find_place`, but only the server that the connection leads to is asked.
 
     Raises:
         PreflightError: If the cluster is not known, or differs from the Distributed table's.
@@ -189,7 +176,12 @@ def nodes_of(cluster: str | None) -> Steps[tuple[Node, ...]]:
     return nodes
 
 
-def _check_versions(nodes: tuple[Node, ...]) -> Steps[None]:
+def check_versions(nodes: tuple[Node, ...]) -> Steps[None]:
+    """Ask every node for its version.
+
+    Raises:
+        PreflightError: If a server is too old.
+    """
     answers = yield AskNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, Sql("SELECT version()")))
     if old := list(too_old({node: rows[0][0] for node, rows in answers.items()})):
         raise PreflightError(old)

@@ -11,19 +11,17 @@ from itertools import count
 
 from airflow_provider_chs3.core.comparing import compare
 from airflow_provider_chs3.core.errors import QUERY_WAS_CANCELLED
-from airflow_provider_chs3.core.insert_plan import InsertPlan, plan_insert
+from airflow_provider_chs3.core.insert_plan import InsertPlan, plan_insert, read_files
 from airflow_provider_chs3.core.inserting import await_insert, insert, verify
 from airflow_provider_chs3.core.laps import Laps, begin_laps
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standing
+from airflow_provider_chs3.core.ledger import MonthOnNode, Standing
 from airflow_provider_chs3.core.ledger_table import make_ledger
-from airflow_provider_chs3.core.listing import list_ready_month
 from airflow_provider_chs3.core.load import Load
-from airflow_provider_chs3.core.models import LoadResult, Node, TableName
+from airflow_provider_chs3.core.looking import list_and_look_around
+from airflow_provider_chs3.core.models import LoadResult, Node
 from airflow_provider_chs3.core.node_specs import ask_nodes_now
 from airflow_provider_chs3.core.outcome import record_failure, record_load, record_unchanged, result_of
-from airflow_provider_chs3.core.place import Place, check_distribution, find_place
 from airflow_provider_chs3.core.preflight import check_target, partition_id_of
-from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_load
 from airflow_provider_chs3.core.publishing import publish
 from airflow_provider_chs3.core.recovery import Course, after
 from airflow_provider_chs3.core.reloading import ASKED_FOR
@@ -38,9 +36,8 @@ from airflow_provider_chs3.core.staging import (
     rename_staging,
     take_over,
 )
-from airflow_provider_chs3.core.steps import Pause, Say, Steps
-from airflow_provider_chs3.core.target import look_at
-from airflow_provider_chs3.core.tuning import REQUIRED_SETTINGS, names_to_look_up
+from airflow_provider_chs3.core.steps import Pause, Say, Steps, Together
+from airflow_provider_chs3.core.tuning import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.underway import (
     PUBLISHED_BY_OWNER,
     Beginning,
@@ -97,8 +94,7 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
 
 
 def _load(request: LoadRequest, course: Course, laps: Laps) -> Steps[LoadResult]:
-    source, manifest = yield from list_ready_month(request)
-    laps = yield from laps.end("list")
+    source, manifest, around, laps = yield from list_and_look_around(request, laps)
     if not manifest.objects and request.policies.on_no_objects == "skip":
         return LoadResult(
             status="skipped",
@@ -107,10 +103,6 @@ def _load(request: LoadRequest, course: Course, laps: Laps) -> Steps[LoadResult]
             reason="no objects",
             seconds_by_step=laps.seconds,
         )
-    place = yield from _find_place(request)
-    check_distribution(place, distribution=request.policies.distribution, target=request.target)
-    yield from check_privileges(place.nodes, privileges_of_load(request, place))
-    around = yield from look_at(place, settings=names_to_look_up(request.settings))
     check_target(around, required_settings=REQUIRED_SETTINGS)
     if request.policies.write_mode == "append":
         return (yield from _append(Load.of(request, around, course, source=source, manifest=manifest, laps=laps)))
@@ -191,26 +183,16 @@ def _take_up(load: Load, request: LoadRequest, underway: Underway) -> Steps[tupl
     return mine, done
 
 
-def _find_place(request: LoadRequest) -> Steps[Place]:
-    return (
-        yield from find_place(
-            target=request.target,
-            cluster=request.cluster,
-            default_cluster=request.default_cluster,
-            ledger=TableName(request.staging_database or "", LEDGER_TABLE),
-        )
-    )
-
-
 def _sizes(load: Load) -> str:
     manifest = load.files.manifest
     return f"{len(manifest.objects)} objects, {manifest.size_bytes:,} bytes, {len(load.around.nodes)} nodes."
 
 
 def _plan(load: Load) -> Steps[InsertPlan]:
-    now = yield from ask_nodes_now(load.around, partition_id=load.key.partition_id)
+    looks = (ask_nodes_now(load.around, partition_id=load.key.partition_id), read_files(load))
+    now, (schema, loaded) = yield Together(name="Look at nodes and files", workflows=looks)
     yield from look_for_risks(load, now)
-    return (yield from plan_insert(load, now))
+    return (yield from plan_insert(load, now, schema, loaded))
 
 
 def _replace(load: Load, plan: InsertPlan, before: Mapping[Node, MonthOnNode], reason: str) -> Steps[LoadResult]:

@@ -11,7 +11,8 @@ from airflow_provider_chs3.core.models import Node, PartitionState
 from airflow_provider_chs3.core.replication import follow
 from airflow_provider_chs3.core.sql import Sql, literal, table
 from airflow_provider_chs3.core.staging import ddl_settings
-from airflow_provider_chs3.core.steps import AskNodes, Steps
+from airflow_provider_chs3.core.steps import AskNodes, Steps, Together
+from airflow_provider_chs3.core.structure import check_structure
 from airflow_provider_chs3.exceptions import TargetChangedError, VerificationError
 
 
@@ -34,9 +35,11 @@ def publish(
 
     Raises:
         TargetChangedError: If somebody else wrote to the partition meanwhile.
+        TransientError: If the target was altered meanwhile.
         VerificationError: If it does not hold what was staged.
     """
-    now = yield from load.look_up()
+    looks = (load.look_up(), check_structure(load))
+    now, _ = yield Together(name=f"Look at {load.around.target} before it is published", workflows=looks)
     _check_untouched(load, before, now)
     intents = {
         node: _record(load, node, "intent", rows=each.rows, state=now[node].state) for node, each in staged.items()

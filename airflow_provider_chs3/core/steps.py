@@ -131,6 +131,20 @@ class TryHosts(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Together(Step):
+    """Carry out workflows that do not wait for each other, side by side. Gives what each returns, in their order.
+
+    All come to their end, whatever becomes of the others; then the error of the first that failed, in their order, is
+    thrown. They only read: what writes stands in the workflow that yields this, so that it has one order.
+
+    Args:
+        workflows: The workflows.
+    """
+
+    workflows: tuple[Steps[Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Insert(Step):
     """Run the insert, and report how far it is. Gives `InsertStats`.
 

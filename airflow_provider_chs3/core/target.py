@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_chs3.core.models import Node, NodeSpec, SettingValues, TableName
-from airflow_provider_chs3.core.place import KeeperPlace, Place, find_place
+from airflow_provider_chs3.core.place import KeeperPlace, Place, check_versions, locate
 from airflow_provider_chs3.core.sql import Sql, literal, literals
-from airflow_provider_chs3.core.steps import AskNodes, Row, Steps
+from airflow_provider_chs3.core.steps import AskNodes, Row, Steps, Together
 
 #: What a node says of its size: cores, the limit of its memory, its macros, and whether it has
 #: `system.asynchronous_metrics`, which would tell of the machine's.
@@ -19,7 +19,6 @@ SIZE = """(SELECT any(toUInt32OrZero(extract(default, '\\d+'))) FROM system.sett
     (SELECT groupArray((macro, substitution)) FROM system.macros WHERE macro IN ('cores', 'memory')),
     (SELECT count() FROM system.tables WHERE database = 'system' AND name = 'asynchronous_metrics')"""
 
-#: What `system.tables` tells of the target.
 _OF_TABLE = ("engine", "engine_full", "partition_key", "sorting_key", "primary_key", "sampling_key", "uuid")
 _ORDER_BY = re.compile(r" ORDER BY (.*?)(?: SAMPLE BY | TTL | SETTINGS |$)", re.DOTALL)
 _ENGINE_SETTINGS = re.compile(r".* SETTINGS (.*)", re.DOTALL)
@@ -219,8 +218,10 @@ def look_around(
     Raises:
         PreflightError: If the cluster is not known, differs from the Distributed table's, or a server is too old.
     """
-    place = yield from find_place(target=target, cluster=cluster, default_cluster=default_cluster, ledger=ledger)
-    return (yield from look_at(place, settings=settings))
+    place = yield from locate(target=target, cluster=cluster, default_cluster=default_cluster, ledger=ledger)
+    looks = (check_versions(place.nodes), look_at(place, settings=settings))
+    around: Surroundings = (yield Together(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[1]
+    return around
 
 
 def look_at(place: Place, *, settings: Iterable[str]) -> Steps[Surroundings]:
@@ -244,9 +245,8 @@ def look_at_target(around: Surroundings) -> Steps[dict[Node, TargetFacts | None]
     Args:
         around: What the nodes said before.
     """
-    sql = Sql(f"SELECT {_target_query(around.target)}")
-    answers = yield around.on_each(name=f"Look at {around.target} again", sql=sql)
-    return {node: _target_facts(rows[0]) for node, rows in answers.items()}
+    ask = around.on_each(name=f"Look at {around.target} again", sql=Sql(f"SELECT {_target_query(around.target)}"))
+    return {node: _target_facts(rows[0]) for node, rows in (yield ask).items()}
 
 
 def _target_query(target: TableName) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import singledispatchmethod
 from itertools import islice
 from typing import Any, TypeVar
@@ -27,6 +28,7 @@ from airflow_provider_chs3.core.steps import (
     Timed,
     TimeListing,
     TimeNodes,
+    Together,
     TryHosts,
     TryNodes,
 )
@@ -168,6 +170,16 @@ class Runner:
         with ThreadPoolExecutor(max_workers=min(_PARALLEL_NODES, len(step.sql) or 1)) as pool:
             answers = pool.map(lambda node: _timed(lambda: self._ask_node(node, step.sql[node], ask)), step.sql)
             return dict(zip(step.sql, answers, strict=True))
+
+    @perform.register
+    def _(self, step: Together) -> list[Any]:
+        self.log.debug("%s", step.name)
+        if self.in_turns:
+            return [self.run(each) for each in step.workflows]
+        with ThreadPoolExecutor(max_workers=len(step.workflows)) as pool:
+            # In the context of this thread, which loggers go by.
+            ended = [pool.submit(copy_context().run, self.run, each) for each in step.workflows]
+        return [each.result() for each in ended]
 
     @perform.register
     def _(self, step: TimeListing) -> Timed:

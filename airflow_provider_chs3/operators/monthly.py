@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.run_month import month_of_run, months_of_run
 from airflow_provider_chs3.core.sources import Credentials, S3Source
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.pooled import PooledClickHouseHook
 from airflow_provider_chs3.hooks.s3 import S3Listing
 
 if TYPE_CHECKING:
@@ -138,6 +139,10 @@ class MonthlyOperator(BaseOperator):
     def hook(self) -> ClickHouseHook:
         """The connection to ClickHouse."""
         return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+
+    def pooled_hook(self) -> PooledClickHouseHook:
+        """The same, for who asks much: its connections stay open until it is closed."""
+        return PooledClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
 
 
 def _timezone(name: str) -> tzinfo:

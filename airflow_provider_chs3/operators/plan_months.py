@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.columns import Selection
@@ -84,12 +85,12 @@ class PlanMonthsOperator(MonthlyOperator):
 
     def planned(self, context: Context) -> list[PlannedMonth]:
         """Compare."""
-        with airflow_errors():
+        with airflow_errors(), closing(self.pooled_hook()) as hook:
             reload = self.reload_of_run(context)
             months = reload.months if reload else self._months(context)
             listing = S3Listing(self.aws_conn_id)
             # It asks little and inserts nothing: there is no progress to tell.
-            runner = Runner(hook=self.hook(), listing=listing, log=self.log, progress_interval_seconds=10)
+            runner = Runner(hook=hook, listing=listing, log=self.log, progress_interval_seconds=10)
             return runner.run(plan_months(self._request(months, reload, listing)))
 
     def execute(self, context: Context) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -31,6 +32,8 @@ from airflow_provider_chs3.operators.monthly import MonthlyOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
 
 class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
@@ -206,7 +209,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         Raises:
             AirflowFailException: A person must act on the merges.
         """
-        self.link_to_page(context, Runner(**self._runner_arguments(), listing=None), [str(result["month"])])
+        self.link_to_page(context, Runner(**self._runner_arguments(self.hook()), listing=None), [str(result["month"])])
         if "error" in event:
             raise AirflowFailException(event["error"])
         return self._done(context, result, event["result"], since=since)
@@ -216,18 +219,18 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         if self._request is None or not self.cancel_on_kill:
             return
         self.log.info("Ending the queries of this load, and dropping its staging.")
-        runner = Runner(**self._runner_arguments(), listing=None, in_turns=True)
+        runner = Runner(**self._runner_arguments(self.hook()), listing=None, in_turns=True)
         runner.run(stop_load(StopRequest.of(self._request)))
 
     def _load(self, context: Context, *, resumes: str | None) -> dict[str, object]:
-        with airflow_errors():
+        with airflow_errors(), closing(self.pooled_hook()) as hook:
             check_append(self)
             check_merge_health(self.merge_health or {})
             # One for all: its client takes a tenth of a second to make.
             listing = S3Listing(self.aws_conn_id)
             self._request = load_request(self, context, listing, resumes=resumes)
             context["month"] = str(self._request.month)  # type: ignore[typeddict-unknown-key]  # for map_index_template
-            runner = self._runner(context, listing)
+            runner = self._runner(context, hook, listing)
             self.inserts = runner.inserts
             self.link_to_page(context, runner, [str(self._request.month)])
             result = drive(load_month(self._request), self.showing_sql(context, runner))
@@ -268,14 +271,14 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         emit_month(self, context, result)
         return result
 
-    def _runner(self, context: Context, listing: S3Listing) -> Runner:
-        arguments = self._runner_arguments()
+    def _runner(self, context: Context, hook: ClickHouseHook, listing: S3Listing) -> Runner:
+        arguments = self._runner_arguments(hook)
         if self.defers_inserts:
             return DetachingRunner(**arguments, listing=listing, wait=partial(self._wait, context))
         return Runner(**arguments, listing=listing)
 
-    def _runner_arguments(self) -> dict[str, Any]:
-        return {"hook": self.hook(), "log": self.log, "progress_interval_seconds": self.progress_interval_seconds}
+    def _runner_arguments(self, hook: ClickHouseHook) -> dict[str, Any]:
+        return {"hook": hook, "log": self.log, "progress_interval_seconds": self.progress_interval_seconds}
 
     @property
     def defers_inserts(self) -> bool:

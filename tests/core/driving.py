@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.steps import Step, Steps
+from airflow_provider_chs3.core.steps import Step, Steps, Together
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 
@@ -19,23 +19,33 @@ class Driven:
 
 
 def drive(workflow: Steps[Any], *answers: Any) -> Driven:
-    """Give the answers in order: an exception is thrown in, a function is called with the step, all else is sent."""
+    """Give the answers in order: an exception is thrown in, a function is called with the step, all else is sent.
+
+    Workflows that are carried out together are driven one after the other.
+    """
     left = list(answers)
     steps: list[Step] = []
+    result = _drive(workflow, steps, left)
+    assert left == [], "asked for less than expected"
+    return Driven(steps, result)
+
+
+def _drive(workflow: Steps[Any], steps: list[Step], left: list[Any]) -> Any:
+    answer: Any = None
     try:
-        step = next(workflow)
         while True:
+            step = workflow.throw(answer) if isinstance(answer, Exception) else workflow.send(answer)
+            if isinstance(step, Together):
+                answer = [_drive(each, steps, left) for each in step.workflows]
+                continue
             steps.append(step)
             if not left:
                 raise AssertionError(f"asked for more than expected: {step}")
             answer = left.pop(0)
-            if isinstance(answer, Exception):
-                step = workflow.throw(answer)
-            else:
-                step = workflow.send(answer(step) if isinstance(answer, Callable) else answer)
+            if isinstance(answer, Callable):
+                answer = answer(step)
     except StopIteration as done:
-        assert left == [], "asked for less than expected"
-        return Driven(steps, done.value)
+        return done.value
 
 
 def server_error(code: int, message: str = "it did not work") -> ClickHouseServerError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_chs3.core.models import TableName
-from airflow_provider_chs3.core.place import find_place
+from airflow_provider_chs3.core.place import locate
 from tests.core.driving import drive
 
 TARGET = TableName("db", "all")
@@ -13,10 +13,9 @@ TARGET = TableName("db", "all")
 
 def found(arguments: str, engine: str = "Distributed"):
     return drive(
-        find_place(target=TARGET, cluster=None, default_cluster="c", ledger=TableName("", "l")),
+        locate(target=TARGET, cluster=None, default_cluster="c", ledger=TableName("", "l")),
         [(engine, arguments)],
         [("c", 1, 1, "ch-1", 9000)],
-        lambda step: {node: [("26.9.1.1",)] for node in step.sql},
     ).result
 
 

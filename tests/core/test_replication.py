@@ -164,8 +164,8 @@ STAGED = {ONE: Staged(10, {}), ONE_B: Staged(10, {}), TWO: Staged(5, {}), TWO_B:
 class TestPublishing:
     def test_one_replica_of_each_shard_publishes_and_the_others_are_waited_for(self):
         under_way = load(before=[months(0, 0, 0, 0), months(10, 10, 5, 5, block=1)])
-        intent, replacing, following, recording = drive(
-            publish(under_way, months(0, 0, 0, 0), STAGED), {}, {}, {}, {}
+        _, intent, replacing, following, recording = drive(
+            publish(under_way, months(0, 0, 0, 0), STAGED), as_before, {}, {}, {}, {}
         ).steps
         assert [set(step.sql) for step in (intent, replacing, following, recording)] == [
             set(NODES),
@@ -178,12 +178,12 @@ class TestPublishing:
     def test_a_replica_that_did_not_follow_is_not_recorded(self):
         under_way = load(before=[months(0, 0, 0, 0), months(10, 0, 5, 5, block=1)])
         with pytest.raises(VerificationError, match=r"on ch-1b:9000 holds 0 rows .* but 10 were staged"):
-            drive(publish(under_way, months(0, 0, 0, 0), STAGED), {}, {}, {})
+            drive(publish(under_way, months(0, 0, 0, 0), STAGED), as_before, {}, {}, {})
 
     def test_the_first_block_of_others_is_noticed_though_replicas_number_from_0(self):
         under_way = load(before=[months(3, 3, 0, 0, block=0)])
         with pytest.raises(TargetChangedError, match="somebody wrote to partition 202610"):
-            drive(publish(under_way, months(0, 0, 0, 0), STAGED))
+            drive(publish(under_way, months(0, 0, 0, 0), STAGED), as_before)
 
 
 class TestVerifying:
@@ -194,7 +194,7 @@ class TestVerifying:
         under_way.files.source = SimpleNamespace(list_month=lambda month: nothing())
         schema = SimpleNamespace(rows=source_rows)
         counted = {node: [("202610", count)] for node, count in zip(NODES, rows, strict=True)}
-        return drive(verify(under_way, SimpleNamespace(schema=schema)), {}, counted, as_before).result
+        return drive(verify(under_way, SimpleNamespace(schema=schema)), {}, counted).result
 
     def test_rows_count_once_however_many_replicas_have_them(self):
         assert self.verified(10, 10, 5, 5, source_rows=15) == STAGED

@@ -13,10 +13,11 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_chs3.core.steps import Ask, AskNodes, ListObjects, Now, Pause, Say, Step
+from airflow_provider_chs3.core.steps import Ask, AskNodes, ListObjects, Now, Pause, Say, Step, Together
 from airflow_provider_chs3.hooks.runner import Runner
 
 _PERFORM = Runner.__dict__["perform"]
@@ -53,7 +54,7 @@ def steps_of(load: Callable[[], Any]) -> list[Step]:
 def writes(step: Step) -> bool:
     """Whether a step may change something on a server; what is not known to read does."""
     match step:
-        case Say() | Pause() | Now() | ListObjects():
+        case Say() | Pause() | Now() | ListObjects() | Together():
             return False
         case Ask():
             return not _reads(step.sql.text)
@@ -88,14 +89,12 @@ class Strike:
     def _run(self, load: Callable[[], Any]) -> None:
         if self.number < 0:
             _die()
-        taken = 0
+        taken = count()
 
         def struck(runner: Runner, step: Step) -> Any:
-            nonlocal taken
-            if taken == self.number:
+            if next(taken) == self.number:
                 perform(runner, self._of(step))
                 _die()
-            taken += 1
             return perform(runner, step)
 
         with performing(struck):

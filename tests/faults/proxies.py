@@ -38,12 +38,20 @@ class NodeProxy:
     def __init__(self, node_port: int) -> None:
         self.mode = "pass"
         self._node_port = node_port
+        self._open: list[socket.socket] = []
         self._listener = socket.create_server((_HOST, 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
         self._listener.close()
+
+    def fail(self, mode: str) -> None:
+        """Fail so from now on: connections that are open are cut, as workers keep theirs; `pass` mends it."""
+        self.mode = mode
+        if mode != "pass":
+            _hang_up(*self._open)
+            self._open.clear()
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -53,6 +61,7 @@ class NodeProxy:
                     worker.close()
                     continue
                 node = socket.create_connection((_HOST, self._node_port))
+                self._open += worker, node
                 threading.Thread(target=_copy, args=(worker, node), daemon=True).start()
                 threading.Thread(target=self._answer, args=(node, worker, self.mode), daemon=True).start()
 
@@ -103,7 +112,7 @@ class Network:
     def strike(self, mode: str, *nodes: int) -> None:
         """Have all proxies, or those of some nodes, fail so from now on; `pass` mends them."""
         for proxy in [self.proxies[node] for node in nodes] or self.proxies:
-            proxy.mode = mode
+            proxy.fail(mode)
 
     @contextmanager
     def struck(self, mode: str, *nodes: int) -> Iterator[None]:

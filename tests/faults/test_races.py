@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -34,12 +35,10 @@ def moments(steps: list[Step]) -> Iterator[int]:
 
 def load_asleep(load: Callable[[], Any], number: int, meanwhile: Callable[[], Any]) -> str:
     """Run a load that sleeps before one of its steps until something else has happened, and give what it says."""
-    taken = 0
+    taken = count()
 
     def sleeping(runner: Runner, step: Step) -> Any:
-        nonlocal taken
-        taken += 1
-        if taken - 1 == number:
+        if next(taken) == number:
             meanwhile()
         return perform(runner, step)
 

@@ -1,0 +1,58 @@
+"""Steps 1 and 2 of a load, side by side: the storage lists the objects while the nodes tell of themselves."""
+
+from __future__ import annotations
+
+from airflow_provider_chs3.core.laps import Laps
+from airflow_provider_chs3.core.ledger import LEDGER_TABLE
+from airflow_provider_chs3.core.listing import list_ready_month
+from airflow_provider_chs3.core.models import Manifest, TableName
+from airflow_provider_chs3.core.place import check_distribution, check_versions, locate
+from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_load
+from airflow_provider_chs3.core.request import LoadRequest
+from airflow_provider_chs3.core.sources import S3Source
+from airflow_provider_chs3.core.steps import Steps, Together
+from airflow_provider_chs3.core.target import Surroundings, look_at
+from airflow_provider_chs3.core.tuning import names_to_look_up
+
+
+def list_and_look_around(request: LoadRequest, laps: Laps) -> Steps[tuple[S3Source, Manifest, Surroundings, Laps]]:
+    """List the month's objects, and ask every node for its facts.
+
+    Args:
+        request: The load.
+        laps: What it has spent its time on so far.
+
+    Returns:
+        The source, with its base known from now on, and the manifest; what the nodes said; the laps, until the end of
+        the listing: what the nodes took longer counts to what comes after.
+
+    Raises:
+        NotReadyError: If the objects are not there yet.
+        PreflightError: If cluster, versions or privileges are in the way.
+    """
+    looks = (_list(request, laps), _look_around(request))
+    (source, manifest, laps), around = yield Together(name="List and look around", workflows=looks)
+    return source, manifest, around, laps
+
+
+def _list(request: LoadRequest, laps: Laps) -> Steps[tuple[S3Source, Manifest, Laps]]:
+    source, manifest = yield from list_ready_month(request)
+    return source, manifest, (yield from laps.end("list"))
+
+
+def _look_around(request: LoadRequest) -> Steps[Surroundings]:
+    place = yield from locate(
+        target=request.target,
+        cluster=request.cluster,
+        default_cluster=request.default_cluster,
+        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
+    )
+    check_distribution(place, distribution=request.policies.distribution, target=request.target)
+    # A server that is too old, or where a grant is missing, may not answer the last one: the first error is told.
+    looks = (
+        check_versions(place.nodes),
+        check_privileges(place.nodes, privileges_of_load(request, place)),
+        look_at(place, settings=names_to_look_up(request.settings)),
+    )
+    around: Surroundings = (yield Together(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[2]
+    return around
