@@ -42,7 +42,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """What the median of a variant's ratios should be.
+    """What the median of a variant's ratios, or of its values, should be.
 
     Args:
         variant: The variant.
@@ -50,6 +50,7 @@ class Gate:
         at_most: The ratio to the base is no larger.
         at_least: It is no smaller.
         base: The variant that it is compared with; None for the comparison's first.
+        is_ratio: Whether the bounds are of ratios; else they are of the values.
     """
 
     variant: str
@@ -57,6 +58,7 @@ class Gate:
     at_most: float | None = None
     at_least: float | None = None
     base: str | None = None
+    is_ratio: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,14 +129,21 @@ class Comparison:
         _print_claims(console, self.aim, self.verdicts())
 
     def _verdict(self, gate: Gate) -> Verdict:
-        ratio = median(self.ratios(gate.variant, gate.figure, gate.base))
+        if gate.is_ratio:
+            what, values = (
+                f"{gate.variant} to {gate.base or self.variants[0]}",
+                self.ratios(gate.variant, gate.figure, gate.base),
+            )
+        else:
+            what, values = gate.variant, self.values(gate.variant, gate.figure)
+        found = median(values)
         bounds = [
             *([f"at most {gate.at_most:g}"] if gate.at_most is not None else []),
             *([f"at least {gate.at_least:g}"] if gate.at_least is not None else []),
         ]
-        claim = f"{gate.variant} to {gate.base or self.variants[0]}, {gate.figure}: {', '.join(bounds)}"
-        is_met = (gate.at_most is None or ratio <= gate.at_most) and (gate.at_least is None or ratio >= gate.at_least)
-        return Verdict(claim=claim, found=f"{ratio:.2f}", is_met=is_met)
+        claim = f"{what}, {gate.figure}: {', '.join(bounds)}"
+        is_met = (gate.at_most is None or found <= gate.at_most) and (gate.at_least is None or found >= gate.at_least)
+        return Verdict(claim=claim, found=f"{found:.2f}", is_met=is_met)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,8 @@ _PACKAGES = (
     "apache-airflow",
     "chdb-core",
     "clickhouse-driver",
+    "clickhouse-connect",
+    "airflow-clickhouse-plugin",
     "boto3",
     "pyarrow",
 )

@@ -34,6 +34,22 @@ def bench(*arguments: str) -> None:
 
 
 class TestSuites:
+    def test_ways_plans_parses_and_backfills_are_measured(self, tmp_path):
+        suites = ["alternatives", "backfill", "parsing", "planning"]
+        bench(*suites, "--quick", "--scale", "0.01", "--s3", "moto", "--report", str(tmp_path))
+        results = {name: json.loads((tmp_path / "raw" / f"{name}.json").read_text())["results"] for name in suites}
+        ways, struck = results["alternatives"]
+        assert ways["variants"]["this package"]["worker's CPU seconds"]["median"] > 0
+        assert struck["rows"][0]["rows after the retry"] == struck["rows"][0]["rows expected"]
+        (backfill,) = results["backfill"]
+        assert all(each["queries' MiB at the same time"]["median"] > 0 for each in backfill["variants"].values())
+        imports, files = results["parsing"]
+        assert all(each["milliseconds"]["median"] > 0 for each in imports["variants"].values())
+        assert [row["DAG file"] for row in files["rows"]] == sorted(path.name for path in (ROOT / "dags").glob("*.py"))
+        (plans,) = results["planning"]
+        assert [row["requests to S3"] for row in plans["rows"]] == [1]
+        assert "met: unchanged months are found with one query" in (tmp_path / "planning.md").read_text()
+
     def test_triggers_that_share_a_poll_are_measured_beside_those_that_do_not(self, tmp_path):
         bench("triggers", "--scale", "0.001", "--report", str(tmp_path))
         (table,) = json.loads((tmp_path / "raw" / "triggers.json").read_text())["results"]

@@ -1,0 +1,62 @@
+"""What a worker does to plan: run as `tests.benchmarks.forked.Forked` does, with its requests counted."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is planned, over all months.
+
+    Args:
+        bucket: The bucket.
+        key: Names the month.
+        table: The table.
+        s3_port: Requests to it are counted.
+    """
+
+    bucket: str
+    key: str
+    table: str
+    s3_port: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """What came of it.
+
+    Args:
+        months: How many are to be loaded.
+        requests: How many were sent to S3.
+        began_at: By the clock of the machine, in seconds.
+        ended_at: Likewise.
+    """
+
+    months: int
+    requests: int
+    began_at: float
+    ended_at: float
+
+
+def plan(given: Plan) -> Planned:
+    """Plan all months once."""
+    requests, began_at, put_request = [], time.time(), http.client.HTTPConnection.putrequest
+
+    # Whatever speaks HTTP in Python without an event loop comes by here.
+    def counted(connection: http.client.HTTPConnection, *args: Any, **kwargs: Any) -> None:
+        if connection.port == given.s3_port:
+            requests.append(args)
+        put_request(connection, *args, **kwargs)
+
+    http.client.HTTPConnection.putrequest = counted
+    operator = PlanMonthsOperator(
+        task_id="plan", bucket=given.bucket, key=given.key, table=given.table, all_months=True
+    )
+    months = operator.execute({})
+    return Planned(months=len(months), requests=len(requests), began_at=began_at, ended_at=time.time())

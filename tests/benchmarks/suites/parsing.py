@@ -1,0 +1,110 @@
+"""What Airflow's DAG processor spends on this package: its imports, and the parsing of the example DAGs."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+
+from tests.benchmarks.parser import Parse, Parses, arguments
+from tests.benchmarks.rounds import Comparison, Gate, Round, Table
+from tests.benchmarks.suite import ROOT, Bench
+
+TITLE = "DAG parsing"
+
+_MILLISECONDS = "milliseconds"
+_OPERATORS = "airflow_provider_chs3.operators"
+_LOAD = f"{_OPERATORS}.s3_to_clickhouse"
+_GROUP = f"{_OPERATORS}.monthly_load"
+_ALL = [
+    _LOAD,
+    _GROUP,
+    *(f"{_OPERATORS}.{name}" for name in ("assets", "ledger", "optimize", "plan_months", "retries")),
+    "airflow_provider_chs3.sensors.merge_health",
+]
+_OWN = "this package: all operators and sensors, but for what they import of others"
+_WHOLE = "this package: all operators and sensors"
+_GOAL_MILLISECONDS = 30
+_IMPORTS = [
+    Parse(name="Airflow's PythonOperator", modules=["airflow.providers.standard.operators.python"]),
+    Parse(name="Airflow's SQL operators", modules=["airflow.providers.common.sql.operators.sql"]),
+    Parse(name="Airflow's S3 operators", modules=["airflow.providers.amazon.aws.operators.s3"]),
+    Parse(name="this package: S3ToClickHouseOperator", modules=[_LOAD]),
+    Parse(name="this package: monthly_load", modules=[_GROUP]),
+    Parse(name=_WHOLE, modules=_ALL),
+    Parse(name=_OWN, modules=_ALL, without_others=True),
+]
+
+
+def run(bench: Bench) -> Iterator[Comparison | Table]:
+    """Measure imports, then DAG files.
+
+    Args:
+        bench: What suites are given.
+    """
+    rounds = 1 if bench.is_quick else bench.rounds
+    with tempfile.TemporaryDirectory(prefix="chs3-bench-") as name:
+        folder = Path(name)
+        files = _example_dags() if bench.is_quick else _example_dags() | _gallery(folder)
+        parses = [
+            *_IMPORTS,
+            *(Parse(name=title, file=str(file)) for title, file in files.items()),
+            *(Parse(name=_loaded(title), modules=_ALL, file=str(file)) for title, file in files.items()),
+        ]
+        bench.say(f"{len(parses)} imports and files in turns, rounds: {rounds}")
+        measured = _measure(parses, rounds=rounds, folder=folder)
+    yield Comparison(
+        title="Imports in a new process of the DAG processor, which has Airflow and its SDK loaded",
+        variants=[each.name for each in _IMPORTS],
+        figures=[_MILLISECONDS],
+        rounds=measured,
+        gates=[
+            Gate(variant=name, figure=_MILLISECONDS, at_most=_GOAL_MILLISECONDS, is_ratio=False)
+            for name in (_OWN, _WHOLE)
+        ],
+    )
+    yield _files(list(files), measured)
+
+
+def _loaded(title: str) -> str:
+    return f"{title}, package loaded"
+
+
+def _example_dags() -> dict[str, Path]:
+    return {file.name: file for file in sorted((ROOT / "dags").glob("*.py"))}
+
+
+def _gallery(folder: Path) -> dict[str, Path]:
+    page, files = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8"), {}
+    found = re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    for number, (heading, source) in enumerate(found):
+        file = folder / f"gallery_{number}.py"
+        file.write_text(source, encoding="utf-8")
+        files[f"gallery: {heading}"] = file
+    return files
+
+
+def _measure(parses: Sequence[Parse], *, rounds: int, folder: Path) -> list[Round]:
+    result_file = folder / "seconds.json"
+    command = arguments(Parses(parses=parses, rounds=rounds, result_file=str(result_file)))
+    subprocess.run(command, cwd=ROOT, check=True)
+    measured = json.loads(result_file.read_text(encoding="utf-8"))
+    return [{name: {_MILLISECONDS: seconds * 1000} for name, seconds in each.items()} for each in measured]
+
+
+def _files(titles: Sequence[str], measured: Sequence[Round]) -> Table:
+    rows = []
+    for title in titles:
+        parsed, loaded = (median(each[name][_MILLISECONDS] for each in measured) for name in (title, _loaded(title)))
+        rows.append(
+            {
+                "DAG file": title,
+                "milliseconds": round(parsed, 1),
+                "of that, with the package loaded already, milliseconds": round(loaded, 1),
+            }
+        )
+    return Table(title="Parsing a DAG file in a new process of the DAG processor", rows=rows)
