@@ -47,7 +47,7 @@ class TestSuites:
         assert all(each["milliseconds"]["median"] > 0 for each in imports["variants"].values())
         assert [row["DAG file"] for row in files["rows"]] == sorted(path.name for path in (ROOT / "dags").glob("*.py"))
         (plans,) = results["planning"]
-        assert [row["requests to S3"] for row in plans["rows"]] == [1]
+        assert [(row["objects"], row["requests to S3"]) for row in plans["rows"]] == [("200", 1), ("1,000", 1)]
         assert "met: unchanged months are found with one query" in (tmp_path / "planning.md").read_text()
 
     def test_triggers_that_share_a_poll_are_measured_beside_those_that_do_not(self, tmp_path):
