@@ -34,7 +34,7 @@ def run(bench: Bench) -> Iterator[Comparison | Table]:
     Args:
         bench: What suites are given.
     """
-    rows = bench.sized(full=170_000_000, quick=6_000_000)
+    rows = bench.sized(full=110_000_000, quick=6_000_000)
     files = max(12, rows // _FILE_ROWS)
     large = Months(prefix="large", names=["2026-01"], rows=rows, files=files, copies=-(-files // 12))
     small = Months(prefix="small", names=["2026-01"], rows=5_000, files=4)
