@@ -48,7 +48,12 @@ def _one_by_one(grants: str) -> list[str]:
 def _privileges() -> list[str]:
     """Those of a loader, a planner and a doctor in one; in all databases of tests, as a prefix is all that can be."""
     loader = [*documented("Loading"), *documented("The ledger")]
-    for where in ("through the named collection", "names the Distributed table", "the load is `deferrable`"):
+    for where in (
+        "through the named collection",
+        "names the Distributed table",
+        "the load is `deferrable`, which",
+        "reads them twice",
+    ):
         loader += documented_also(where)
     found = dict.fromkeys(
         [*loader, *documented("Planning"), *documented("Merge health"), *documented("Merging closed months")]

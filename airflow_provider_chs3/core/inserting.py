@@ -10,7 +10,8 @@ from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import Node, TableName
 from airflow_provider_chs3.core.replication import follow
-from airflow_provider_chs3.core.source_schema import count_rows, find_misfits, insert_parts
+from airflow_provider_chs3.core.source_rows import rows_of_source
+from airflow_provider_chs3.core.source_schema import find_misfits, insert_parts
 from airflow_provider_chs3.core.sources import Batch
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps import Insert, InsertStats, Say, Steps, Together
@@ -166,8 +167,26 @@ class Staged:
     other_rows: Mapping[str, int]
 
 
-def verify(load: Load, plan: InsertPlan) -> Steps[dict[Node, Staged]]:
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What is staged, and how it is known to be the objects' rows.
+
+    Args:
+        staged: What is staged on each node.
+        counted_by: What told how many rows the objects hold; see `core.source_rows`.
+    """
+
+    staged: Mapping[Node, Staged]
+    counted_by: str
+
+
+def verify(load: Load, plan: InsertPlan, inserted: Inserted) -> Steps[Verified]:
     """Prove that staging holds exactly the rows of the manifest's objects.
+
+    Args:
+        load: The load.
+        plan: What was inserted.
+        inserted: What the inserts did.
 
     Raises:
         ObjectsChangedError: If objects changed since they were listed.
@@ -185,15 +204,15 @@ def verify(load: Load, plan: InsertPlan) -> Steps[dict[Node, Staged]]:
         )
     if added := load.files.manifest.added_in(now):
         yield Say(name=f"{added} objects of {month} came while it was loaded: the next run loads them.")
-    source_rows = (yield from count_rows(load.files, plan.schema)) if load.files.manifest.objects else 0
     _check_replicas(load, staged)
     # A row counts once, however many replicas have it.
     once = {node: staged[node] for node in load.around.publishers}
     rows = {node: each.rows + sum(each.other_rows.values()) for node, each in once.items()}
-    if sum(rows.values()) != source_rows:
+    counted = yield from rows_of_source(load, plan.schema, inserted.done, staged_rows=sum(rows.values()))
+    if sum(rows.values()) != counted.rows:
         per_node = ", ".join(f"{node}: {count}" for node, count in rows.items())
         raise VerificationError(
-            f"The objects of {month} hold {source_rows} rows, but {sum(rows.values())} were staged ({per_node}). "
+            f"The objects of {month} hold {counted.rows} rows, but {sum(rows.values())} were staged ({per_node}). "
             "Nothing was published."
         )
     others: Counter[str] = Counter()
@@ -205,7 +224,7 @@ def verify(load: Load, plan: InsertPlan) -> Steps[dict[Node, Staged]]:
             f"The objects of {month} hold rows of other months (partition: rows): {counts}. Nothing was published. "
             "on_other_months='leave_out' loads the month without them."
         )
-    return staged
+    return Verified(staged, counted.counted_by)
 
 
 def _check_replicas(load: Load, staged: Mapping[Node, Staged]) -> None:

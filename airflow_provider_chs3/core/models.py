@@ -235,6 +235,8 @@ class LoadResult:
         query_ids: The inserts' query ids.
         settings: Name to value, as sent.
         seconds_by_step: Where the time went: those of `core.laps.LAPS` that took place → seconds.
+        counted_by: What told how many rows the objects hold: `footers` of Parquet, the `insert` that read them, or a
+            `second read`; empty where nothing was counted.
     """
 
     status: str
@@ -255,6 +257,7 @@ class LoadResult:
     query_ids: tuple[str, ...] = ()
     settings: SettingValues = field(default_factory=dict)
     seconds_by_step: Mapping[str, float] = field(default_factory=dict)
+    counted_by: str = ""
 
     def summary(self) -> str:
         """One line for people."""

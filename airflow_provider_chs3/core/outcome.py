@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from airflow_provider_chs3.core.errors import hint_of, is_terminal
 from airflow_provider_chs3.core.insert_plan import InsertPlan
-from airflow_provider_chs3.core.inserting import Inserted, Staged
+from airflow_provider_chs3.core.inserting import Inserted, Verified
 from airflow_provider_chs3.core.ledger import record
 from airflow_provider_chs3.core.ledger_table import COLUMNS, make_ledger
 from airflow_provider_chs3.core.load import Load, values_of
@@ -28,7 +28,7 @@ def result_of(
     reason: str,
     plan: InsertPlan | None = None,
     inserted: Inserted | None = None,
-    staged: Mapping[Node, Staged] | None = None,
+    verified: Verified | None = None,
 ) -> LoadResult:
     """What a load did.
 
@@ -39,7 +39,7 @@ def result_of(
         reason: Why it was loaded or not.
         plan: What was inserted; None where nothing was.
         inserted: What the inserts did.
-        staged: What was staged on each node.
+        verified: What was staged, and how it was counted.
     """
     manifest = load.files.manifest
     # A row counts once, however many replicas have it.
@@ -55,7 +55,7 @@ def result_of(
         source_bytes=manifest.size_bytes,
         rows=inserted.stats.read_rows if inserted and not states else rows,
         rows_by_node={str(node): state.rows for node, state in states.items()},
-        other_month_rows=sum(sum(staged[node].other_rows.values()) for node in once) if staged else 0,
+        other_month_rows=sum(sum(verified.staged[node].other_rows.values()) for node in once) if verified else 0,
         parts=sum(state.parts for state in states.values()),
         table_bytes=sum(state.size_bytes for node, state in states.items() if node in once),
         insert_seconds=inserted.stats.seconds if inserted else 0.0,
@@ -64,6 +64,7 @@ def result_of(
         query_ids=inserted.query_ids if inserted else (),
         settings=plan.setting_values if plan else {},
         seconds_by_step=load.laps.seconds,
+        counted_by=verified.counted_by if verified else "",
     )
 
 

@@ -219,9 +219,9 @@ def _stage_and_publish(
         load = yield from load.end_lap("stage")
         inserted = yield from insert(load, plan, into=load.staging, beginning=beginning, done=done)
         load = yield from load.end_lap("insert", at_least_seconds=inserted.stats.seconds)
-        staged = yield from verify(load, plan)
+        verified = yield from verify(load, plan, inserted)
         load = yield from load.end_lap("verify")
-        states = yield from publish(load, beginning.before, staged)
+        states = yield from publish(load, beginning.before, verified.staged)
         load = yield from load.end_lap("publish")
     except SupersededError:
         raise
@@ -229,7 +229,7 @@ def _stage_and_publish(
         yield from check_not_superseded(load.around, load.attempt, error)
         raise
     reason = beginning.reason
-    result = result_of(load, states, status="published", reason=reason, plan=plan, inserted=inserted, staged=staged)
+    result = result_of(load, states, status="published", reason=reason, plan=plan, inserted=inserted, verified=verified)
     yield from record_load(load, plan, result)
     return result
 

@@ -44,6 +44,8 @@ class Policies:
         replace_unknown: Replace rows that no load is known to have put there.
         on_target_changed: `fail`, or `reload` a published month that somebody else changed.
         on_other_months: `fail`, or `leave_out` rows that belong to other months.
+        count_again: Count the rows of files that are not Parquet by reading them a second time, also where the insert's
+            own reading is proof.
 
     Raises:
         ConfigurationError: If a value is none of these.
@@ -58,6 +60,7 @@ class Policies:
     replace_unknown: bool = False
     on_target_changed: str = "fail"
     on_other_months: str = "fail"
+    count_again: bool = False
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():

@@ -170,6 +170,19 @@ class Insert(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class SourceRead:
+    """What was read from S3 on all nodes, by the servers' own counters.
+
+    Args:
+        files: Files opened.
+        size_bytes: Bytes received.
+    """
+
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class InsertStats:
     """What was seen of an insert.
 
@@ -177,11 +190,13 @@ class InsertStats:
         seconds: From start to end.
         read_rows: Rows read on all nodes.
         peak_memory_bytes: The highest memory seen on one node; None where nothing was seen.
+        source: What it read from S3; None where the connection does not tell.
     """
 
     seconds: float
     read_rows: int
     peak_memory_bytes: int | None
+    source: SourceRead | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

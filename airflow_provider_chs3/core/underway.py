@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.replication import find_replicas
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.sql import Sql, literal, table
 from airflow_provider_chs3.core.staging import Attempt, is_staging_there, superseded
-from airflow_provider_chs3.core.steps import AskNodes, InsertStats, Steps
+from airflow_provider_chs3.core.steps import AskNodes, InsertStats, SourceRead, Steps
 from airflow_provider_chs3.core.target import Surroundings, look_around
 from airflow_provider_chs3.core.tuning import names_to_look_up
 from airflow_provider_chs3.exceptions import ObjectsChangedError, SupersededError
@@ -234,10 +234,16 @@ def _of_json(around: Surroundings, nonce: str, fingerprint: str, details: Mappin
         course=Course(**details["course"]),
         plan=InsertPlan.of_json(details["plan"]),
         running=details["running"],
-        done=tuple(DoneInsert(each["query_id"], InsertStats(**each["stats"])) for each in details["done"]),
+        done=tuple(DoneInsert(each["query_id"], _stats_of_json(each["stats"])) for each in details["done"]),
         # Older versions of this package did not record it.
         seconds_by_step=details.get("seconds_by_step", {}),
     )
+
+
+def _stats_of_json(values: Mapping[str, Any]) -> InsertStats:
+    # Older versions of this package did not record what was read.
+    source = values.get("source")
+    return InsertStats(**{**values, "source": SourceRead(**source) if source else None})
 
 
 def _key(node: Node) -> str:

@@ -123,7 +123,7 @@ class ClickHouseHook(DbApiHook):
 
     def insert_select(
         self, sql: str, *, query_id: str, settings: Mapping[str, Any] | None = None, secrets: Sequence[str] = ()
-    ) -> int:
+    ) -> tuple[int, Mapping[str, int]]:
         """Run an `INSERT … SELECT`, as `query` does.
 
         Args:
@@ -133,10 +133,11 @@ class ClickHouseHook(DbApiHook):
             secrets: As in `query`.
 
         Returns:
-            Rows that were read for it on all nodes, as the server reported in its progress.
+            Rows that were read for it on all nodes, as the server reported in its progress; and what the servers
+            counted meanwhile: event → number.
         """
         with self._executed(sql, query_id, settings, None, secrets, None) as (client, _):
-            return int(client.last_query.progress.rows)
+            return int(client.last_query.progress.rows), client.counters
 
     @contextmanager
     def _executed(

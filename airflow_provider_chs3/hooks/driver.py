@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import clickhouse_driver  # noqa: TID253
 import clickhouse_driver.errors as driver_errors  # noqa: TID253
+from clickhouse_driver.protocol import ServerPacketTypes  # noqa: TID253
 
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
@@ -58,14 +61,35 @@ ERROR_NAMES = {code: name for name, code in vars(driver_errors.ErrorCodes).items
 
 
 class Client(clickhouse_driver.Client):
-    """The driver's client, except that `input_format_null_as_default` reaches the server.
+    """The driver's client, except that `input_format_null_as_default` reaches the server, and its counters are kept.
 
     The driver has a setting of its own by that name and keeps the server's to itself.
+
+    Attributes:
+        counters: What the servers counted for this client's statements, on all nodes together: event → number.
     """
 
     available_client_settings = tuple(
         name for name in clickhouse_driver.Client.available_client_settings if name != "input_format_null_as_default"
     )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.counters: Counter[str] = Counter()
+        self._receive = self.connection.receive_packet
+        self.connection.receive_packet = self._receive_and_count
+
+    def _receive_and_count(self) -> Any:
+        """The connection's next packet; the driver drops those that have counters."""
+        packet = self._receive()
+        if packet.type == ServerPacketTypes.PROFILE_EVENTS:
+            names = [name for name, _ in packet.block.columns_with_types]
+            for values in packet.block.get_rows():
+                event = dict(zip(names, values, strict=True))
+                # 0 stands for all threads of a query; a gauge, such as memory, does not add up.
+                if event["type"] == "increment" and event["thread_id"] == 0:
+                    self.counters[event["name"]] += event["value"]
+        return packet
 
     @property
     def address(self) -> str:

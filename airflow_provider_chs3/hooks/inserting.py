@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from airflow_provider_chs3.core.progress import InsertProgress, progress_line, progress_of, progress_query
-from airflow_provider_chs3.core.steps import Insert, InsertStats
+from airflow_provider_chs3.core.source_rows import source_read_of
+from airflow_provider_chs3.core.steps import Insert, InsertStats, SourceRead
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
@@ -39,6 +40,7 @@ class _Outcome:
     """What the thread leaves behind."""
 
     read_rows: int = 0
+    source: SourceRead | None = None
     error: Exception | None = None
     done: threading.Event = field(default_factory=threading.Event)
 
@@ -80,7 +82,7 @@ def run_insert(
             log.info("%s", progress_line(nodes, total_rows=step.total_rows, seconds=time.monotonic() - started))
     if outcome.error is not None:
         raise outcome.error
-    return InsertStats(time.monotonic() - started, outcome.read_rows, peak_memory_bytes)
+    return InsertStats(time.monotonic() - started, outcome.read_rows, peak_memory_bytes, outcome.source)
 
 
 def announce(step: Insert, log: Log) -> None:
@@ -96,9 +98,10 @@ def shown_sql(step: Insert) -> str:
 
 def _insert(step: Insert, hook: ClickHouseHook, settings: Mapping[str, str | int], outcome: _Outcome) -> None:
     try:
-        outcome.read_rows = hook.insert_select(
+        outcome.read_rows, counters = hook.insert_select(
             step.sql.text, query_id=step.query_id, settings=settings, secrets=step.sql.secrets
         )
+        outcome.source = source_read_of(counters)
     except Exception as error:
         outcome.error = error
     finally:

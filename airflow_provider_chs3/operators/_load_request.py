@@ -65,6 +65,7 @@ def load_request(
             replace_unknown=task.replace_unknown or replace_rows_of_others,
             on_target_changed="reload" if replace_rows_of_others else task.on_target_changed,
             on_other_months=task.on_other_months,
+            count_again=task.count_again,
         ),
         settings={**tunable(options.settings), **check_settings(task.settings or {}, where="settings")},
         node_specs=parse_node_specs(task.node_specs or {}, where="node_specs"),

@@ -68,6 +68,8 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         replace_unknown: Replace rows that no load is known to have put there, instead of stopping.
         on_target_changed: `fail`, or `reload` a month that somebody else changed since it was published.
         on_other_months: `fail`, or `leave_out` rows that belong to another month.
+        count_again: Read files that are not Parquet a second time, to count their rows by that. Default: False, only
+            where the servers' counters of the insert are no proof.
         settings: ClickHouse settings for the insert; they win over computed ones.
         node_specs: Host, `host:port` or `default` → `{"cores": 8, "memory": "32GiB"}`; they win over the connection's,
             and those over the nodes' macros `cores` and `memory`. What nobody declares is measured.
@@ -133,6 +135,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         replace_unknown: bool = False,
         on_target_changed: str = "fail",
         on_other_months: str = "fail",
+        count_again: bool = False,
         settings: Mapping[str, str | int] | None = None,
         node_specs: Mapping[str, Mapping[str, Any]] | None = None,
         memory_share: float = SHARED,
@@ -161,6 +164,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         self.replace_unknown = replace_unknown
         self.on_target_changed = on_target_changed
         self.on_other_months = on_other_months
+        self.count_again = count_again
         self.settings = settings
         self.node_specs = node_specs
         self.memory_share = memory_share

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_provider_chs3.core.inserting import Staged, verify
+from airflow_provider_chs3.core.inserting import Inserted, Staged, verify
 from airflow_provider_chs3.core.ledger import LedgerKey, MonthOnNode, Record
 from airflow_provider_chs3.core.models import Manifest, Month, Node, PartitionState, TableName
 from airflow_provider_chs3.core.place import KeeperPlace
@@ -194,7 +194,8 @@ class TestVerifying:
         under_way.files.source = SimpleNamespace(list_month=lambda month: nothing())
         schema = SimpleNamespace(rows=source_rows)
         counted = {node: [("202610", count)] for node, count in zip(NODES, rows, strict=True)}
-        return drive(verify(under_way, SimpleNamespace(schema=schema)), {}, counted).result
+        inserted = Inserted(())
+        return drive(verify(under_way, SimpleNamespace(schema=schema), inserted), {}, counted).result.staged
 
     def test_rows_count_once_however_many_replicas_have_them(self):
         assert self.verified(10, 10, 5, 5, source_rows=15) == STAGED

@@ -235,7 +235,7 @@ def truncated(*, is_announced: bool, times: float = inf) -> Fault:
     numbers = count()
 
     def answer(method: str, path: str, true: Answer) -> Answer:
-        if method != "GET" or not path.endswith(".parquet") or next(numbers) >= times:
+        if method != "GET" or not path.endswith((".parquet", ".jsonl")) or next(numbers) >= times:
             return true
         half = true.body[: max(1, len(true.body) // 2)]
         return Answer(true.status, half, len(true.body) if is_announced else None)

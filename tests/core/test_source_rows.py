@@ -1,0 +1,111 @@
+"""How rows of the source are known. Against real servers: `tests/integration/test_source_rows.py`, `tests/faults`."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from airflow_provider_chs3.core.formats import format_named
+from airflow_provider_chs3.core.source_rows import rows_of_source, source_read_of
+from airflow_provider_chs3.core.sources import Batch
+from airflow_provider_chs3.core.steps import InsertStats, Pause, SourceRead
+from airflow_provider_chs3.core.underway import DoneInsert
+from airflow_provider_chs3.exceptions import TransientError
+from tests.core.driving import drive, server_error
+from tests.core.surroundings import ONE, TWO
+
+NODES = (ONE, TWO)
+ALL = SourceRead(2, 30)
+REFUSED = dict.fromkeys(NODES, server_error(497))
+
+
+def load(file_format: str = "CSV", *, count_again: bool = False):
+    batches = [Batch("{a,b}.csv", ("lake/a.csv", "lake/b.csv"))]
+    objects = (SimpleNamespace(path="lake/a.csv", size_bytes=10), SimpleNamespace(path="lake/b.csv", size_bytes=20))
+    files = SimpleNamespace(
+        manifest=SimpleNamespace(objects=objects),
+        format=format_named(file_format),
+        batches=lambda: batches,
+        read=lambda glob, structure: SimpleNamespace(text="s3()", secrets=()),
+    )
+    policies = SimpleNamespace(count_again=count_again)
+    return SimpleNamespace(
+        files=files, request=SimpleNamespace(month="2026-10", policies=policies), around=SimpleNamespace(nodes=NODES)
+    )
+
+
+def rows(under_way, read: SourceRead | None, *answers, read_rows: int = 5, seconds: float = 60):
+    done = DoneInsert("insert1", InsertStats(seconds, read_rows, None, read))
+    schema = SimpleNamespace(rows=None, structure="")
+    return drive(rows_of_source(under_way, schema, [done], staged_rows=5), *answers)
+
+
+def told(*reads: SourceRead):
+    return {node: [(read.files, read.size_bytes)] for node, read in zip(NODES, reads, strict=True)}
+
+
+def counted_by(driven) -> tuple[int, str]:
+    return driven.result.rows, driven.result.counted_by
+
+
+def test_each_object_once_and_to_its_end_is_proof():
+    assert counted_by(rows(load(), ALL)) == (5, "insert")
+
+
+@pytest.mark.parametrize("read", [SourceRead(3, 30), SourceRead(1, 10), SourceRead(2, 31)])
+def test_anything_else_is_not(read):
+    driven = rows(load(), read, None, [(6,)])
+    assert counted_by(driven) == (6, "second read")
+    assert f"insert1 read {read.size_bytes} bytes of {read.files} objects, which are not the 30 bytes of 2" in (
+        driven.steps[0].name
+    )
+
+
+def test_nor_is_it_if_other_rows_are_staged_than_were_read():
+    assert counted_by(rows(load(), ALL, None, [(6,)], read_rows=6)) == (6, "second read")
+
+
+def test_text_that_was_cut_off_is_not_counted_at_all():
+    with pytest.raises(TransientError, match=r"read 29 bytes of the 2 objects of 2026-10, which have 30"):
+        rows(load(), SourceRead(2, 29))
+
+
+def test_but_a_reader_that_seeks_may_leave_bytes_out():
+    assert counted_by(rows(load("ORC"), SourceRead(2, 29), None, [(5,)])) == (5, "second read")
+
+
+def test_a_second_read_can_be_asked_for():
+    assert counted_by(rows(load(count_again=True), ALL, None, [(5,)])) == (5, "second read")
+
+
+def test_logs_that_were_flushed_are_read_at_once():
+    flushed = {node: [] for node in NODES}
+    assert counted_by(rows(load(), None, flushed, told(SourceRead(1, 10), SourceRead(1, 20)))) == (5, "insert")
+
+
+def test_others_are_waited_for():
+    early, late = told(ALL, SourceRead(0, 0)), told(SourceRead(1, 10), SourceRead(1, 20))
+    driven = rows(load(), None, REFUSED, told(SourceRead(1, 10), SourceRead(0, 0)), None, late)
+    assert counted_by(driven) == (5, "insert")
+    assert counted_by(rows(load(), None, REFUSED, early)) == (5, "insert")
+
+
+@pytest.mark.parametrize(("insert_seconds", "waits"), [(2, 0), (9, 3), (3600, 10)])
+def test_no_longer_than_a_second_read_would_take(insert_seconds, waits):
+    nothing = told(SourceRead(0, 0), SourceRead(0, 0))
+    looks = [nothing, *[None, nothing] * waits]
+    driven = rows(load(), None, REFUSED, *looks, None, [(5,)], seconds=insert_seconds)
+    assert counted_by(driven) == (5, "second read")
+    assert sum(isinstance(step, Pause) for step in driven.steps) == waits
+
+
+def test_a_user_who_may_not_read_the_logs_waits_for_nothing():
+    driven = rows(load(), None, REFUSED, REFUSED, None, [(5,)])
+    assert counted_by(driven) == (5, "second read")
+    assert "no server tells what insert1 read" in driven.steps[2].name
+
+
+def test_no_counters_are_not_zero_bytes():
+    assert source_read_of({}) is None
+    assert source_read_of({"Query": 1}) == SourceRead(0, 0)

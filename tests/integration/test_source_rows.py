@@ -1,0 +1,142 @@
+"""Rows of files that are not Parquet: the insert's own reading proves how many there are, and nothing is read twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration import deferring
+from tests.integration.lake import MONTH, Lake
+from tests.integration.test_distribution import BY_KEY, create_distributed
+
+TRIPS = Trips(rows_per_month=3_000, files_per_month=5)
+#: Ending of the keys → ClickHouse's format.
+ENDINGS = {
+    "csv.gz": "CSVWithNames",
+    "tsv": "TabSeparatedWithNames",
+    "jsonl.zst": "JSONEachRow",
+    "native": "Native",
+    "orc": "ORC",
+    "arrow": "Arrow",
+}
+
+
+@pytest.fixture
+def numbers(lake: Lake) -> Lake:
+    """A lake with a table of numbers and texts."""
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.trips (at DateTime('UTC'), a UInt64, text String) "
+        "ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY at"
+    )
+    return lake
+
+
+def write(lake: Lake, s3: Any, ending: str, *, files: int, rows: int) -> None:
+    """Have ClickHouse write files, the first of these rows, and each with one more than the one before."""
+    for number in range(files):
+        url = f"{s3.endpoint_url}/{lake.bucket}/trips/{MONTH}/{number}.{ending}"
+        lake.on_node(
+            0,
+            f"INSERT INTO FUNCTION s3('{url}', '{s3.access_key}', '{s3.secret_key}', '{ENDINGS[ending]}') SELECT "
+            f"toDateTime('2026-10-01', 'UTC') + number AS at, number AS a, hex(cityHash64(number)) AS text "
+            f"FROM numbers({rows + number})",
+        )
+
+
+def second_reads(lake: Lake) -> int:
+    """Statements that counted the month's objects."""
+    lake.on_every_node("SYSTEM FLUSH LOGS query_log")
+    sql = (
+        "SELECT count() FROM system.query_log WHERE is_initial_query AND type = 'QueryStart' "
+        f"AND startsWith(query, 'SELECT count() FROM s3') AND position(query, '{lake.bucket}') > 0"
+    )
+    return sum(count for ((count,),) in lake.on_every_node(sql))
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_each_object_is_read_once(numbers: Lake, chs3_s3: Any, ending: str) -> None:
+    write(numbers, chs3_s3, ending, files=4, rows=500)
+    result = numbers.load()
+    assert (result["rows"], result["counted_by"]) == (2_006, "insert")
+    assert second_reads(numbers) == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"settings": {"max_download_buffer_size": 20_000}}, id="in ranges"),
+        pytest.param({"settings": {"max_block_size": 100, "max_insert_block_size": 100}}, id="in many blocks"),
+    ],
+)
+def test_however_they_are_read(numbers: Lake, chs3_s3: Any, options: dict[str, Any]) -> None:
+    write(numbers, chs3_s3, "tsv", files=1, rows=5_000)
+    result = numbers.load(**options)
+    assert (result["rows"], result["counted_by"]) == (5_000, "insert")
+
+
+def test_also_where_rows_lie_by_the_sharding_key(trips_lake: Lake) -> None:
+    create_distributed(trips_lake)
+    trips_lake.upload(TRIPS, file_format="csv.gz")
+    assert trips_lake.load(**BY_KEY)["counted_by"] == "insert"
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_also_keys_that_only_wildcards_match(trips_lake: Lake) -> None:
+    for number, (_, content) in enumerate(TRIPS.files(MONTH, file_format="jsonl")):
+        trips_lake.put(f"trips/{MONTH}/a {number}.jsonl", content)
+    assert trips_lake.load()["counted_by"] == "insert"
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_where_a_wildcard_opens_other_objects_too_they_are_counted(trips_lake: Lake) -> None:
+    *files, (_, other) = TRIPS.files(MONTH, file_format="jsonl")
+    for number, (_, content) in enumerate(files):
+        trips_lake.put(f"trips/{MONTH}/a {number}.jsonl", content)
+    trips_lake.put(f"trips/{MONTH}/a b.txt", other)
+    result = trips_lake.load(key="trips/{YYYY-MM}/*.jsonl")
+    assert (result["rows"], result["counted_by"]) == (2_400, "second read")
+
+
+def test_rows_of_other_months_that_are_left_out_are_counted(trips_lake: Lake) -> None:
+    trips = Trips(rows_per_month=3_000, files_per_month=3, wrong_month_rows=7)
+    trips_lake.upload(trips, file_format="jsonl")
+    result = trips_lake.load(on_other_months="leave_out")
+    assert (result["other_month_rows"], result["counted_by"]) == (7, "insert")
+
+
+def test_footers_tell_the_rows_of_parquet(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    assert trips_lake.load(count_again=True)["counted_by"] == "footers"
+
+
+def test_a_user_can_ask_for_a_second_read(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS, file_format="csv.gz")
+    assert trips_lake.load(count_again=True)["counted_by"] == "second read"
+    assert second_reads(trips_lake) == 1
+
+
+def test_the_log_says_why_objects_are_read_twice(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+    trips_lake.upload(TRIPS, file_format="csv.gz")
+    trips_lake.load(count_again=True)
+    assert f"The rows of {MONTH} are counted by reading its objects a second time: count_again=True." in (
+        capfd.readouterr().out
+    )
+
+
+def test_where_the_connection_tells_no_counters_the_nodes_logs_do(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS, file_format="csv.gz")
+    assert trips_lake.load(settings={"send_profile_events": 0})["counted_by"] == "insert"
+
+
+def test_also_of_a_deferrable_load(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS, file_format="csv.gz")
+    assert deferring.run(trips_lake, {})["counted_by"] == "insert"
+
+
+def test_the_ledger_tells_how_rows_were_counted(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS, file_format="csv.gz")
+    trips_lake.load()
+    sql = f"SELECT JSONExtractString(details, 'counted_by') FROM {trips_lake.database}.chs3_ledger WHERE event = 'load'"
+    assert trips_lake.on_node(0, sql) == [("insert",)]
