@@ -66,7 +66,7 @@ class Client(clickhouse_driver.Client):
     The driver has a setting of its own by that name and keeps the server's to itself.
 
     Attributes:
-        counters: What the servers counted for this client's statements, on all nodes together: event → number.
+        counters: What the servers counted for its last statement, on all nodes together: event → number.
     """
 
     available_client_settings = tuple(
@@ -78,6 +78,11 @@ class Client(clickhouse_driver.Client):
         self.counters: Counter[str] = Counter()
         self._receive = self.connection.receive_packet
         self.connection.receive_packet = self._receive_and_count
+
+    def execute(self, *args: Any, **kwargs: Any) -> Any:
+        """As the driver does; a client that is kept open counts anew for each statement."""
+        self.counters = Counter()
+        return super().execute(*args, **kwargs)
 
     def _receive_and_count(self) -> Any:
         """The connection's next packet; the driver drops those that have counters."""

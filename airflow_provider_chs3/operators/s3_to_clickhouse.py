@@ -68,8 +68,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         replace_unknown: Replace rows that no load is known to have put there, instead of stopping.
         on_target_changed: `fail`, or `reload` a month that somebody else changed since it was published.
         on_other_months: `fail`, or `leave_out` rows that belong to another month.
-        count_again: Read files that are not Parquet a second time, to count their rows by that. Default: False, only
-            where the servers' counters of the insert are no proof.
+        count_again: Read files that are not Parquet twice, to count their rows. Default: where the insert is no proof.
         settings: ClickHouse settings for the insert; they win over computed ones.
         node_specs: Host, `host:port` or `default` → `{"cores": 8, "memory": "32GiB"}`; they win over the connection's,
             and those over the nodes' macros `cores` and `memory`. What nobody declares is measured.
@@ -291,11 +290,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         return self.deferrable and self.write_mode == "replace"
 
     def _wait(self, context: Context, step: Insert) -> None:
-        """Have the triggerer wait.
-
-        Raises:
-            TaskDeferred: Always.
-        """
+        """Have the triggerer wait: this raises TaskDeferred."""
         assert self._request is not None  # it is what runs
         trigger = insert_trigger(self, context, step, StopRequest.of(self._request))
         self.defer(trigger=trigger, method_name="execute_complete")
