@@ -84,7 +84,14 @@ def smallest(specs: Iterable[NodeSpec]) -> NodeSpec:
     return NodeSpec(min(spec.cores for spec in every), min(spec.memory_bytes for spec in every))
 
 
-def slice_of(spec: NodeSpec, share: Share, data: DataShape, now: Collection[NodeNow] = ()) -> Slice:
+def slice_of(
+    spec: NodeSpec,
+    share: Share,
+    data: DataShape,
+    now: Collection[NodeNow] = (),
+    *,
+    calibrated_months: int | None = None,
+) -> Slice:
     """One load's slice of the smallest node.
 
     Args:
@@ -92,12 +99,18 @@ def slice_of(spec: NodeSpec, share: Share, data: DataShape, now: Collection[Node
         share: What the user lets loads have.
         data: The month's data.
         now: What runs on the nodes at the start; it makes the slice smaller, never larger.
+        calibrated_months: How many months side by side a calibration found to be the fastest: for large months, where
+            the user gives no number. None goes by the nodes and the data.
     """
     notes = []
     months = share.parallel_months
     if months is None:
-        months = _default_months(spec, share, data)
-        notes.append(f"parallel_months={months} by the nodes and the data")
+        months = by_rule = _default_months(spec, share, data)
+        # A small month is alone by default, and takes all cores: nobody said that others load beside it.
+        if calibrated_months and by_rule > 1:
+            months = calibrated_months
+        why = "by the nodes and the data" if months == by_rule else "as calibrated"
+        notes.append(f"parallel_months={months} {why}")
     running = max((each.inserts for each in now), default=0)
     if running + 1 > months:
         months = running + 1

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from airflow_provider_chs3.core.data_shape import DataShape
 from airflow_provider_chs3.core.models import Setting, SettingValue, SettingValues
+from airflow_provider_chs3.core.profile import BY_RULE, Knobs, Profile
 from airflow_provider_chs3.core.slices import BLOCKS_OF_A_THREAD, Slice, is_small
 from airflow_provider_chs3.core.sql import PARSED
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -95,15 +97,27 @@ DDL_SETTINGS: SettingValues = {
 }
 
 
-def tuned_settings(one: Slice, data: DataShape) -> tuple[Setting, ...]:
+def tuned_settings(one: Slice, data: DataShape, profile: Profile | None = None) -> tuple[Setting, ...]:
     """The settings that make a load fast, each with its reason. `docs/tuning.md` tells where each rule is from.
 
     Args:
         one: What the load may use on every node.
         data: The month's data.
+        profile: What a calibration found; None goes by the rules alone.
     """
-    threads, block = _threads(one, data), _block(one, data)
-    readers = _readers(one)
+    by_rule = {each.name: each for each in _settings(one, data, BY_RULE)}
+    if profile is None:
+        return tuple(by_rule.values())
+    found = {each.name: each for each in _settings(one, data, profile.knobs)}
+    for name, value in profile.knobs.plain_settings().items():
+        found[name] = Setting(name, value, profile.reason)
+    same = {name: each for name, each in by_rule.items() if name in found and found[name].value == each.value}
+    return tuple(same.get(each.name) or replace(each, reason=profile.reason) for each in found.values())
+
+
+def _settings(one: Slice, data: DataShape, knobs: Knobs) -> tuple[Setting, ...]:
+    threads, block = _threads(one, data, knobs), _block(one, data, knobs)
+    readers = _readers(one, knobs)
     return (
         threads,
         Setting(
@@ -117,7 +131,7 @@ def tuned_settings(one: Slice, data: DataShape) -> tuple[Setting, ...]:
     )
 
 
-def _threads(one: Slice, data: DataShape) -> Setting:
+def _threads(one: Slice, data: DataShape, knobs: Knobs) -> Setting:
     """Half of the cores, as the guide has it. Below a block each, a thread more costs no part more: then all cores."""
     threads, reason = one.rule_threads, f"half of {one.node_cores} cores; the others merge"
     if one.parallel_months > 1:
@@ -127,38 +141,38 @@ def _threads(one: Slice, data: DataShape) -> Setting:
             one.cores,
             f"{one.cores} of {one.node_cores} cores: the month is small, so few merges follow",
         )
+    if knobs.insert_threads is not None:
+        threads = max(1, round(one.cores * knobs.insert_threads))
     fitting = one.memory_bytes // (3 * _SMALLEST_BLOCK_BYTES)
     if one.memory_bytes and fitting < threads:
         return Setting("max_insert_threads", max(1, fitting), f"no more fit into {one.memory_bytes} bytes of memory")
     return Setting("max_insert_threads", threads, reason)
 
 
-def _block(one: Slice, data: DataShape) -> tuple[Setting, ...]:
+def _block(one: Slice, data: DataShape, knobs: Knobs) -> tuple[Setting, ...]:
     """`min_insert_block_size_bytes = memory / (3 × max_insert_threads)`: three blocks of each thread are in memory.
 
     But no more than half of a thread's part of the data: larger blocks keep one thread sorting while others wait, which
     was measured to take up to twice the time of the server's defaults.
     """
-    threads = int(_threads(one, data).value)
+    threads, scale = int(_threads(one, data, knobs).value), knobs.block or 1.0
     if not one.memory_bytes:
         # A server without a memory limit of its own: its defaults for blocks are safer than a guess.
         return ()
     memory_bytes = one.memory_bytes - (0 if one.is_isolated else _reader_bytes(one, data))
-    block_bytes = memory_bytes // (3 * threads)
+    block_bytes = int(memory_bytes // (3 * threads) * min(1.0, scale))
     reason = f"{memory_bytes} bytes of memory / (3 × {threads} threads)"
     in_memory = Setting("min_insert_block_size_bytes", block_bytes, reason)
-    if (
-        threads > 1
-        and data.share_bytes is not None
-        and data.share_bytes // (BLOCKS_OF_A_THREAD * threads) < block_bytes
-    ):
-        return _block_of_little(data.share_bytes, data.share_rows, threads, in_memory)
+    blocks = max(1, round(BLOCKS_OF_A_THREAD * threads / scale))
+    if threads > 1 and data.share_bytes is not None and data.share_bytes // blocks < block_bytes:
+        return _block_of_little(data.share_bytes, data.share_rows, threads, blocks, in_memory)
     return in_memory, Setting("min_insert_block_size_rows", 0, "bytes alone decide, so that memory is bounded")
 
 
-def _block_of_little(share_bytes: int, share_rows: int | None, threads: int, in_memory: Setting) -> tuple[Setting, ...]:
+def _block_of_little(
+    share_bytes: int, share_rows: int | None, threads: int, blocks: int, in_memory: Setting
+) -> tuple[Setting, ...]:
     """Two blocks for each thread; by rows where they are known, as bytes in memory can only be guessed."""
-    blocks = BLOCKS_OF_A_THREAD * threads
     part_bytes, part_rows = share_bytes // blocks, -(-(share_rows or 0) // blocks)
     reason = f"a node's share of the month / {blocks}: two blocks for each of {threads} threads, so that all have work"
     if part_bytes < DEFAULT_BLOCK_BYTES <= int(in_memory.value) and part_rows <= DEFAULT_BLOCK_ROWS:
@@ -173,8 +187,10 @@ def _block_of_little(share_bytes: int, share_rows: int | None, threads: int, in_
     )
 
 
-def _readers(one: Slice) -> Setting:
+def _readers(one: Slice, knobs: Knobs) -> Setting:
     threads = min(one.node_cores, 2 * one.cores)
+    if knobs.read_threads is not None:
+        threads = max(1, round(one.cores * knobs.read_threads))
     reason = f"all {threads} cores read"
     if one.parallel_months > 1:
         reason = f"twice this load's {one.cores} cores, at most all: reading waits for S3 much of the time"
@@ -225,6 +241,7 @@ def load_settings(
     own: SettingValues,
     null_as_default: bool,
     by_sharding_key: bool = False,
+    profile: Profile | None = None,
 ) -> tuple[Setting, ...]:
     """All settings of an insert.
 
@@ -235,6 +252,7 @@ def load_settings(
         own: The user's settings, which win over tuned ones.
         null_as_default: Whether NULL in a column that cannot hold it becomes its default.
         by_sharding_key: Whether each row goes where a sharding key says.
+        profile: What a calibration found; None goes by the rules alone.
 
     Raises:
         ConfigurationError: If a setting of the user's would make loads inexact, or is not known to every node.
@@ -248,7 +266,7 @@ def load_settings(
     if unknown:
         raise ConfigurationError(f"settings: {', '.join(unknown)} not known to every node of the cluster.")
     users = {name: Setting(name, value, YOURS) for name, value in own.items()}
-    chosen = exact | {each.name: each for each in tuned_settings(one, data)} | users
+    chosen = exact | {each.name: each for each in tuned_settings(one, data, profile)} | users
     return tuple(each for each in chosen.values() if each.name in known)
 
 
