@@ -8,15 +8,14 @@ from typing import Any
 
 from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema
 from airflow_provider_chs3.core.data_shape import shape_of
-from airflow_provider_chs3.core.ledger_table import LedgerKey
 from airflow_provider_chs3.core.load import Load
-from airflow_provider_chs3.core.models import Node, Setting, SettingValues, TableName
+from airflow_provider_chs3.core.models import Node, Setting, SettingValues
 from airflow_provider_chs3.core.node_specs import NodeNow, SizedNode, shown, size_nodes
+from airflow_provider_chs3.core.past import Past, circumstances_of, look_back
 from airflow_provider_chs3.core.recovery import Course, lowered
 from airflow_provider_chs3.core.slices import Slice, slice_of, smallest
 from airflow_provider_chs3.core.source_schema import read_columns
-from airflow_provider_chs3.core.sql import Sql, table
-from airflow_provider_chs3.core.steps import AskNodes, Say, Steps
+from airflow_provider_chs3.core.steps import Say, Steps
 from airflow_provider_chs3.core.target import Column
 from airflow_provider_chs3.core.tuning import load_settings, settings_table
 
@@ -107,7 +106,12 @@ def plan_insert(
     nodes = size_nodes(around, now, argument=request.node_specs, connection=request.connection_node_specs)
     is_remote = any(each.is_on_remote_disk for each in now.values())
     data = shape_of(load.files, schema, nodes=len(nodes), is_on_remote_disk=is_remote)
-    one = slice_of(smallest(each.spec for each in nodes.values()), request.share, data, now.values())
+    spec, past = smallest(each.spec for each in nodes.values()), (yield from look_back(load))
+    profile, told = past.usable_profile(circumstances_of(load.files, nodes=len(nodes), spec=spec, version=past.version))
+    if told and load.files.manifest.objects:
+        yield Say(name=told)
+    calibrated_months = profile.parallel_months if profile else None
+    one = slice_of(spec, request.share, data, now.values(), calibrated_months=calibrated_months)
     computed = load_settings(
         one=one,
         data=data,
@@ -115,8 +119,9 @@ def plan_insert(
         own=request.settings,
         null_as_default=request.selection.null_as_default,
         by_sharding_key=request.policies.distribution == "sharding_key",
+        profile=profile,
     )
-    course = yield from _with_what_worked(load, one.memory_bytes)
+    course = yield from _with_what_worked(load, past, one.memory_bytes)
     settings = lowered(computed, course)
     yield from _tell(nodes, one, settings)
     return InsertPlan(
@@ -128,32 +133,15 @@ def plan_insert(
     )
 
 
-def _with_what_worked(load: Load, memory_bytes: int) -> Steps[Course]:
-    """Begin with what the table's newest load needed, rather than run out of memory as that one did."""
-    coordinator = load.around.coordinator
-    if not load.around.nodes[coordinator].has_ledger:
-        return load.course
-    sql = _look_up_memory_steps(load.around.ledger, load.key_on(coordinator), memory_bytes=memory_bytes)
-    rows = (yield AskNodes(name="Look up what the last load of the table needed", sql={coordinator: sql}))[coordinator]
-    steps = sum(steps for steps, has_more_memory in rows if not has_more_memory)
+def _with_what_worked(load: Load, past: Past, memory_bytes: int) -> Steps[Course]:
+    """Begin with what the table's newest load needed, rather than run out of memory as that one did.
+
+    With more memory than then, nothing follows from that load.
+    """
+    steps = past.memory_steps if past.memory_bytes >= memory_bytes else 0
     if steps:
         yield Say(name=f"The last load of {load.around.target} ran out of memory: this one begins with less of it.")
     return replace(load.course, memory_steps=load.course.memory_steps + steps)
-
-
-def _look_up_memory_steps(ledger: TableName, key: LedgerKey, *, memory_bytes: int) -> Sql:
-    """Ask how often the table's newest load, of whatever month, had to lower its need of memory.
-
-    Args:
-        ledger: The ledger.
-        key: Names the table.
-        memory_bytes: What a load may use now: with more of it than then, nothing follows from that load.
-    """
-    return Sql(
-        "SELECT JSONExtractUInt(details, 'memory_steps'), "
-        f"JSONExtractUInt(details, 'memory_bytes') < {memory_bytes} FROM {table(ledger)} "
-        f"WHERE {key.table_condition} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
-    )
 
 
 def _tell(nodes: Mapping[Node, SizedNode], one: Slice, settings: Iterable[Setting]) -> Steps[None]:

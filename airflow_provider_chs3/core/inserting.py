@@ -76,7 +76,7 @@ def insert(
         query_id = f"{load.attempt.name}_insert{number}"
         if beginning:
             yield from record_underway(load, plan, beginning, done=so_far, running=query_id)
-        step = _step(load, plan, batch, into=into, query_id=query_id)
+        step = insert_step(load, plan, batch, into=into, query_id=query_id)
         so_far.append(DoneInsert(query_id, (yield from _run(load, plan, step))))
     return Inserted(tuple(so_far))
 
@@ -99,12 +99,21 @@ def await_insert(load: Load, plan: InsertPlan, underway: Underway) -> Steps[tupl
     if not underway.running:
         return underway.done
     batch = load.files.batches()[len(underway.done)]
-    step = _step(load, plan, batch, into=load.staging, query_id=underway.running)
+    step = insert_step(load, plan, batch, into=load.staging, query_id=underway.running)
     stats = yield from _run(load, plan, replace(step, is_started=True))
     return (*underway.done, DoneInsert(underway.running, stats))
 
 
-def _step(load: Load, plan: InsertPlan, batch: Batch, *, into: TableName, query_id: str) -> Insert:
+def insert_step(load: Load, plan: InsertPlan, batch: Batch, *, into: TableName, query_id: str) -> Insert:
+    """The insert of some objects.
+
+    Args:
+        load: The load.
+        plan: What is inserted, and how.
+        batch: The objects.
+        into: The table on every node.
+        query_id: The insert's.
+    """
     names, expressions = insert_parts(plan.loaded, null_as_default=load.request.selection.null_as_default)
     function = load.files.read(batch.glob, structure=plan.schema.structure)
     to = _written(load, into)

@@ -131,6 +131,7 @@ class LoadRequest:
         node_specs: Specs by host, `host:port` or `default`, as the operator declares them.
         connection_node_specs: The same of the connection; what neither declares, nodes say or are measured for.
         share: How much of the nodes the load may use.
+        use_calibration: Whether settings may be those of the table's profile (see `core.calibrating`).
         owner: Names the task that loads, whatever its try. Empty where none does.
         is_durable: Whether inserts go on without the process that started them: one that an earlier process of the
             owner started is taken up again.
@@ -154,6 +155,7 @@ class LoadRequest:
     node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
     connection_node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
     share: Share = field(default_factory=Share)
+    use_calibration: bool = True
     owner: str = ""
     is_durable: bool = False
     resumes: str | None = None

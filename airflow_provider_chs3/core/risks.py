@@ -25,7 +25,7 @@ def look_for_risks(load: Load, now: Mapping[Node, NodeNow]) -> Steps[None]:
         PreflightError: If a node has no room for its part of the month.
         TransientError: If the target has so many parts that INSERTs into it are refused: merges make them fewer.
     """
-    without_room, too_full = list(_without_room(load, now)), list(_too_full(load, now))
+    without_room, too_full = list(nodes_without_room(load, now)), list(_too_full(load, now))
     if without_room:
         raise PreflightError([*without_room, *too_full])
     if too_full:
@@ -51,7 +51,7 @@ def _tell_of_views(load: Load, now: Mapping[Node, NodeNow]) -> Steps[None]:
     yield Say(name="\n  ".join((text, *statements)))
 
 
-def _without_room(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
+def nodes_without_room(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
     """Nodes whose disks hold less than their part of the objects; staging takes about as much as Parquet does."""
     # Every replica holds all of its shard.
     needed_bytes = load.files.manifest.size_bytes // len(load.around.publishers)

@@ -200,6 +200,19 @@ class InsertStats:
 
 
 @dataclass(frozen=True, kw_only=True)
+class InsertSideBySide(Step):
+    """Run inserts at the same time, each to its end, and log nothing of how far they are. Gives `InsertStats` of each.
+
+    An error is raised once all have ended.
+
+    Args:
+        inserts: The inserts; at least one.
+    """
+
+    inserts: tuple[Insert, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pause(Step):
     """Wait.
 

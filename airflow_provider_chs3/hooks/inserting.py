@@ -35,6 +35,29 @@ class Log(Protocol):
         """Say what goes wrong, and may pass."""
 
 
+@dataclass(frozen=True)
+class Quiet:
+    """A log that says what happens only to those who look into it.
+
+    Args:
+        log: Where that goes.
+    """
+
+    log: Log
+
+    def info(self, message: str, /, *args: Any) -> None:
+        """Say what happens, for those who look into it."""
+        self.log.debug(message, *args)
+
+    def debug(self, message: str, /, *args: Any) -> None:
+        """Say what happens, for those who look into it."""
+        self.log.debug(message, *args)
+
+    def warning(self, message: str, /, *args: Any) -> None:
+        """Say what goes wrong, and may pass."""
+        self.log.warning(message, *args)
+
+
 @dataclass
 class _Outcome:
     """What the thread leaves behind."""

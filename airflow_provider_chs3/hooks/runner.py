@@ -17,6 +17,7 @@ from airflow_provider_chs3.core.steps import (
     Ask,
     AskNodes,
     Insert,
+    InsertSideBySide,
     InsertStats,
     ListObjects,
     Now,
@@ -34,7 +35,7 @@ from airflow_provider_chs3.core.steps import (
 )
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.inserting import Log, run_insert
+from airflow_provider_chs3.hooks.inserting import Log, Quiet, run_insert
 from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
 from airflow_provider_chs3.hooks.s3 import S3Listing
 
@@ -42,6 +43,8 @@ T = TypeVar("T")
 
 #: Nodes that are spoken to at the same time.
 _PARALLEL_NODES = 32
+#: How often inserts that are not talked about are looked at, for the memory that they take.
+_QUIET_INTERVAL_SECONDS = 0.5
 #: What S3 lists at once.
 _OBJECTS_OF_A_PAGE = 1000
 
@@ -215,6 +218,22 @@ class Runner:
     def _(self, step: Insert) -> InsertStats:
         self.inserts.append(step)
         return self.insert(step)
+
+    @perform.register
+    def _(self, step: InsertSideBySide) -> tuple[InsertStats, ...]:
+        self.log.debug("%s", step.name)
+        with ThreadPoolExecutor(max_workers=len(step.inserts)) as pool:
+            running = [pool.submit(self._insert_quietly, each) for each in step.inserts]
+        return tuple(each.result() for each in running)
+
+    def _insert_quietly(self, step: Insert) -> InsertStats:
+        return run_insert(
+            step,
+            hook=self.hook,
+            log=Quiet(self.log),
+            log_comment=self.log_comment,
+            progress_interval_seconds=_QUIET_INTERVAL_SECONDS,
+        )
 
     def insert(self, step: Insert) -> InsertStats:
         """Run an insert to its end; it is cancelled if this process dies.

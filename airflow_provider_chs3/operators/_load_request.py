@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.columns import Selection
 from airflow_provider_chs3.core.formats import format_named
@@ -21,6 +21,7 @@ from airflow_provider_chs3.hooks.s3 import S3Listing
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
+    from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
     from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 
 
@@ -38,23 +39,11 @@ def load_request(
     Raises:
         ConfigurationError: If an argument is wrong.
     """
-    options = task.hook().options
     reload = task.reload_of_run(context)
     replace_rows_of_others = reload is not None and reload.replace_rows_of_others
     return LoadRequest(
+        **what_is_loaded(task, listing),
         month=_month(task, context, reload),
-        source=task.source(listing),
-        target=TableName(task.database or options.database, task.table),
-        cluster=task.cluster or None,
-        default_cluster=options.cluster,
-        staging_database=task.staging_database,
-        nonce=uuid.uuid4().hex[:16],
-        now=datetime.now(UTC),
-        format=format_named(task.file_format) if task.file_format else None,
-        compression=task.compression or "auto",
-        selection=Selection(
-            columns=tuple(task.columns or ()), select=dict(task.select or {}), null_as_default=task.null_as_default
-        ),
         policies=Policies(
             write_mode=task.write_mode,
             distribution=task.distribution,
@@ -67,15 +56,43 @@ def load_request(
             on_other_months=task.on_other_months,
             count_again=task.count_again,
         ),
-        settings={**tunable(options.settings), **check_settings(task.settings or {}, where="settings")},
-        node_specs=parse_node_specs(task.node_specs or {}, where="node_specs"),
-        connection_node_specs=options.node_specs,
         share=Share(memory_share=task.memory_share, parallel_months=task.parallel_months),
+        use_calibration=task.use_calibration,
         owner=_owner(context),
         is_durable=task.defers_inserts,
         resumes=resumes,
         reload=reload,
     )
+
+
+def what_is_loaded(task: S3ToClickHouseOperator | CalibrateLoadOperator, listing: S3Listing) -> dict[str, Any]:
+    """The part of a request that says what is read, where it goes, and with which settings of the user's.
+
+    Args:
+        task: The task, with its templates rendered.
+        listing: Says how the servers get at the objects.
+
+    Raises:
+        ConfigurationError: If an argument is wrong.
+    """
+    options = task.hook().options
+    return {
+        "source": task.source(listing),
+        "target": TableName(task.database or options.database, task.table),
+        "cluster": task.cluster or None,
+        "default_cluster": options.cluster,
+        "staging_database": task.staging_database,
+        "nonce": uuid.uuid4().hex[:16],
+        "now": datetime.now(UTC),
+        "format": format_named(task.file_format) if task.file_format else None,
+        "compression": task.compression or "auto",
+        "selection": Selection(
+            columns=tuple(task.columns or ()), select=dict(task.select or {}), null_as_default=task.null_as_default
+        ),
+        "settings": {**tunable(options.settings), **check_settings(task.settings or {}, where="settings")},
+        "node_specs": parse_node_specs(task.node_specs or {}, where="node_specs"),
+        "connection_node_specs": options.node_specs,
+    }
 
 
 def _month(task: S3ToClickHouseOperator, context: Context, reload: Reload | None) -> Month:

@@ -76,6 +76,8 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
             0.5, for nodes that also do other work; 1 where a load is alone.
         parallel_months: How many months load at the same time: each takes so much less of cores and memory. Default:
             by the nodes and the data, so many that all cores have work: 1 where a month is small.
+        use_calibration: Settings may be those that `CalibrateLoadOperator` found for the table. Default: True, which
+            changes nothing for a table that was never calibrated.
         progress_interval_seconds: Time between two lines of progress in the log. Default: 10.
         deferrable: Leave the worker while ClickHouse inserts: the insert is started over HTTP, so that it goes on by
             itself, and the triggerer waits for it. A retry goes on with it, too. `append` is never deferred. Default:
@@ -139,6 +141,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         node_specs: Mapping[str, Mapping[str, Any]] | None = None,
         memory_share: float = SHARED,
         parallel_months: int | None = None,
+        use_calibration: bool = True,
         progress_interval_seconds: float = 10,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         cancel_on_kill: bool = True,
@@ -168,6 +171,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         self.node_specs = node_specs
         self.memory_share = memory_share
         self.parallel_months = parallel_months
+        self.use_calibration = use_calibration
         self.progress_interval_seconds = progress_interval_seconds
         self.deferrable = deferrable
         self.cancel_on_kill = cancel_on_kill

@@ -105,7 +105,7 @@ def _add_clean(commands: Any) -> None:
 
 
 def _add_doctor(commands: Any) -> None:
-    command = _command(commands, "doctor", "look at all that loads lean on, and say what is wrong; nothing is written")
+    command = _command(commands, "doctor", "look at all that loads lean on, and say what is wrong; or calibrate")
     _add_table(command, is_required=False)
     _add_source(command, is_required=False)
     command.add_argument("--month", metavar="YYYY-MM", help="rehearse a load of this month, up to its first write")
@@ -116,6 +116,21 @@ def _add_doctor(commands: Any) -> None:
         choices=list(PURPOSES),
         metavar="PURPOSE",
         help=f"what the connection's user must have the rights for: {', '.join(PURPOSES)}; may be repeated (load)",
+    )
+    command.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="instead: load samples of --month into throw-away tables, and keep the best settings for the table",
+    )
+    command.add_argument(
+        "--budget-seconds", type=float, default=300, metavar="SECONDS", help="what --calibrate may take (%(default)s)"
+    )
+    command.add_argument(
+        "--least-try-seconds",
+        type=float,
+        default=1,
+        metavar="SECONDS",
+        help="a sample that loads in less tells nothing to --calibrate (%(default)s)",
     )
 
 

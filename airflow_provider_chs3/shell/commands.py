@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.forgetting import ForgottenMonth
 from airflow_provider_chs3.core.ledger_listing import MonthInLedger
 from airflow_provider_chs3.core.planned import PlannedMonth
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.ledger import (
     AdoptMonthsOperator,
     CleanStagingOperator,
@@ -145,8 +146,23 @@ def _clean(given: argparse.Namespace) -> Outcome:
 
 def _doctor(given: argparse.Namespace) -> Outcome:
     arguments = {**_table(given), **_source(given)}
+    if given.calibrate:
+        return _calibrated(given, arguments)
     found = diagnosis(arguments, month=given.month, purposes=tuple(given.purposes or ("load",)))
     return Outcome(found.as_json(), described(found), found.is_well)
+
+
+def _calibrated(given: argparse.Namespace, arguments: Mapping[str, Any]) -> Outcome:
+    if missing := [f"--{name}" for name in ("table", "key", "month") if not getattr(given, name)]:
+        raise ConfigurationError(f"--calibrate loads a sample of a month: give {', '.join(missing)}, too.")
+    found = CalibrateLoadOperator(
+        task_id="calibrate",
+        month=given.month,
+        budget_seconds=given.budget_seconds,
+        least_try_seconds=given.least_try_seconds,
+        **arguments,
+    ).calibrated({})
+    return Outcome(found.as_json(), found.described(), is_fine=True)
 
 
 def _table(given: argparse.Namespace) -> dict[str, Any]:

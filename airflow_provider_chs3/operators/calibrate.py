@@ -1,0 +1,154 @@
+"""Find the settings that load a table's files the fastest on its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow_provider_chs3.core.calibrating import CalibrationRequest, calibrate, stop_calibration
+from airflow_provider_chs3.core.calibration_report import Calibration
+from airflow_provider_chs3.core.models import Month
+from airflow_provider_chs3.core.request import LoadRequest, Policies
+from airflow_provider_chs3.core.slices import SHARED, Share
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.operators._load_request import what_is_loaded
+from airflow_provider_chs3.operators.monthly import MonthlyOperator
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+
+class CalibrateLoadOperator(MonthlyOperator):
+    """Load a sample of a month's files under a few settings, and keep the best for the table's loads.
+
+    The tries go into tables of their own, which are dropped; the table and its months stay as they are. Settings take
+    turns with those of the rules, and win only if they are faster by more than noise. What was found is recorded on
+    every node; loads of the table go by it, and say so, as long as table, format, nodes and ClickHouse's version are
+    the same.
+
+    Besides the arguments of `MonthlyOperator` (table, objects, credentials) it takes these. Give those that loads have
+    as loads have them.
+
+    Args:
+        month: `YYYY-MM`: whose files are the sample. Default: the run's partition key, else the month of its data
+            interval.
+        budget_seconds: What all tries may take; the sample is as large as fits. Default: 300.
+        least_try_seconds: A sample that loads in less tells nothing, and is an error. Default: 1.
+        file_format: As for loads.
+        compression: As for loads.
+        columns: As for loads.
+        select: As for loads.
+        null_as_default: As for loads.
+        distribution: As for loads.
+        settings: As for loads: they win over what is tried.
+        node_specs: As for loads.
+        memory_share: As for loads: no try may take more memory than a load.
+        cancel_on_kill: End the tries on all nodes, and drop their tables, if a person ends the task, or the worker is
+            told to stop. Default: True.
+
+    Returns:
+        The profile, how many times as fast as the rules it is, and why it was chosen; the tries with their seconds,
+        parts and memory; sample, versions and node specs. As JSON-safe values.
+    """
+
+    template_fields: Sequence[str] = (
+        *MonthlyOperator.template_fields,
+        "month",
+        "budget_seconds",
+        "file_format",
+        "compression",
+        "columns",
+        "select",
+        "distribution",
+        "settings",
+        "node_specs",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("select", "settings", "node_specs"), "json")
+    ui_color = "#e3e0f0"
+
+    def __init__(
+        self,
+        *,
+        month: str | None = None,
+        budget_seconds: float | str = 300,
+        least_try_seconds: float = 1,
+        file_format: str | None = None,
+        compression: str | None = None,
+        columns: Sequence[str] | None = None,
+        select: Mapping[str, str] | None = None,
+        null_as_default: bool = False,
+        distribution: str = "where_read",
+        settings: Mapping[str, str | int] | None = None,
+        node_specs: Mapping[str, Mapping[str, Any]] | None = None,
+        memory_share: float = SHARED,
+        cancel_on_kill: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.month = month
+        self.budget_seconds = budget_seconds
+        self.least_try_seconds = least_try_seconds
+        self.file_format = file_format
+        self.compression = compression
+        self.columns = columns
+        self.select = select
+        self.null_as_default = null_as_default
+        self.distribution = distribution
+        self.settings = settings
+        self.node_specs = node_specs
+        self.memory_share = memory_share
+        self.cancel_on_kill = cancel_on_kill
+        self._request: LoadRequest | None = None
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Calibrate."""
+        return self.calibrated(context).as_json()
+
+    def calibrated(self, context: Context) -> Calibration:
+        """The same, as an object; without a context the month must be given.
+
+        Args:
+            context: Airflow's.
+
+        Raises:
+            AirflowFailException: For what no retry can mend.
+        """
+        with airflow_errors():
+            listing = S3Listing(self.aws_conn_id)
+            request = CalibrationRequest(
+                load=self._load_request(context, listing),
+                budget_seconds=_seconds(self.budget_seconds),
+                least_try_seconds=self.least_try_seconds,
+            )
+            self._request = request.load
+            found = self._runner(listing).run(calibrate(request))
+        self._request = None
+        return found
+
+    def on_kill(self) -> None:
+        """End the tries on every node, and drop their tables."""
+        if self._request is None or not self.cancel_on_kill:
+            return
+        self.log.info("Ending the tries of this calibration, and dropping their tables.")
+        self._runner(None, in_turns=True).run(stop_calibration(self._request))
+
+    def _load_request(self, context: Context, listing: S3Listing) -> LoadRequest:
+        return LoadRequest(
+            **what_is_loaded(self, listing),
+            month=Month.parse(self.month) if self.month else self.month_of_run(context),
+            policies=Policies(distribution=self.distribution),
+            share=Share(memory_share=self.memory_share),
+        )
+
+    def _runner(self, listing: S3Listing | None, *, in_turns: bool = False) -> Runner:
+        return Runner(hook=self.hook(), listing=listing, log=self.log, progress_interval_seconds=10, in_turns=in_turns)
+
+
+def _seconds(given: float | str) -> float:
+    try:
+        return float(given)
+    except ValueError:
+        raise ConfigurationError(f"budget_seconds={given!r}: give a number of seconds, such as 300.") from None

@@ -1,0 +1,153 @@
+"""The load by the rules and by a calibrated profile, in turns, for several kinds of files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.benchmarks.lake import BUCKET, TABLE, Lake
+from tests.benchmarks.measure import SECONDS
+from tests.benchmarks.rounds import Comparison, Figures, Gate, Table, measure_in_turns
+from tests.benchmarks.suite import Bench
+
+TITLE = "Calibration"
+
+MONTH = "2026-01"
+_RULE, _CALIBRATED = "by the rules", "calibrated"
+_INSERT, _PARTS = "insert seconds", "parts"
+#: A profile may be slower than the rules by no more than this: what two runs of the same differ by.
+_NOISE = 1.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """Files of one kind.
+
+    Args:
+        name: What they are.
+        file_format: As `Trips.upload` has it.
+        files: How many.
+        rows: Rows of all, in a full run.
+    """
+
+    name: str
+    file_format: Any
+    files: int
+    rows: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.name.replace(' ', '-')}/{{YYYY-MM}}/"
+
+
+_KINDS = (
+    Kind(name="two large Parquet", file_format="parquet", files=2, rows=8_000_000),
+    Kind(name="many small Parquet", file_format="parquet", files=96, rows=8_000_000),
+    Kind(name="CSV.gz", file_format="csv.gz", files=12, rows=3_000_000),
+    Kind(name="JSON lines", file_format="jsonl", files=12, rows=2_000_000),
+)
+#: A quick run has so many times fewer rows, of these kinds alone.
+_QUICK, _QUICK_KINDS = 32, ("many small Parquet", "CSV.gz")
+
+
+def run(bench: Bench) -> Iterator[Comparison | Table]:
+    """Calibrate for each kind of files, and compare loads by what was found with loads by the rules, one node.
+
+    Args:
+        bench: What suites are given.
+    """
+    found = []
+    with bench.s3() as s3, ClickHouseCluster.start(1) as one:
+        s3.endpoint.client().create_bucket(Bucket=BUCKET)
+        lake = Lake(one, s3.endpoint, "bench_one")
+        for kind in _KINDS:
+            if bench.is_quick and kind.name not in _QUICK_KINDS:
+                continue
+            rows = bench.sized(full=kind.rows, quick=kind.rows // _QUICK)
+            _upload(lake, kind, rows)
+            lake.start_afresh()
+            calibration = _calibrate(bench, lake, kind)
+            found.append(_told(kind, calibration))
+            yield _compared(bench, lake, kind, rows)
+    yield Table(title="What the calibrations found", rows=found)
+
+
+def _upload(lake: Lake, kind: Kind, rows: int) -> None:
+    client, prefix = lake.s3.client(), kind.key.replace("{YYYY-MM}", MONTH)
+
+    def upload(number: int) -> None:
+        trips = Trips(seed=number, rows_per_month=max(1, rows // kind.files), files_per_month=1)
+        trips.upload(client, MONTH, bucket=BUCKET, prefix=f"{prefix}{number:03}-", file_format=kind.file_format)
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        list(pool.map(upload, range(kind.files)))
+
+
+def _calibrate(bench: Bench, lake: Lake, kind: Kind) -> dict[str, Any]:
+    bench.say(f"Calibrate with {kind.name}")
+    return CalibrateLoadOperator(
+        task_id="calibrate",
+        **_arguments(lake, kind),
+        budget_seconds=10 if bench.is_quick else 120,
+        least_try_seconds=0 if bench.is_quick else 1,
+    ).execute({})
+
+
+def _told(kind: Kind, found: dict[str, Any]) -> dict[str, str | float]:
+    settings = ", ".join(f"{name} = {value}" for name, value in found["settings"].items())
+    return {
+        "files": kind.name,
+        "tries": found["tried"],
+        "took seconds": found["seconds"],
+        "noise, %": 100 * found["noise"],
+        "better in the tries, ratio": 1 / found["gain"],
+        "months side by side": found["profile"]["parallel_months"] or "not tried",
+        "settings": settings or "the rules'",
+    }
+
+
+def _compared(bench: Bench, lake: Lake, kind: Kind, rows: int) -> Comparison:
+    def load(*, use_calibration: bool) -> Figures:
+        _forget_loads(lake)
+        start = time.monotonic()
+        result = S3ToClickHouseOperator(
+            task_id="load", **_arguments(lake, kind), use_calibration=use_calibration
+        ).execute({})
+        seconds = time.monotonic() - start
+        return {SECONDS: seconds, _INSERT: result["insert_seconds"], _PARTS: result["parts"]}
+
+    variants = {_RULE: lambda: load(use_calibration=False), _CALIBRATED: lambda: load(use_calibration=True)}
+    return Comparison(
+        title=f"{kind.name[0].upper()}{kind.name[1:]}: {kind.files} files, {rows:,} rows",
+        variants=list(variants),
+        figures=[SECONDS, _INSERT, _PARTS],
+        rounds=measure_in_turns(kind.name, variants, rounds=bench.rounds, console=bench.console),
+        # Loads of a quick run take parts of a second, and differ by more than that by themselves.
+        gates=[] if bench.is_quick else [Gate(variant=_CALIBRATED, figure=_INSERT, at_most=_NOISE)],
+    )
+
+
+def _forget_loads(lake: Lake) -> None:
+    """An empty table, the same one, whose ledger knows of its calibration alone."""
+    for node in lake.cluster.nodes:
+        with node.client() as client:
+            client.execute(f"TRUNCATE TABLE {TABLE}")
+            client.execute("ALTER TABLE chs3_ledger DELETE WHERE event != 'calibrated' SETTINGS mutations_sync = 1")
+
+
+def _arguments(lake: Lake, kind: Kind) -> dict[str, Any]:
+    return {
+        "table": TABLE,
+        "bucket": BUCKET,
+        "key": kind.key,
+        "month": MONTH,
+        "cluster": lake.cluster.name,
+        "clickhouse_conn_id": lake.clickhouse_conn_id,
+    }

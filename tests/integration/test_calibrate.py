@@ -1,0 +1,272 @@
+"""Calibration against the real cluster: what it stores, when loads go by it, and that nothing else is touched."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.core.steps import InsertSideBySide, InsertStats, Now, Say, Step
+from airflow_provider_chs3.exceptions import NotReadyError
+from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
+from airflow_provider_chs3.operators.ledger import CleanStagingOperator
+from airflow_provider_chs3.shell.main import main
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake, lake_on
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.testbed.nodes import Cluster
+
+TRIPS = Trips(rows_per_month=600, files_per_month=6)
+#: What the user gave needs no try: these leave insert threads alone.
+GIVEN = {
+    "max_threads": 2,
+    "max_download_buffer_size": 10485760,
+    "max_download_threads": 4,
+    "min_insert_block_size_bytes": 268435456,
+    "min_insert_block_size_rows": 1048449,
+}
+#: Room for the fewest tries with which a calibration begins, of two seconds each.
+SMALLEST_BUDGET = 30
+
+
+@dataclass
+class Timed:
+    """Tries are real, but take as long as is said: with one insert thread a second, else two. No other time passes."""
+
+    seconds: float = 0.0
+    said: list[str] = field(default_factory=list)
+    sent: list[dict[str, Any]] = field(default_factory=list)
+
+    def put_in(self, monkeypatch: pytest.MonkeyPatch) -> Timed:
+        perform = Runner.__dict__["perform"]
+
+        def timed(runner: Runner, step: Step) -> Any:
+            if isinstance(step, Now):
+                return self.seconds
+            outcome = perform.__get__(runner, Runner)(step)
+            if isinstance(step, Say):
+                self.said.append(step.name)
+            if isinstance(step, InsertSideBySide):
+                settings = dict(step.inserts[0].settings)
+                took = 1.0 if settings["max_insert_threads"] == 1 else 2.0
+                self.sent.append(settings)
+                self.seconds += took
+                return tuple(InsertStats(took, each.read_rows, each.peak_memory_bytes) for each in outcome)
+            return outcome
+
+        monkeypatch.setattr(Runner, "perform", timed)
+        return self
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> Timed:
+    return Timed().put_in(monkeypatch)
+
+
+def calibrate_operator(lake: Lake, **options: Any) -> CalibrateLoadOperator:
+    arguments = {
+        "task_id": "calibrate",
+        "bucket": lake.bucket,
+        "key": "trips/{YYYY-MM}/",
+        "database": lake.database,
+        "table": lake.table,
+        "month": MONTH,
+        "cluster": lake.cluster.name,
+        "settings": GIVEN,
+    }
+    return CalibrateLoadOperator(**(arguments | options))
+
+
+def calibrate(lake: Lake, **options: Any) -> dict[str, Any]:
+    return calibrate_operator(lake, **options).execute({})
+
+
+@pytest.fixture
+def sample(trips_lake: Lake) -> Lake:
+    """A table that is there and empty, and objects."""
+    trips_lake.upload(TRIPS)
+    return trips_lake
+
+
+@dataclass
+class Calibrated:
+    """A table that holds a month and was calibrated with its objects: one thread was the fastest."""
+
+    lake: Lake
+    found: dict[str, Any]
+    said: list[str]
+    rows_before: list[int]
+    rows_after: list[int]
+
+    def load(self, month: str, **options: Any) -> tuple[dict[str, Any], dict[str, str], str]:
+        """Load another month: its result, the reasons of its settings, what it said."""
+        self.lake.upload(TRIPS, month)
+        with pytest.MonkeyPatch.context() as patch:
+            said = Timed().put_in(patch).said
+            result = self.lake.load(month=month, **options)
+        ((details,),) = self.lake.on_node(
+            0, f"SELECT details FROM {self.lake.database}.chs3_ledger WHERE event = 'load' AND month = '{month}'"
+        )
+        return result, json.loads(details)["setting_reasons"], "\n".join(said)
+
+
+@pytest.fixture(scope="module")
+def calibrated(chs3_cluster: Cluster, chs3_s3: Any) -> Iterator[Calibrated]:
+    bucket = f"calibrated-{uuid.uuid4().hex[:12]}"
+    chs3_s3.client().create_bucket(Bucket=bucket)
+    with pytest.MonkeyPatch.context() as patch, lake_on(chs3_cluster, chs3_s3, bucket, patch) as lake:
+        lake.create_table()
+        lake.upload(TRIPS)
+        lake.load()
+        before = lake.rows_per_node()
+        with pytest.MonkeyPatch.context() as timing:
+            timed = Timed().put_in(timing)
+            found = calibrate(lake)
+        yield Calibrated(lake, found, timed.said, before, lake.rows_per_node())
+
+
+class TestACalibration:
+    def test_keeps_what_is_faster(self, calibrated: Calibrated) -> None:
+        found = calibrated.found
+        assert (found["is_better"], found["gain"], found["settings"]) == (True, 2.0, {"max_insert_threads": 1})
+
+    def test_is_stored_on_every_node_with_its_evidence(self, calibrated: Calibrated) -> None:
+        lake = calibrated.lake
+        of_nodes = lake.on_every_node(f"SELECT details FROM {lake.database}.chs3_ledger WHERE event = 'calibrated'")
+        assert [[json.loads(details) for (details,) in rows] for rows in of_nodes] == [[calibrated.found]] * 3
+
+    def test_leaves_the_table_and_its_months_alone(self, calibrated: Calibrated) -> None:
+        assert calibrated.rows_after == calibrated.rows_before
+        assert calibrated.lake.load()["status"] == "unchanged"
+
+    def test_tells_each_try_and_the_choice(self, calibrated: Calibrated) -> None:
+        tries = [line for line in calibrated.said if line.startswith("Try ")]
+        assert len(tries) == calibrated.found["tried"]
+        assert tries[1].startswith("Try 2 of at most 19, 5 of 300 s: 1 insert threads: 1.00 s, ")
+        assert "faster than the rule by more than noise (3%), 2.00 × as fast" in calibrated.said[-1]
+
+    def test_holds_what_departs_from_the_rule_to_a_loads_share_of_memory(self, sample: Lake, timed: Timed) -> None:
+        found = calibrate(sample, budget_seconds=SMALLEST_BUDGET)
+        limits = [(each["max_insert_threads"], each.get("max_memory_usage")) for each in timed.sent]
+        assert limits == [(2, None), (2, None), (1, found["memory_bytes"]), (4, found["memory_bytes"])]
+
+    def test_leaves_out_what_runs_out_of_it(self, sample: Lake, timed: Timed) -> None:
+        settings = GIVEN | {"max_untracked_memory": 0}
+        del settings["max_download_threads"]
+        found = calibrate(sample, settings=settings, node_specs={"default": {"cores": 2, "memory": "2MiB"}})
+        verdicts = {each["label"]: each["verdict"] for each in found["tries"]}
+        assert (verdicts["8 download threads"], found["is_better"]) == ("out of its share of memory", False)
+
+    def test_begins_no_try_for_which_there_is_no_time(self, sample: Lake, timed: Timed) -> None:
+        found = calibrate(sample, budget_seconds=SMALLEST_BUDGET)
+        assert (found["tried"], found["is_better"]) == (3, False)
+
+    def test_without_objects_says_so(self, sample: Lake) -> None:
+        with pytest.raises(NotReadyError, match="to calibrate with: name a month"):
+            calibrate(sample, month="2020-01")
+
+    def test_of_too_little_data_says_so(self, sample: Lake) -> None:
+        with pytest.raises(AirflowFailException, match="too little to tell settings apart"):
+            calibrate(sample, least_try_seconds=100)
+
+    def test_with_too_small_a_budget_says_how_large_it_must_be(self, sample: Lake, timed: Timed) -> None:
+        with pytest.raises(AirflowFailException, match="no room for 14 tries: give 82"):
+            calibrate(sample, budget_seconds=SMALLEST_BUDGET - 1)
+
+
+class TestALoad:
+    def test_goes_by_it_and_says_so(self, calibrated: Calibrated) -> None:
+        result, reasons, said = calibrated.load("2026-01")
+        assert result["settings"]["max_insert_threads"] == 1
+        assert reasons["max_insert_threads"] == (
+            f"calibrated {calibrated.found['profile']['at']}: 1.0 s against 2.0 s by the rule"
+        )
+        assert reasons["max_insert_threads"] in said
+
+    def test_goes_by_the_rule_if_it_is_told_to(self, calibrated: Calibrated) -> None:
+        result, _, said = calibrated.load("2026-02", use_calibration=False)
+        assert (result["settings"]["max_insert_threads"], "alibrated" in said) == (2, False)
+
+    def test_takes_its_own_settings_first(self, calibrated: Calibrated) -> None:
+        result, reasons, _ = calibrated.load("2026-03", settings={"max_insert_threads": 3})
+        assert (result["settings"]["max_insert_threads"], reasons["max_insert_threads"]) == (3, "yours")
+
+    def test_goes_by_the_rule_where_it_holds_no_more(self, calibrated: Calibrated) -> None:
+        smaller = {"default": {"cores": 1, "memory": "3GiB"}}
+        _, reasons, said = calibrated.load("2026-04", node_specs=smaller)
+        assert "holds no more (cores: 2, now 1; memory: " in said
+        assert not any("calibrated" in each for each in reasons.values())
+
+    def test_into_a_table_that_was_made_anew_goes_by_the_rule(self, sample: Lake, timed: Timed) -> None:
+        calibrate(sample, budget_seconds=SMALLEST_BUDGET)
+        sample.on_every_node(f"DROP TABLE {sample.database}.{sample.table} SYNC")
+        sample.create_table()
+        sample.load()
+        assert any("holds no more (the table was made anew): calibrate the table again." in each for each in timed.said)
+
+
+class TestACalibrationThatIsKilledInMidTry:
+    @pytest.fixture
+    def killed(self, sample: Lake, monkeypatch: pytest.MonkeyPatch) -> CalibrateLoadOperator:
+        operator = calibrate_operator(sample)
+        perform = Runner.__dict__["perform"]
+
+        def kill(runner: Runner, step: Step) -> Any:
+            outcome = perform.__get__(runner, Runner)(step)
+            if isinstance(step, InsertSideBySide):
+                raise SystemExit
+            return outcome
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Runner, "perform", kill)
+            with pytest.raises(SystemExit):
+                operator.execute({})
+        assert len(sample.left_behind()) == len(sample.cluster.nodes)
+        return operator
+
+    def test_leaves_nothing_where_a_person_did_it(self, sample: Lake, killed: CalibrateLoadOperator) -> None:
+        killed.on_kill()
+        assert sample.left_behind() == []
+
+    def test_leaves_what_the_next_one_drops(self, sample: Lake, killed: CalibrateLoadOperator, timed: Timed) -> None:
+        calibrate(sample, budget_seconds=SMALLEST_BUDGET)
+        assert sample.left_behind() == []
+
+    def test_leaves_what_clean_drops(self, sample: Lake, killed: CalibrateLoadOperator) -> None:
+        given = {"database": sample.database, "cluster": sample.cluster.name, "older_than_seconds": 0}
+        (dropped,) = CleanStagingOperator(task_id="clean", **given).cleaned()
+        assert (dropped.was_dropped, sample.left_behind()) == (True, [])
+
+    def test_does_not_stop_a_load_of_that_month(self, sample: Lake, killed: CalibrateLoadOperator) -> None:
+        assert sample.load()["status"] == "published"
+        killed.on_kill()
+
+
+class TestTheShell:
+    def test_prints_the_tries_as_json(self, sample: Lake, timed: Timed, capsys: pytest.CaptureFixture[str]) -> None:
+        code = main(["doctor", "--calibrate", *where(sample), "--json"])
+        found = json.loads(capsys.readouterr().out)
+        assert (code, [each["label"] for each in found["tries"]][:2]) == (0, ["the rule", "1 insert threads"])
+
+    def test_prints_the_table(self, sample: Lake, timed: Timed, capsys: pytest.CaptureFixture[str]) -> None:
+        main(["doctor", "--calibrate", *where(sample)])
+        assert capsys.readouterr().out == f"{timed.said[-1]}\n"
+
+    def test_needs_a_month(self, capsys: pytest.CaptureFixture[str]) -> None:
+        code = main(["doctor", "--calibrate", "--table", "trips", "--key", "trips/{YYYY-MM}/"])
+        assert (code, "give --month, too" in capsys.readouterr().err) == (2, True)
+
+
+def where(lake: Lake) -> list[str]:
+    return [
+        *("--database", lake.database, "--cluster", lake.cluster.name, "--table", lake.table),
+        *("--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--month", MONTH),
+        *("--budget-seconds", str(SMALLEST_BUDGET)),
+    ]
