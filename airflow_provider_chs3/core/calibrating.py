@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from airflow_provider_chs3.core.calibration import FINAL_ROUNDS, Choice, most_tries, search
 from airflow_provider_chs3.core.calibration_report import Calibration, TryRecord, try_line
 from airflow_provider_chs3.core.insert_plan import InsertPlan
+from airflow_provider_chs3.core.laps import NO_LAPS
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger_table import make_ledger
 from airflow_provider_chs3.core.load import Load
+from airflow_provider_chs3.core.looking import list_and_look_around
 from airflow_provider_chs3.core.models import Manifest, Node, TableName
 from airflow_provider_chs3.core.node_specs import NodeNow, ask_nodes_now, shown, size_nodes
 from airflow_provider_chs3.core.past import circumstances_of, record_profile
-from airflow_provider_chs3.core.place import check_distribution, find_place
 from airflow_provider_chs3.core.preflight import check_target, partition_id_of
-from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_load
 from airflow_provider_chs3.core.profile import Knobs, Profile, short_version
 from airflow_provider_chs3.core.recovery import Course
 from airflow_provider_chs3.core.replication import find_replicas
@@ -30,10 +30,10 @@ from airflow_provider_chs3.core.source_schema import read_columns
 from airflow_provider_chs3.core.sql import Sql
 from airflow_provider_chs3.core.staging import end_attempt, end_earlier_attempts
 from airflow_provider_chs3.core.steps import Now, Say, Steps
-from airflow_provider_chs3.core.target import look_around, look_at
+from airflow_provider_chs3.core.target import look_around
 from airflow_provider_chs3.core.tries import Tried, Try, themes
 from airflow_provider_chs3.core.trying_settings import Bench, Trial, run_try
-from airflow_provider_chs3.core.tuning import DDL_SETTINGS, REQUIRED_SETTINGS, names_to_look_up
+from airflow_provider_chs3.core.tuning import DDL_SETTINGS, REQUIRED_SETTINGS
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, NotReadyError, PreflightError
 
 #: The first sample has so many bytes of files for each node: what it takes tells how large the others may be.
@@ -121,21 +121,12 @@ def stop_calibration(request: LoadRequest) -> Steps[None]:
 
 
 def _prepare(request: LoadRequest) -> Steps[tuple[Load, Mapping[Node, NodeNow]]]:
-    source, manifest = yield from request.source.list_month(request.month)
+    source, manifest, around, _ = yield from list_and_look_around(request, NO_LAPS)
     if not manifest.objects:
         where = f"{source.bucket or source.credentials.named_collection}/{source.template.text}"
         raise NotReadyError(
             f"No objects for {request.month} under {where} to calibrate with: name a month that has some."
         )
-    place = yield from find_place(
-        target=request.target,
-        cluster=request.cluster,
-        default_cluster=request.default_cluster,
-        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
-    )
-    check_distribution(place, distribution=request.policies.distribution, target=request.target)
-    yield from check_privileges(place.nodes, privileges_of_load(request, place))
-    around = yield from look_at(place, settings=names_to_look_up(request.settings))
     check_target(around, required_settings=REQUIRED_SETTINGS)
     around = yield from find_replicas(around)
     partition_id = yield from partition_id_of(around, request.month)

@@ -139,7 +139,7 @@ class CalibrateLoadOperator(MonthlyOperator):
         return LoadRequest(
             **what_is_loaded(self, listing),
             month=Month.parse(self.month) if self.month else self.month_of_run(context),
-            policies=Policies(distribution=self.distribution),
+            policies=Policies(distribution=self.distribution, on_no_objects="empty"),
             share=Share(memory_share=self.memory_share),
         )
 
