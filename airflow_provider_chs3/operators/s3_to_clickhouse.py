@@ -76,8 +76,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
             0.5, for nodes that also do other work; 1 where a load is alone.
         parallel_months: How many months load at the same time: each takes so much less of cores and memory. Default:
             by the nodes and the data, so many that all cores have work: 1 where a month is small.
-        use_calibration: Settings may be those that `CalibrateLoadOperator` found for the table. Default: True, which
-            changes nothing for a table that was never calibrated.
+        use_calibration: Settings may be those that `CalibrateLoadOperator` found for the table. Default: True.
         progress_interval_seconds: Time between two lines of progress in the log. Default: 10.
         deferrable: Leave the worker while ClickHouse inserts: the insert is started over HTTP, so that it goes on by
             itself, and the triggerer waits for it. A retry goes on with it, too. `append` is never deferred. Default:
@@ -86,8 +85,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
             Default: True.
         wait_for_merges: End only when the month's merges have settled, too. Default: False; `monthly_load` has a sensor
             for it, which shows as a task of its own.
-        merge_health: What to take for settled and stuck, and what to do then: arguments of
-            `ClickHouseMergeHealthSensor`, such as `on_stuck` or `settled_after_seconds`.
+        merge_health: Arguments of `ClickHouseMergeHealthSensor`, such as `on_stuck` or `settled_after_seconds`.
 
     Returns:
         Status, rows, rows by node, bytes, objects, parts, seconds, settings and ids of the load, as JSON-safe values;
