@@ -17,7 +17,11 @@ def get_provider_info() -> dict[str, object]:
                 "tags": ["service"],
             }
         ],
-        "operators": [_modules("s3_to_clickhouse", "plan_months", "optimize", "ledger", "assets", package="operators")],
+        "operators": [
+            _modules(
+                "s3_to_clickhouse", "plan_months", "calibrate", "optimize", "ledger", "assets", package="operators"
+            )
+        ],
         "sensors": [_modules("merge_health", package="sensors")],
         "triggers": [_modules("load", "merge_health", "optimize", package="triggers")],
         "hooks": [_modules("clickhouse", package="hooks")],
