@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -23,10 +23,6 @@ _CHOICES = {
     "write_mode": ("replace", "append"),
     "distribution": ("where_read", "sharding_key"),
 }
-
-
-#: Those arguments of a load that its definition is made of.
-DEFINING = ("columns", "select", "null_as_default", "on_other_months", "distribution", "file_format", "compression")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,16 +68,6 @@ class Policies:
             raise ConfigurationError(f"max_shrink_fraction={self.max_shrink_fraction} must lie between 0 and 1.")
         if self.min_object_age_seconds < 0:
             raise ConfigurationError(f"min_object_age_seconds={self.min_object_age_seconds} must not be negative.")
-
-
-def check_definition(given: Iterable[str]) -> None:
-    """Check the names of what a load is told to make of objects.
-
-    Raises:
-        ConfigurationError: If one is not known.
-    """
-    if unknown := sorted(set(given) - set(DEFINING)):
-        raise ConfigurationError(f"definition has {', '.join(unknown)}: it takes {', '.join(DEFINING)}.")
 
 
 def definition_of(

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from airflow_provider_chs3.core.arguments import SHARED
 from airflow_provider_chs3.core.data_shape import DataShape
 from airflow_provider_chs3.core.models import NodeSpec
 from airflow_provider_chs3.core.node_specs import NodeNow
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-#: A load that is not alone on its cluster takes half of the memory (ClickHouse, "Optimizing S3 insert and read
-#: performance").
-SHARED = 0.5
 #: What a load takes that is.
 ISOLATED = 1.0
 

@@ -8,7 +8,6 @@ from types import TracebackType
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.errors import hint_of, is_terminal
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 
 _LOG = logging.getLogger(__name__)
@@ -36,6 +35,8 @@ class _AirflowErrors(AbstractContextManager[None]):
 
 
 def _told(error: Chs3Error) -> Exception:
+    from airflow_provider_chs3.core.errors import hint_of, is_terminal
+
     if is_terminal(error):
         return AirflowFailException(f"{error} {hint_of(error)}".rstrip())
     if isinstance(error, ClickHouseServerError):

@@ -16,6 +16,7 @@ from airflow_provider_chs3.exceptions import (
     ClickHouseServerError,
     ConfigurationError,
 )
+from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions, check_settings
 from airflow_provider_chs3.hooks.diagnosis import explain_no_answer, explain_server_error
 from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
@@ -43,7 +44,7 @@ class ClickHouseHook(DbApiHook):
     """
 
     conn_name_attr = "clickhouse_conn_id"
-    default_conn_name = "chs3_default"
+    default_conn_name = DEFAULT_CONN_ID
     conn_type = "chs3"
     hook_name = "ClickHouse (S3 loads)"
     # Every statement takes effect by itself; there is nothing to commit.

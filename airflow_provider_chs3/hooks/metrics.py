@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, AirflowTaskTimeout, Stats
 
-from airflow_provider_chs3.core.models import LoadResult
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
-from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.core.models import LoadResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -107,6 +107,8 @@ def _cause(error: BaseException) -> str:
 
 def _table_of(task: Task) -> str:
     """The table as the task names it."""
+    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
     try:
         database = task.database or ClickHouseHook(clickhouse_conn_id=task.clickhouse_conn_id).options.database
     except Exception:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,11 @@ from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.reloading import Reload
 from airflow_provider_chs3.core.request import LoadRequest, Policies
 from airflow_provider_chs3.core.slices import Share
+from airflow_provider_chs3.core.steps import Insert
 from airflow_provider_chs3.core.tuning import tunable
-from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
+from airflow_provider_chs3.hooks.detached import DetachingRunner
+from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.s3 import S3Listing
 
 if TYPE_CHECKING:
@@ -95,23 +98,26 @@ def what_is_loaded(task: S3ToClickHouseOperator | CalibrateLoadOperator, listing
     }
 
 
+def load_runner(
+    task: S3ToClickHouseOperator, listing: S3Listing, *, wait: Callable[[Insert], None], **arguments: Any
+) -> Runner:
+    """What carries out the load of a task.
+
+    Args:
+        task: The task.
+        listing: Lists the bucket.
+        wait: Called while an insert runs that goes on without its worker.
+        **arguments: Those of `Runner`.
+    """
+    if task.defers_inserts:
+        return DetachingRunner(listing=listing, wait=wait, **arguments)
+    return Runner(listing=listing, **arguments)
+
+
 def _month(task: S3ToClickHouseOperator, context: Context, reload: Reload | None) -> Month:
     if task.month:
         return Month.parse(task.month)
     return reload.month if reload else task.month_of_run(context)
-
-
-def check_append(task: S3ToClickHouseOperator) -> None:
-    """Check that what is appended is not appended again by a retry.
-
-    Raises:
-        ConfigurationError: If it would be.
-    """
-    if task.write_mode == "append" and task.retries and not task.allow_duplicates:
-        raise ConfigurationError(
-            f"write_mode='append' inserts rows again at every retry, and this task has retries={task.retries}: "
-            "give retries=0, or allow_duplicates=True, or load with write_mode='replace', which is exact."
-        )
 
 
 def _owner(context: Context) -> str:

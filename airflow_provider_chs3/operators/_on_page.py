@@ -8,15 +8,15 @@ from urllib.parse import urlencode, urlsplit
 
 from airflow.providers.common.compat.sdk import BaseOperatorLink, conf
 
-from airflow_provider_chs3.core.models import TableName
-from airflow_provider_chs3.core.place import local_table
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.operators.links import MonthsPageLink
 from airflow_provider_chs3.plugin.entry import HAS_PAGE, LINK_KEY, NAVIGATION_ROUTE, URL_PREFIX
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.core.models import TableName
+    from airflow_provider_chs3.hooks.runner import Runner
 
 
 class OnMonthsPage:
@@ -38,6 +38,9 @@ class OnMonthsPage:
             runner: Leads to ClickHouse.
             months: What the task is about, `YYYY-MM`; none is the whole table.
         """
+        from airflow_provider_chs3.core.models import TableName
+        from airflow_provider_chs3.core.place import local_table
+
         ti = context.get("ti")
         if ti is None or not HAS_PAGE or self.months_page_url:
             return

@@ -6,11 +6,6 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.key_template import KeyTemplate
-from airflow_provider_chs3.core.models import Month, TableName
-from airflow_provider_chs3.core.request import LoadRequest
-from airflow_provider_chs3.core.sql import literal
-from airflow_provider_chs3.core.steps import Insert
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 
@@ -18,6 +13,10 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from openlineage.client.event_v2 import InputDataset, OutputDataset
     from openlineage.client.facet_v2 import DatasetFacet
+
+    from airflow_provider_chs3.core.models import Month, TableName
+    from airflow_provider_chs3.core.request import LoadRequest
+    from airflow_provider_chs3.core.steps import Insert
 
 #: More objects are told as what their keys begin with: catalogues have a node for each dataset.
 _MOST_OBJECTS = 20
@@ -44,6 +43,8 @@ class LoadLineage(MonthlyOperator):
 
     def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage[Any, Any]:
         """The objects that were read, the table with its rows, the statement and its id."""
+        from airflow_provider_chs3.core.models import Month
+
         if self.result is None:  # it was skipped
             return self._lineage(inserts=(), inputs=[])
         ran = [each for each in self.inserts if each.query_id in self.result["query_ids"]]
@@ -84,6 +85,8 @@ class LoadLineage(MonthlyOperator):
     def _inputs(self, paths: Sequence[str], *, month: Month) -> list[InputDataset]:
         from openlineage.client.event_v2 import InputDataset
 
+        from airflow_provider_chs3.core.key_template import KeyTemplate
+
         if 0 < len(paths) <= _MOST_OBJECTS:
             return [InputDataset(*_named(path)) for path in sorted(paths)]
         if self.bucket:
@@ -106,6 +109,8 @@ class LoadLineage(MonthlyOperator):
     def _output(self, *, with_schema: bool) -> OutputDataset:
         from openlineage.client.event_v2 import OutputDataset
 
+        from airflow_provider_chs3.core.models import TableName
+
         options = self.hook().options
         host, port = options.hosts[0]
         table = TableName(self.database or options.database, self.table)
@@ -119,6 +124,8 @@ class LoadLineage(MonthlyOperator):
 
     def _schema(self, table: TableName) -> dict[str, DatasetFacet]:
         from openlineage.client.facet_v2 import schema_dataset
+
+        from airflow_provider_chs3.core.sql import literal
 
         sql = (
             "SELECT name, type, comment, position FROM system.columns "

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow import __version__
 
-from airflow_provider_chs3.core.steps import Insert, Step
-from airflow_provider_chs3.hooks.inserting import shown_sql
-from airflow_provider_chs3.hooks.runner import Runner
-
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.core.steps import Step
+    from airflow_provider_chs3.hooks.runner import Runner
 
 #: XCom: there as soon as the insert is sent.
 SQL_KEY = "insert_sql"
@@ -29,6 +28,8 @@ class ShowsSql:
 
     def showing_sql(self, context: Context, runner: Runner) -> Callable[[Step], Any]:
         """Carries out steps as the runner does, and shows each insert before."""
+        from airflow_provider_chs3.core.steps import Insert
+        from airflow_provider_chs3.hooks.inserting import shown_sql
 
         def perform(step: Step) -> Any:
             if isinstance(step, Insert):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.core.backoff import next_interval_seconds
 from airflow_provider_chs3.core.health import Reactions, Thresholds, Verdict, as_json, is_over, judge
 from airflow_provider_chs3.core.models import Month
+from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.steps import Insert
 from airflow_provider_chs3.core.stopping import StopRequest
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -27,14 +28,14 @@ _THRESHOLDS = frozenset(each.name for each in fields(Thresholds))
 _REACTIONS = frozenset(each.name for each in fields(Reactions))
 
 
-def insert_trigger(task: S3ToClickHouseOperator, context: Context, step: Insert, load: StopRequest) -> InsertTrigger:
+def insert_trigger(task: S3ToClickHouseOperator, context: Context, step: Insert, request: LoadRequest) -> InsertTrigger:
     """What waits for an insert without a worker, until the task's `execution_timeout` is over.
 
     Args:
         task: The task that has started it.
         context: Airflow's.
         step: The insert.
-        load: What it belongs to.
+        request: What it belongs to.
     """
     started_at, timeout = context["ti"].start_date, task.execution_timeout
     return InsertTrigger(
@@ -44,7 +45,7 @@ def insert_trigger(task: S3ToClickHouseOperator, context: Context, step: Insert,
         started_at=time.time(),
         ends_at=(started_at + timeout).timestamp() if started_at and timeout else None,
         # Of the attempt that is waited for, which may be another process's.
-        load=replace(load, nonce=step.attempt).as_json(),
+        load=replace(StopRequest.of(request), nonce=step.attempt).as_json(),
         clickhouse_conn_id=task.clickhouse_conn_id,
         poll_interval_seconds=task.progress_interval_seconds,
         cancel_on_kill=task.cancel_on_kill,
@@ -114,6 +115,22 @@ class MergeWait:
         verdicts = [judge(state, self.thresholds) for state in states]
         log.info("%s %s", self.merges.table, " | ".join(map(str, verdicts)))
         return verdicts, is_over(verdicts, self.reactions)
+
+    def outcome(self, hook: ClickHouseHook, log: Log, *, is_patient: bool) -> dict[str, Any] | None:
+        """What the wait ends with, as `wait` gives it.
+
+        Args:
+            hook: The connection to ClickHouse.
+            log: Where verdicts go.
+            is_patient: Wait for it here; else look once, and give None where it is not over.
+
+        Raises:
+            MergeHealthError: If a person must act.
+        """
+        if is_patient:
+            return self.wait(hook, log)
+        verdicts, is_done = self.look(hook, log)
+        return as_json(verdicts) if is_done else None
 
     def wait(self, hook: ClickHouseHook, log: Log) -> dict[str, Any]:
         """Wait here until it is over.

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_provider_chs3.core.calibrating import CalibrationRequest, calibrate, stop_calibration
-from airflow_provider_chs3.core.calibration_report import Calibration
-from airflow_provider_chs3.core.models import Month
-from airflow_provider_chs3.core.request import LoadRequest, Policies
-from airflow_provider_chs3.core.slices import SHARED, Share
+from airflow_provider_chs3.core.arguments import SHARED
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.hooks.runner import Runner
-from airflow_provider_chs3.hooks.s3 import S3Listing
-from airflow_provider_chs3.operators._load_request import what_is_loaded
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.core.calibration_report import Calibration
+    from airflow_provider_chs3.core.request import LoadRequest
+    from airflow_provider_chs3.hooks.runner import Runner
+    from airflow_provider_chs3.hooks.s3 import S3Listing
 
 
 class CalibrateLoadOperator(MonthlyOperator):
@@ -116,6 +114,9 @@ class CalibrateLoadOperator(MonthlyOperator):
         Raises:
             AirflowFailException: For what no retry can mend.
         """
+        from airflow_provider_chs3.core.calibrating import CalibrationRequest, calibrate
+        from airflow_provider_chs3.hooks.s3 import S3Listing
+
         with airflow_errors():
             listing = S3Listing(self.aws_conn_id)
             request = CalibrationRequest(
@@ -130,12 +131,19 @@ class CalibrateLoadOperator(MonthlyOperator):
 
     def on_kill(self) -> None:
         """End the tries on every node, and drop their tables."""
+        from airflow_provider_chs3.core.calibrating import stop_calibration
+
         if self._request is None or not self.cancel_on_kill:
             return
         self.log.info("Ending the tries of this calibration, and dropping their tables.")
         self._runner(None, in_turns=True).run(stop_calibration(self._request))
 
     def _load_request(self, context: Context, listing: S3Listing) -> LoadRequest:
+        from airflow_provider_chs3.core.models import Month
+        from airflow_provider_chs3.core.request import LoadRequest, Policies
+        from airflow_provider_chs3.core.slices import Share
+        from airflow_provider_chs3.operators._load_request import what_is_loaded
+
         return LoadRequest(
             **what_is_loaded(self, listing),
             month=Month.parse(self.month) if self.month else self.month_of_run(context),
@@ -144,6 +152,8 @@ class CalibrateLoadOperator(MonthlyOperator):
         )
 
     def _runner(self, listing: S3Listing | None, *, in_turns: bool = False) -> Runner:
+        from airflow_provider_chs3.hooks.runner import Runner
+
         return Runner(hook=self.hook(), listing=listing, log=self.log, progress_interval_seconds=10, in_turns=in_turns)
 
 

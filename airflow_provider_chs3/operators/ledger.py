@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
-from airflow_provider_chs3.core.adopting import AdoptedMonth, adopt_months
-from airflow_provider_chs3.core.cleaning import CleanRequest, Orphan, clean_staging
-from airflow_provider_chs3.core.columns import Selection
-from airflow_provider_chs3.core.forgetting import ForgottenMonth, forget_months
-from airflow_provider_chs3.core.formats import format_named
-from airflow_provider_chs3.core.ledger_listing import LedgerRequest, MonthInLedger, list_ledger
-from airflow_provider_chs3.core.models import Month, TableName
-from airflow_provider_chs3.core.planning import list_months
-from airflow_provider_chs3.core.request import LoadRequest, Policies, check_definition
-from airflow_provider_chs3.core.run_month import parse_months
+from airflow_provider_chs3.core.arguments import check_definition
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.runner import Runner
-from airflow_provider_chs3.hooks.s3 import S3Listing
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.core.adopting import AdoptedMonth
+    from airflow_provider_chs3.core.cleaning import CleanRequest, Orphan
+    from airflow_provider_chs3.core.forgetting import ForgottenMonth
+    from airflow_provider_chs3.core.ledger_listing import LedgerRequest, MonthInLedger
+    from airflow_provider_chs3.core.models import Month
+    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+    from airflow_provider_chs3.hooks.runner import Runner
 
 #: Longer than any load should take.
 _DAY_SECONDS = 24 * 60 * 60
@@ -64,7 +59,7 @@ class LedgerOperator(BaseOperator):
         database: str | None = None,
         cluster: str | None = None,
         staging_database: str | None = None,
-        clickhouse_conn_id: str = ClickHouseHook.default_conn_name,
+        clickhouse_conn_id: str = DEFAULT_CONN_ID,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -77,14 +72,22 @@ class LedgerOperator(BaseOperator):
 
     def hook(self) -> ClickHouseHook:
         """The connection to ClickHouse."""
+        from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
         return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
 
     def runner(self) -> Runner:
         """What carries steps out. They ask little and insert nothing: there is no progress to tell."""
+        from airflow_provider_chs3.hooks.runner import Runner
+
         return Runner(hook=self.hook(), listing=None, log=self.log, progress_interval_seconds=10)
 
     def request(self) -> LedgerRequest:
         """The months of the table."""
+        from airflow_provider_chs3.core.ledger_listing import LedgerRequest
+        from airflow_provider_chs3.core.models import TableName
+        from airflow_provider_chs3.core.run_month import parse_months
+
         options = self.hook().options
         return LedgerRequest(
             target=TableName(self.database or options.database, self.table),
@@ -107,6 +110,8 @@ class ListLedgerOperator(LedgerOperator):
 
     def listed(self) -> list[MonthInLedger]:
         """The months."""
+        from airflow_provider_chs3.core.ledger_listing import list_ledger
+
         with airflow_errors():
             return self.runner().run(list_ledger(self.request()))
 
@@ -131,6 +136,8 @@ class ForgetMonthsOperator(LedgerOperator):
 
     def forgotten(self) -> list[ForgottenMonth]:
         """Forget them."""
+        from airflow_provider_chs3.core.forgetting import forget_months
+
         with airflow_errors():
             if not self.months:
                 raise ConfigurationError("No months are given: name those to forget, such as months=['2026-10'].")
@@ -183,8 +190,14 @@ class AdoptMonthsOperator(MonthlyOperator):
 
     def adopted(self) -> list[AdoptedMonth]:
         """Adopt them, as far as count proves them."""
+        from airflow_provider_chs3.core.adopting import adopt_months
+        from airflow_provider_chs3.core.planning import list_months
+        from airflow_provider_chs3.core.run_month import parse_months
+        from airflow_provider_chs3.hooks.runner import Runner
+        from airflow_provider_chs3.operators._adopt_request import adopt_request
+
         with airflow_errors():
-            listing = S3Listing(self.aws_conn_id)
+            listing = self.listing()
             runner = Runner(hook=self.hook(), listing=listing, log=self.log, progress_interval_seconds=10)
             if self.months:
                 months: Sequence[Month] = parse_months(self.months)
@@ -192,7 +205,7 @@ class AdoptMonthsOperator(MonthlyOperator):
                 months = sorted(runner.run(list_months(self.source(listing), None)))
             else:
                 raise ConfigurationError("No months are given: name those to adopt, or give all_months=True.")
-            return runner.run(adopt_months([self._load_request(month, listing) for month in months]))
+            return runner.run(adopt_months([adopt_request(self, month, listing) for month in months]))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Adopt them.
@@ -204,29 +217,6 @@ class AdoptMonthsOperator(MonthlyOperator):
         if refused := [str(each) for each in adopted if each.status == "refused"]:
             raise AirflowFailException("\n".join(refused))
         return [each.as_json() for each in adopted]
-
-    def _load_request(self, month: Month, listing: S3Listing) -> LoadRequest:
-        options, definition = self.hook().options, dict(self.definition or {})
-        file_format, compression = definition.pop("file_format", None), definition.pop("compression", None)
-        selection = Selection(
-            columns=tuple(definition.pop("columns", None) or ()),
-            select=dict(definition.pop("select", None) or {}),
-            null_as_default=definition.pop("null_as_default", False),
-        )
-        return LoadRequest(
-            month=month,
-            source=self.source(listing),
-            target=TableName(self.database or options.database, self.table),
-            cluster=self.cluster or None,
-            default_cluster=options.cluster,
-            staging_database=self.staging_database,
-            nonce=uuid.uuid4().hex[:16],
-            now=datetime.now(UTC),
-            format=format_named(file_format) if file_format else None,
-            compression=compression or "auto",
-            selection=selection,
-            policies=Policies(**definition),
-        )
 
 
 class CleanStagingOperator(BaseOperator):
@@ -257,7 +247,7 @@ class CleanStagingOperator(BaseOperator):
         cluster: str | None = None,
         older_than_seconds: float | str = _DAY_SECONDS,
         dry_run_only: bool = False,
-        clickhouse_conn_id: str = ClickHouseHook.default_conn_name,
+        clickhouse_conn_id: str = DEFAULT_CONN_ID,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -269,6 +259,10 @@ class CleanStagingOperator(BaseOperator):
 
     def cleaned(self) -> list[Orphan]:
         """Clean, and tell what was found."""
+        from airflow_provider_chs3.core.cleaning import clean_staging
+        from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+        from airflow_provider_chs3.hooks.runner import Runner
+
         with airflow_errors():
             hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
             runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=10)
@@ -279,6 +273,8 @@ class CleanStagingOperator(BaseOperator):
         return [each.as_json() for each in self.cleaned()]
 
     def _request(self, hook: ClickHouseHook) -> CleanRequest:
+        from airflow_provider_chs3.core.cleaning import CleanRequest
+
         try:
             older_than_seconds = float(self.older_than_seconds)
         except ValueError:

@@ -9,18 +9,18 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_chs3.core.key_template import KeyTemplate
-from airflow_provider_chs3.core.models import Month
-from airflow_provider_chs3.core.reloading import Reload, reload_of
-from airflow_provider_chs3.core.run_month import month_of_run, months_of_run
-from airflow_provider_chs3.core.sources import Credentials, S3Source
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.pooled import PooledClickHouseHook
-from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.core.models import Month
+    from airflow_provider_chs3.core.reloading import Reload
+    from airflow_provider_chs3.core.sources import S3Source
+    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+    from airflow_provider_chs3.hooks.pooled import PooledClickHouseHook
+    from airflow_provider_chs3.hooks.s3 import S3Listing
 
 
 class MonthlyOperator(BaseOperator):
@@ -66,7 +66,7 @@ class MonthlyOperator(BaseOperator):
         database: str | None = None,
         cluster: str | None = None,
         staging_database: str | None = None,
-        clickhouse_conn_id: str = ClickHouseHook.default_conn_name,
+        clickhouse_conn_id: str = DEFAULT_CONN_ID,
         aws_conn_id: str | None = "aws_default",
         named_collection: str | None = None,
         role_arn: str | None = None,
@@ -93,6 +93,8 @@ class MonthlyOperator(BaseOperator):
         Raises:
             ConfigurationError: If it asks wrongly.
         """
+        from airflow_provider_chs3.core.reloading import reload_of
+
         return reload_of(getattr(context.get("dag_run"), "conf", None))
 
     def month_of_run(self, context: Context) -> Month:
@@ -101,6 +103,8 @@ class MonthlyOperator(BaseOperator):
         Raises:
             ConfigurationError: If it is about none, or several.
         """
+        from airflow_provider_chs3.core.run_month import month_of_run
+
         return month_of_run(**self._run(context))
 
     def months_of_run(self, context: Context) -> tuple[Month, ...]:
@@ -109,6 +113,8 @@ class MonthlyOperator(BaseOperator):
         Raises:
             ConfigurationError: If it is about none.
         """
+        from airflow_provider_chs3.core.run_month import months_of_run
+
         return months_of_run(**self._run(context))
 
     def _run(self, context: Context) -> dict[str, Any]:
@@ -122,6 +128,9 @@ class MonthlyOperator(BaseOperator):
 
     def source(self, listing: S3Listing) -> S3Source:
         """Where the objects are, and how the servers get at them."""
+        from airflow_provider_chs3.core.key_template import KeyTemplate
+        from airflow_provider_chs3.core.sources import Credentials, S3Source
+
         template = KeyTemplate(self.key)
         if self.named_collection:
             held = Credentials(named_collection=self.named_collection)
@@ -136,12 +145,22 @@ class MonthlyOperator(BaseOperator):
             credentials=credentials,
         )
 
+    def listing(self) -> S3Listing:
+        """The bucket, as the worker sees it."""
+        from airflow_provider_chs3.hooks.s3 import S3Listing
+
+        return S3Listing(self.aws_conn_id)
+
     def hook(self) -> ClickHouseHook:
         """The connection to ClickHouse."""
+        from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
         return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
 
     def pooled_hook(self) -> PooledClickHouseHook:
         """The same, for who asks much: its connections stay open until it is closed."""
+        from airflow_provider_chs3.hooks.pooled import PooledClickHouseHook
+
         return PooledClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
 
 

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
 
-from airflow_provider_chs3.core.models import Month, TableName
-from airflow_provider_chs3.core.optimize_request import OptimizeRequest
-from airflow_provider_chs3.core.optimize_stopping import stop_merging
-from airflow_provider_chs3.core.optimizing import find_work, merge
-from airflow_provider_chs3.core.run_month import parse_months
 from airflow_provider_chs3.exceptions import ConfigurationError, TransientError
+from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.runner import Runner, drive
-from airflow_provider_chs3.hooks.starting import with_starts
 from airflow_provider_chs3.operators._on_page import OnMonthsPage
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.core.models import Month
+    from airflow_provider_chs3.core.optimize_request import OptimizeRequest
+    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+    from airflow_provider_chs3.hooks.runner import Runner
 
 
 class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
@@ -75,7 +73,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         poll_interval_seconds: float = 10,
         database: str | None = None,
         cluster: str | None = None,
-        clickhouse_conn_id: str = ClickHouseHook.default_conn_name,
+        clickhouse_conn_id: str = DEFAULT_CONN_ID,
         cancel_on_kill: bool = True,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
@@ -96,6 +94,10 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Merge them."""
+        from airflow_provider_chs3.core.optimizing import find_work, merge
+        from airflow_provider_chs3.hooks.runner import drive
+        from airflow_provider_chs3.hooks.starting import with_starts
+
         with airflow_errors():
             request = self._request()
             runner = self._runner()
@@ -118,6 +120,8 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
 
     def on_kill(self) -> None:
         """End the OPTIMIZEs on every node."""
+        from airflow_provider_chs3.core.optimize_stopping import stop_merging
+
         if self._running is None or not self.cancel_on_kill:
             return
         self.log.info("Ending the OPTIMIZEs of this task.")
@@ -137,6 +141,9 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         )
 
     def _request(self) -> OptimizeRequest:
+        from airflow_provider_chs3.core.models import Month, TableName
+        from airflow_provider_chs3.core.optimize_request import OptimizeRequest
+
         options = self._hook().options
         closed_until = datetime.now(UTC) - timedelta(days=_number("closed_for_days", self.closed_for_days, least=0))
         return OptimizeRequest(
@@ -151,13 +158,19 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         )
 
     def _months(self) -> tuple[Month, ...] | None:
+        from airflow_provider_chs3.core.run_month import parse_months
+
         return parse_months(self.months) if self.months else None
 
     def _hook(self) -> ClickHouseHook:
+        from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
         return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
 
     def _runner(self, *, in_turns: bool = False) -> Runner:
         # Nothing is inserted: there is no progress of inserts to tell.
+        from airflow_provider_chs3.hooks.runner import Runner
+
         return Runner(hook=self._hook(), listing=None, log=self.log, progress_interval_seconds=10, in_turns=in_turns)
 
 

@@ -6,23 +6,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.columns import Selection
-from airflow_provider_chs3.core.formats import format_named
-from airflow_provider_chs3.core.models import Month, TableName
-from airflow_provider_chs3.core.planned import PlannedMonth
-from airflow_provider_chs3.core.planning import PlanRequest, plan_months
-from airflow_provider_chs3.core.reloading import Reload
-from airflow_provider_chs3.core.request import check_definition, definition_of
-from airflow_provider_chs3.core.run_month import parse_months
+from airflow_provider_chs3.core.arguments import check_definition
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.hooks.runner import Runner
-from airflow_provider_chs3.hooks.s3 import S3Listing
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 from airflow_provider_chs3.plugin.entry import PLAN_KEY
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.core.models import Month
+    from airflow_provider_chs3.core.planned import PlannedMonth
+    from airflow_provider_chs3.core.planning import PlanRequest
+    from airflow_provider_chs3.core.reloading import Reload
+    from airflow_provider_chs3.hooks.s3 import S3Listing
 
 #: A plan over a whole bucket tells the page of the newest months.
 _TOLD_MONTHS = 1_200
@@ -85,10 +82,13 @@ class PlanMonthsOperator(MonthlyOperator):
 
     def planned(self, context: Context) -> list[PlannedMonth]:
         """Compare."""
+        from airflow_provider_chs3.core.planning import plan_months
+        from airflow_provider_chs3.hooks.runner import Runner
+
         with airflow_errors(), closing(self.pooled_hook()) as hook:
             reload = self.reload_of_run(context)
             months = reload.months if reload else self._months(context)
-            listing = S3Listing(self.aws_conn_id)
+            listing = self.listing()
             # It asks little and inserts nothing: there is no progress to tell.
             runner = Runner(hook=hook, listing=listing, log=self.log, progress_interval_seconds=10)
             return runner.run(plan_months(self._request(months, reload, listing)))
@@ -119,6 +119,9 @@ class PlanMonthsOperator(MonthlyOperator):
         }
 
     def _months(self, context: Context) -> tuple[Month, ...] | None:
+        from airflow_provider_chs3.core.models import Month
+        from airflow_provider_chs3.core.run_month import parse_months
+
         if self.months:
             return parse_months(self.months)
         if self.all_months:
@@ -142,6 +145,9 @@ class PlanMonthsOperator(MonthlyOperator):
         return count
 
     def _request(self, months: tuple[Month, ...] | None, reload: Reload | None, listing: S3Listing) -> PlanRequest:
+        from airflow_provider_chs3.core.models import TableName
+        from airflow_provider_chs3.core.planning import PlanRequest
+
         options = self.hook().options
         return PlanRequest(
             source=self.source(listing),
@@ -166,6 +172,10 @@ def _definition(
     file_format: str | None = None,
     compression: str | None = None,
 ) -> str:
+    from airflow_provider_chs3.core.columns import Selection
+    from airflow_provider_chs3.core.formats import format_named
+    from airflow_provider_chs3.core.request import definition_of
+
     selection = Selection(columns=tuple(columns or ()), select=dict(select or {}), null_as_default=null_as_default)
     return definition_of(
         selection,

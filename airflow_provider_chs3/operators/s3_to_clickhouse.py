@@ -10,29 +10,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, AirflowTaskTimeout, conf
 
-from airflow_provider_chs3.core.health import as_json
-from airflow_provider_chs3.core.models import LoadResult
-from airflow_provider_chs3.core.protocol import load_month
-from airflow_provider_chs3.core.report import report
-from airflow_provider_chs3.core.slices import SHARED
-from airflow_provider_chs3.core.steps import Insert
-from airflow_provider_chs3.core.stopping import StopRequest, stop_load
+from airflow_provider_chs3.core.arguments import SHARED
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.hooks.detached import DetachingRunner
 from airflow_provider_chs3.hooks.metrics import count_load, count_merges, counts_failures
-from airflow_provider_chs3.hooks.runner import Runner, drive
-from airflow_provider_chs3.hooks.s3 import S3Listing
-from airflow_provider_chs3.operators._load_request import check_append, load_request
+from airflow_provider_chs3.operators._append import check_append
 from airflow_provider_chs3.operators._on_page import OnMonthsPage
 from airflow_provider_chs3.operators._openlineage import LoadLineage
 from airflow_provider_chs3.operators._shown_sql import ShowsSql
-from airflow_provider_chs3.operators._waiting import MergeWait, check_merge_health, insert_trigger
 from airflow_provider_chs3.operators.assets import emit_month
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
+    from airflow_provider_chs3.core.models import LoadResult
+    from airflow_provider_chs3.core.steps import Insert
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
 
@@ -193,8 +185,10 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         Raises:
             AirflowTaskTimeout: The task has taken longer than its `execution_timeout`.
         """
+        from airflow_provider_chs3.operators._load_request import load_request
+
         if event["is_late"]:
-            self._request = load_request(self, context, S3Listing(self.aws_conn_id), resumes=event["attempt"])
+            self._request = load_request(self, context, self.listing(), resumes=event["attempt"])
             self.on_kill()
             raise AirflowTaskTimeout(f"The insert took longer than execution_timeout={self.execution_timeout}.")
         return self._load(context, resumes=event["attempt"])
@@ -214,6 +208,8 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         Raises:
             AirflowFailException: A person must act on the merges.
         """
+        from airflow_provider_chs3.hooks.runner import Runner
+
         self.link_to_page(context, Runner(**self._runner_arguments(self.hook()), listing=None), [str(result["month"])])
         if "error" in event:
             raise AirflowFailException(event["error"])
@@ -221,6 +217,9 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
 
     def on_kill(self) -> None:
         """End the load's queries on every node, and drop its staging."""
+        from airflow_provider_chs3.core.stopping import StopRequest, stop_load
+        from airflow_provider_chs3.hooks.runner import Runner
+
         if self._request is None or not self.cancel_on_kill:
             return
         self.log.info("Ending the queries of this load, and dropping its staging.")
@@ -228,14 +227,20 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         runner.run(stop_load(StopRequest.of(self._request)))
 
     def _load(self, context: Context, *, resumes: str | None) -> dict[str, object]:
+        from airflow_provider_chs3.core.protocol import load_month
+        from airflow_provider_chs3.core.report import report
+        from airflow_provider_chs3.hooks.runner import drive
+        from airflow_provider_chs3.operators._load_request import load_request, load_runner
+        from airflow_provider_chs3.operators._waiting import check_merge_health
+
         with airflow_errors(), closing(self.pooled_hook()) as hook:
             check_append(self)
             check_merge_health(self.merge_health or {})
             # One for all: its client takes a tenth of a second to make.
-            listing = S3Listing(self.aws_conn_id)
+            listing = self.listing()
             self._request = load_request(self, context, listing, resumes=resumes)
             context["month"] = str(self._request.month)  # type: ignore[typeddict-unknown-key]  # for map_index_template
-            runner = self._runner(context, hook, listing)
+            runner = load_runner(self, listing, wait=partial(self._wait, context), **self._runner_arguments(hook))
             self.inserts = runner.inserts
             self.link_to_page(context, runner, [str(self._request.month)])
             result = drive(load_month(self._request), self.showing_sql(context, runner))
@@ -251,14 +256,14 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         return self._done(context, result.as_json())
 
     def _settle(self, context: Context, result: LoadResult) -> dict[str, object]:
+        from airflow_provider_chs3.operators._waiting import MergeWait
+
         since = time.time()
         with airflow_errors():
             wait = MergeWait.after(self, result.month)
-            if not self.deferrable:
-                return self._done(context, result.as_json(), wait.wait(self.hook(), self.log), since=since)
-            verdicts, is_over = wait.look(self.hook(), self.log)
-        if is_over:
-            return self._done(context, result.as_json(), as_json(verdicts), since=since)
+            merges = wait.outcome(self.hook(), self.log, is_patient=not self.deferrable)
+        if merges is not None:
+            return self._done(context, result.as_json(), merges, since=since)
         return self.defer(
             trigger=wait.trigger(),
             method_name="merges_complete",
@@ -276,12 +281,6 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         emit_month(self, context, result)
         return result
 
-    def _runner(self, context: Context, hook: ClickHouseHook, listing: S3Listing) -> Runner:
-        arguments = self._runner_arguments(hook)
-        if self.defers_inserts:
-            return DetachingRunner(**arguments, listing=listing, wait=partial(self._wait, context))
-        return Runner(**arguments, listing=listing)
-
     def _runner_arguments(self, hook: ClickHouseHook) -> dict[str, Any]:
         return {"hook": hook, "log": self.log, "progress_interval_seconds": self.progress_interval_seconds}
 
@@ -293,6 +292,8 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
 
     def _wait(self, context: Context, step: Insert) -> None:
         """Have the triggerer wait: this raises TaskDeferred."""
+        from airflow_provider_chs3.operators._waiting import insert_trigger
+
         assert self._request is not None  # it is what runs
-        trigger = insert_trigger(self, context, step, StopRequest.of(self._request))
+        trigger = insert_trigger(self, context, step, self._request)
         self.defer(trigger=trigger, method_name="execute_complete")

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensorOperator, PokeReturnValue, conf
 
-from airflow_provider_chs3.core.health import Reactions, Thresholds, as_json, is_over, judge
-from airflow_provider_chs3.core.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.metrics import count_merges, counts_failures, running_seconds
-from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.operators._on_page import OnMonthsPage
-from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger, Merges
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.core.health import Reactions
+    from airflow_provider_chs3.core.models import Month
+    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+    from airflow_provider_chs3.triggers.merge_health import Merges
 
 
 class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
@@ -74,7 +75,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         months: Sequence[str] | None = None,
         database: str | None = None,
         cluster: str | None = None,
-        clickhouse_conn_id: str = ClickHouseHook.default_conn_name,
+        clickhouse_conn_id: str = DEFAULT_CONN_ID,
         on_settled_with_too_many_parts: str = "continue",
         on_stuck: str = "fail",
         spare_parts: int = 10,
@@ -85,6 +86,8 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
+        from airflow_provider_chs3.core.health import Thresholds
+
         super().__init__(**kwargs)
         self.table = table
         self.month = month
@@ -110,6 +113,9 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         Raises:
             TaskDeferred: It has to wait, and is deferrable.
         """
+        from airflow_provider_chs3.core.health import Reactions, as_json, is_over, judge
+        from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
         with airflow_errors():
             months = self._months()
             self._label(context)
@@ -135,6 +141,8 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         Raises:
             AirflowFailException: A person must act.
         """
+        from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
         self._label(context)
         self._link(context, ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id), self._months())
         if "error" in event:
@@ -147,11 +155,15 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
 
     @property
     def _merges(self) -> Merges:
+        from airflow_provider_chs3.triggers.merge_health import Merges
+
         return Merges(
             conn_id=self.clickhouse_conn_id, table=self.table, database=self.database, cluster=self.cluster or None
         )
 
     def _link(self, context: Context, hook: ClickHouseHook, months: Sequence[Month]) -> None:
+        from airflow_provider_chs3.hooks.runner import Runner
+
         runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=0)
         self.link_to_page(context, runner, [str(month) for month in months])
 
@@ -161,6 +173,8 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
             context["month"] = self.month  # type: ignore[typeddict-unknown-key]
 
     def _defer(self, months: Sequence[Month], reactions: Reactions) -> None:
+        from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger
+
         self.defer(
             trigger=MergeHealthTrigger(
                 clickhouse_conn_id=self.clickhouse_conn_id,
@@ -177,6 +191,8 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         )
 
     def _months(self) -> tuple[Month, ...]:
+        from airflow_provider_chs3.core.models import Month
+
         if bool(self.month) == (self.months is not None):
             raise ConfigurationError("Give either month or months, such as month='2026-10'.")
         if isinstance(self.months, str):

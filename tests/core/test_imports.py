@@ -71,3 +71,17 @@ def airflows_own() -> set[str]:
 )
 def test_importing_it_loads_no_driver_and_no_boto3(module, airflows_own):
     assert heavy_after(module) - airflows_own == set()
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *(f"airflow_provider_chs3.operators.{name}" for name in ("monthly_load", "ledger", "optimize", "assets")),
+        "airflow_provider_chs3.sensors.merge_health",
+    ],
+)
+def test_reading_a_dag_imports_what_checks_arguments_and_nothing_that_loads(module):
+    loaded = run_python(f"import sys, {module}; print(*(name for name in sys.modules if 'chs3.' in name))").split()
+    of_core = {name for name in loaded if name.startswith("airflow_provider_chs3.core.")}
+    assert of_core <= {"airflow_provider_chs3.core.arguments"}
+    assert not {"airflow_provider_chs3.hooks.clickhouse", "airflow_provider_chs3.hooks.runner"} & set(loaded)

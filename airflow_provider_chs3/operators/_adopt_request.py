@@ -1,0 +1,50 @@
+"""From a task's arguments to what is asked of adopting a month."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from airflow_provider_chs3.core.columns import Selection
+from airflow_provider_chs3.core.formats import format_named
+from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.request import LoadRequest, Policies
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.hooks.s3 import S3Listing
+    from airflow_provider_chs3.operators.ledger import AdoptMonthsOperator
+
+
+def adopt_request(task: AdoptMonthsOperator, month: Month, listing: S3Listing) -> LoadRequest:
+    """The load that would have put a month there.
+
+    Args:
+        task: The task, with its templates rendered.
+        month: The month.
+        listing: Says how the servers get at the objects.
+
+    Raises:
+        ConfigurationError: If an argument is wrong.
+    """
+    options, definition = task.hook().options, dict(task.definition or {})
+    file_format, compression = definition.pop("file_format", None), definition.pop("compression", None)
+    selection = Selection(
+        columns=tuple(definition.pop("columns", None) or ()),
+        select=dict(definition.pop("select", None) or {}),
+        null_as_default=definition.pop("null_as_default", False),
+    )
+    return LoadRequest(
+        month=month,
+        source=task.source(listing),
+        target=TableName(task.database or options.database, task.table),
+        cluster=task.cluster or None,
+        default_cluster=options.cluster,
+        staging_database=task.staging_database,
+        nonce=uuid.uuid4().hex[:16],
+        now=datetime.now(UTC),
+        format=format_named(file_format) if file_format else None,
+        compression=compression or "auto",
+        selection=selection,
+        policies=Policies(**definition),
+    )
