@@ -27,9 +27,9 @@ _CPU = "worker's CPU seconds"
 _MEMORY = "worker's MiB above Airflow's"
 _NODES = 3
 _CORES = 0.5
-_FILES = 24
+_FILES = 12
 #: So many are loaded by a way that would take minutes.
-_FEW_FILES = 3
+_FEW_FILES = 2
 _MOST_ROUNDS = 3
 #: So much of a month is in tables when a worker is killed.
 _KILLED_AFTER = 0.2
