@@ -36,7 +36,7 @@ def run(bench: Bench) -> Iterator[Comparison | Table]:
     """
     rows = bench.sized(full=110_000_000, quick=6_000_000)
     files = max(12, rows // _FILE_ROWS)
-    large = Months(prefix="large", names=["2026-01"], rows=rows, files=files, copies=-(-files // 12))
+    large = Months(prefix="large", names=["2026-01"], rows=rows, files=files, copies=max(3, files // 12))
     small = Months(prefix="small", names=["2026-01"], rows=5_000, files=4)
     with bench.s3() as s3, ClickHouseCluster.start(1) as one:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
