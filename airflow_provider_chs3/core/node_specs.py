@@ -79,6 +79,7 @@ class NodeNow:
         disks: The target's disks.
         views: Materialized views and the like that read from the target.
         others: The target's other parts; None where the node does not hold it.
+        query_memory_bytes: What the user's profile lets a query take there; 0 is no limit.
     """
 
     memory_in_use_bytes: int = 0
@@ -87,6 +88,7 @@ class NodeNow:
     disks: tuple[Disk, ...] = ()
     views: tuple[str, ...] = ()
     others: OtherParts | None = None
+    query_memory_bytes: int = 0
 
     @property
     def is_on_remote_disk(self) -> bool:
@@ -107,7 +109,7 @@ def ask_nodes_now(around: Surroundings, *, partition_id: str) -> Steps[dict[Node
 
 
 def _node_now(row: Row, facts: NodeFacts) -> NodeNow:
-    memory_bytes, inserts, physical_bytes, disks, views, parts, fullest, limits = row
+    memory_bytes, inserts, physical_bytes, disks, views, parts, fullest, limits, query_bytes = row
     others = None
     if facts.target is not None:
         fullest_parts, fullest_bytes = fullest[0] if fullest else (0, 0)
@@ -124,6 +126,7 @@ def _node_now(row: Row, facts: NodeFacts) -> NodeNow:
         disks=tuple(Disk(*disk) for disk in disks),
         views=tuple(views),
         others=others,
+        query_memory_bytes=int(query_bytes),
     )
 
 
@@ -147,7 +150,8 @@ SELECT
     (SELECT groupArray((parts, bytes)) FROM (
         SELECT count() AS parts, sum(bytes_on_disk) AS bytes FROM system.parts WHERE {of_others}
         GROUP BY partition_id ORDER BY parts DESC LIMIT 1)),
-    (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE name IN ({literals(Limits.__slots__)}))
+    (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE name IN ({literals(Limits.__slots__)})),
+    toUInt64(getSetting('max_memory_usage'))
 """
 
 

@@ -18,6 +18,9 @@ ISOLATED = 1.0
 #: measured to take 1.25 times as long as with the server's defaults; with two it takes the same.
 BLOCKS_OF_A_THREAD = 2
 
+#: Below this hardly a load comes to its end, however small its blocks: such a share is only aimed at.
+_LEAST_LIMIT_BYTES = 256 * 1024**2
+
 #: A load goes on while a cluster is full: what runs at its start may soon be over.
 _LEAST_FRACTION = 0.25
 
@@ -54,6 +57,7 @@ class Slice:
         parallel_months: How many loads share the node.
         is_isolated: Whether loads have all memory.
         notes: How it came about, in words.
+        limit_bytes: What its insert must not exceed on a node; 0 sets no limit.
     """
 
     node_cores: int
@@ -61,6 +65,7 @@ class Slice:
     parallel_months: int = 1
     is_isolated: bool = False
     notes: tuple[str, ...] = ()
+    limit_bytes: int = 0
 
     @property
     def cores(self) -> int:
@@ -125,7 +130,17 @@ def slice_of(
         parallel_months=months,
         is_isolated=share.memory_share == ISOLATED,
         notes=tuple(notes),
+        limit_bytes=_limit(int(spec.memory_bytes * share.memory_share), now),
     )
+
+
+def _limit(share_bytes: int, now: Collection[NodeNow]) -> int:
+    """All loads' share: a load that needs more than its slice may have it, but no load more than all of them.
+
+    A lower limit of the user's profile stays; a higher one may be refused.
+    """
+    profiles = [each.query_memory_bytes for each in now if each.query_memory_bytes]
+    return min([max(share_bytes, _LEAST_LIMIT_BYTES), *profiles]) if share_bytes else 0
 
 
 def _default_months(spec: NodeSpec, share: Share, data: DataShape) -> int:

@@ -146,7 +146,8 @@ def run_try(bench: Bench, asked: Try, *, number: int) -> Steps[Tried]:
     plan = bench.plan(asked.knobs, months=asked.months, side_by_side=asked.side_by_side)
     if asked.knobs != BY_RULE and plan.memory_bytes and _MEMORY_LIMIT not in request.settings:
         limit = Setting(_MEMORY_LIMIT, plan.memory_bytes, "")
-        plan = replace(plan, settings=(*plan.settings, limit))
+        others = (each for each in plan.settings if each.name != _MEMORY_LIMIT)
+        plan = replace(plan, settings=(*others, limit))
     yield from create_staging(bench.load.around, trial)
     try:
         stats = yield from _insert(bench, asked, plan, trial)

@@ -80,6 +80,7 @@ TUNED_NAMES = (
     "input_format_parallel_parsing",
     "remote_filesystem_read_method",
     "max_insert_delayed_streams_for_parallel_write",
+    "max_memory_usage",
 )
 
 #: The reason of a setting that the user gave, in the operator or the connection.
@@ -128,6 +129,7 @@ def _settings(one: Slice, data: DataShape, knobs: Knobs) -> tuple[Setting, ...]:
         *_reader_memory(one, data),
         *_downloads(data, int(readers.value)),
         *_writing(one, data, int(threads.value)),
+        *_limit(one),
     )
 
 
@@ -231,6 +233,12 @@ def _writing(one: Slice, data: DataShape, threads: int) -> Iterator[Setting]:
     elif data.is_on_remote_disk:
         reason = "the target is not on a local disk: by default up to 1000 unfinished parts hold buffers"
         yield Setting(name, threads, reason)
+
+
+def _limit(one: Slice) -> Iterator[Setting]:
+    if one.limit_bytes:
+        reason = "loads' share of the memory: one that runs into it begins again with smaller blocks"
+        yield Setting("max_memory_usage", one.limit_bytes, reason)
 
 
 def load_settings(

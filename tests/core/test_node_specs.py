@@ -100,7 +100,7 @@ class TestLimits:
 
 
 class TestWhatIsThere:
-    ROW = (5, 2, 7.0, [("s3", "ObjectStorage", 9)], ["db.v"], 40, [(30, 600)], SERVER_LIMITS)
+    ROW = (5, 2, 7.0, [("s3", "ObjectStorage", 9)], ["db.v"], 40, [(30, 600)], SERVER_LIMITS, 11)
 
     def asked(self, **facts):
         around = surroundings(replace(FACTS, **facts), nodes=(ONE,))
@@ -116,6 +116,7 @@ class TestWhatIsThere:
     def test_is_what_runs_and_what_the_target_lies_on(self):
         now = self.asked().result[ONE]
         assert (now.memory_in_use_bytes, now.inserts, now.physical_memory_bytes) == (5, 2, 7)
+        assert now.query_memory_bytes == 11
         assert (now.disks, now.views, now.is_on_remote_disk) == ((Disk("s3", "ObjectStorage", 9),), ("db.v",), True)
 
     def test_the_parts_are_those_of_other_partitions_with_the_tables_own_limits(self):
@@ -170,6 +171,22 @@ class TestSlices:
     def test_a_full_node_leaves_a_quarter(self):
         one = slice_of(self.SPEC, Share(parallel_months=1), LARGE, [NodeNow(memory_in_use_bytes=40 * GIB)])
         assert one.memory_bytes == 4 * GIB
+
+    @pytest.mark.parametrize(
+        ("memory_bytes", "profiles", "limit_bytes"),
+        [
+            (32 * GIB, (), 16 * GIB),
+            (32 * GIB, (0, 20 * GIB), 16 * GIB),
+            (32 * GIB, (0, 10 * GIB), 10 * GIB),
+            (GIB // 4, (), GIB // 4),
+            (0, (10 * GIB,), 0),
+        ],
+        ids=["the share", "a profile's is higher", "a profile's is lower", "hardly any", "not known"],
+    )
+    def test_no_load_takes_more_than_all_may(self, memory_bytes, profiles, limit_bytes):
+        now = [NodeNow(query_memory_bytes=each) for each in profiles]
+        one = slice_of(NodeSpec(8, memory_bytes), Share(parallel_months=4), LARGE, now)
+        assert one.limit_bytes == limit_bytes
 
     @pytest.mark.parametrize("wrong", [{"memory_share": 0}, {"memory_share": 1.1}, {"parallel_months": 0}])
     def test_what_is_out_of_range_is_refused(self, wrong):

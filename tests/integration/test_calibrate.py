@@ -156,8 +156,11 @@ class TestACalibration:
 
     def test_holds_what_departs_from_the_rule_to_a_loads_share_of_memory(self, sample: Lake, timed: Timed) -> None:
         found = calibrate(sample, budget_seconds=SMALLEST_BUDGET)
-        limits = [(each["max_insert_threads"], each.get("max_memory_usage")) for each in timed.sent]
-        assert limits == [(2, None), (2, None), (2, None), (1, found["memory_bytes"]), (4, found["memory_bytes"])]
+        limits = [(each["max_insert_threads"], each["max_memory_usage"]) for each in timed.sent]
+        all_loads = limits[0][1]
+        by_rule = [(2, all_loads)] * 3
+        assert limits == [*by_rule, (1, found["memory_bytes"]), (4, found["memory_bytes"])]
+        assert found["memory_bytes"] <= all_loads
 
     def test_leaves_out_what_runs_out_of_it(self, sample: Lake, timed: Timed) -> None:
         settings = GIVEN | {"max_untracked_memory": 0}

@@ -1,0 +1,142 @@
+"""What a load takes of a node's memory, beside the share that it was given: more data, more months, wide rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
+from tests.benchmarks.node_size import NodeSize
+from tests.benchmarks.rounds import Table
+from tests.benchmarks.suite import Bench
+
+TITLE = "Memory"
+
+_SIZE = NodeSize(cores=2, memory_gib=2, held_to_cores=2)
+_SHARE = 0.5
+_YEAR = tuple(f"2026-{month:02}" for month in range(1, 13))
+_WIDE_COLUMNS = 300
+#: Rows in a row group of the files, but for the one that is a single group.
+_GROUP_ROWS = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What is loaded.
+
+    Args:
+        name: What it is called.
+        rows: Rows of each month.
+        months: Which months, all at the same time.
+        files: Files of each.
+        columns: Numbers of eight bytes in each row, beside its time.
+        group_rows: Rows in each row group of a file, at most.
+    """
+
+    name: str
+    rows: int
+    months: tuple[str, ...] = _YEAR[:1]
+    files: int = 8
+    columns: int = 8
+    group_rows: int = _GROUP_ROWS
+
+
+def run(bench: Bench) -> Iterator[Table]:
+    """Load each case on a node that has just started, and look at its queries' and its process's memory.
+
+    Args:
+        bench: What suites are given.
+    """
+    rows = bench.sized(full=4_000_000, quick=400_000)
+    cases = (
+        Case(name="a month", rows=rows),
+        Case(name="ten times the rows", rows=10 * rows),
+        Case(name="12 months side by side", rows=rows, months=_YEAR),
+        Case(name=f"{_WIDE_COLUMNS} columns", rows=rows // 2, columns=_WIDE_COLUMNS),
+        Case(name="one file of one row group", rows=5 * rows, files=1, group_rows=5 * rows),
+    )
+    share_bytes = int(_SIZE.memory_gib * 1024**3 * _SHARE)
+    found = []
+    with bench.s3() as s3:
+        s3.endpoint.client().create_bucket(Bucket=BUCKET)
+        for number, case in enumerate(cases):
+            with _SIZE.lake(s3) as lake:
+                _write(lake, case, prefix=str(number))
+                # What the node took to write the files is no load's.
+                lake.cluster.restart(0)
+                found.append(_measured(bench, lake, case, prefix=str(number)))
+    yield Table(
+        title=f"A node of {_SIZE}, of which loads may have {share_bytes / 1e6:.0f} MB",
+        rows=found,
+        aim="Aim: no more than that, however much is loaded, in the peaks of all inserts together and of the process.",
+    )
+
+
+def _write(lake: Lake, case: Case, *, prefix: str) -> None:
+    """Have the node itself write the files: as fast as it can be done."""
+    numbers = ", ".join(f"cityHash64(number, {column}) AS c{column}" for column in range(case.columns))
+    settings = (
+        f"output_format_parquet_row_group_size = {case.group_rows}, max_block_size = 8192, s3_truncate_on_insert = 1"
+    )
+    if case.group_rows > _GROUP_ROWS:
+        settings += (
+            f", output_format_parquet_row_group_size_bytes = {2**40}, output_format_parquet_parallel_encoding = 0"
+        )
+    with lake.cluster.nodes[0].client() as client:
+        for month in case.months:
+            for file in range(case.files):
+                url = f"{lake.s3.endpoint_url}/{BUCKET}/{prefix}/{month}/{file}.parquet"
+                access = f"'{url}', '{lake.s3.access_key}', '{lake.s3.secret_key}'"
+                client.execute(
+                    f"INSERT INTO FUNCTION s3({access}, 'Parquet') SELECT "
+                    f"toDateTime('{month}-01', 'UTC') + number % 2000000 AS at, {numbers} "
+                    f"FROM numbers({case.rows // case.files}) SETTINGS {settings}"
+                )
+
+
+def _measured(bench: Bench, lake: Lake, case: Case, *, prefix: str) -> Mapping[str, str | float]:
+    columns = ", ".join(f"c{column} UInt64" for column in range(case.columns))
+    lake.start_afresh(
+        f"CREATE TABLE {TABLE} (at DateTime('UTC'), {columns}) ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY at"
+    )
+    before_bytes = _process_bytes(lake, "VmRSS")
+    months = Months(prefix=prefix, names=case.months, rows=case.rows, files=case.files)
+    began_at, parallel = time.time(), len(case.months)
+
+    def load(month: str) -> dict[str, object]:
+        return lake.load(months, month, memory_share=_SHARE, parallel_months=parallel)
+
+    with ThreadPoolExecutor(parallel) as pool:
+        results = list(pool.map(load, case.months))
+    peaks = _peaks(lake, began_at)
+    bench.say(f"  {case.name}: {sum(peaks) / 1e6:.0f} MB")
+    return {
+        "": case.name,
+        "rows": case.rows * parallel,
+        "MB in S3": sum(int(str(each["source_bytes"])) for each in results) / 1e6,
+        "MB, highest of an insert": max(peaks) / 1e6,
+        "MB, all inserts": sum(peaks) / 1e6,
+        "MB, process": (_process_bytes(lake, "VmHWM") - before_bytes) / 1e6,
+        "inserts": len(peaks),
+    }
+
+
+def _peaks(lake: Lake, began_at: float) -> list[int]:
+    """The peak of each insert's memory, of those that failed for memory too."""
+    sql = (
+        "SELECT max(memory_usage) FROM system.query_log WHERE type != 'QueryStart' AND query_kind = 'Insert' "
+        "AND match(initial_query_id, '^chs3_[^_]+_[^_]+_insert') "
+        f"AND event_time >= fromUnixTimestamp({int(began_at)}) GROUP BY initial_query_id"
+    )
+    with lake.cluster.nodes[0].client() as client:
+        client.execute("SYSTEM FLUSH LOGS")
+        return [peak for (peak,) in client.execute(sql)]
+
+
+def _process_bytes(lake: Lake, name: str) -> int:
+    """A figure of the server's process: `VmRSS` is what it has of the machine's memory, `VmHWM` the most it had."""
+    lines = Path(f"/proc/{lake.cluster.nodes[0].pid}/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:")) * 1024
