@@ -177,12 +177,15 @@ def _block_of_little(
     """Two blocks for each thread; by rows where they are known, as bytes in memory can only be guessed."""
     part_bytes, part_rows = share_bytes // blocks, -(-(share_rows or 0) // blocks)
     reason = f"a node's share of the month / {blocks}: two blocks for each of {threads} threads, so that all have work"
-    if part_bytes < DEFAULT_BLOCK_BYTES <= int(in_memory.value) and part_rows <= DEFAULT_BLOCK_ROWS:
+    smallest_bytes = min(DEFAULT_BLOCK_BYTES, int(in_memory.value))
+    if part_bytes < smallest_bytes and part_rows <= DEFAULT_BLOCK_ROWS:
         # The server's own limits make no more parts of so little data than that.
-        return ()
+        if smallest_bytes == DEFAULT_BLOCK_BYTES:
+            return ()
+        part_rows, reason = part_rows and DEFAULT_BLOCK_ROWS, "the server's own: the month is that small"
     if part_rows:
         return in_memory, Setting("min_insert_block_size_rows", part_rows, reason)
-    block_bytes = max(part_bytes, min(DEFAULT_BLOCK_BYTES, int(in_memory.value)))
+    block_bytes = max(part_bytes, smallest_bytes)
     return (
         Setting("min_insert_block_size_bytes", block_bytes, reason),
         Setting("min_insert_block_size_rows", 0, "bytes alone decide"),
@@ -237,8 +240,7 @@ def _writing(one: Slice, data: DataShape, threads: int) -> Iterator[Setting]:
 
 def _limit(one: Slice) -> Iterator[Setting]:
     if one.limit_bytes:
-        reason = "loads' share of the memory: one that runs into it begins again with smaller blocks"
-        yield Setting("max_memory_usage", one.limit_bytes, reason)
+        yield Setting("max_memory_usage", one.limit_bytes, "all loads' share: what needs more begins again with less")
 
 
 def load_settings(
@@ -292,8 +294,5 @@ def settings_table(settings: Iterable[Setting]) -> str:
 
 
 def tunable(settings: SettingValues) -> dict[str, SettingValue]:
-    """Those of a connection's settings that a load takes over.
-
-    The connection's are for all statements; a load has needs of its own.
-    """
+    """Those of a connection's settings that a load takes over: the others are for all statements but loads."""
     return {name: value for name, value in settings.items() if name not in EXACT_NAMES}

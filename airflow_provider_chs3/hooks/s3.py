@@ -42,7 +42,7 @@ class S3Listing:
 
     @cached_property
     def _hook(self) -> S3Hook:
-        from airflow.providers.amazon.aws.hooks.s3 import S3Hook
+        from airflow_provider_chs3.hooks._s3_client import QuickS3Hook
 
         # At DEBUG it logs the session token of every request, and the keys that STS answers with.
         logging.getLogger("botocore").setLevel(logging.INFO)
@@ -52,9 +52,9 @@ class S3Listing:
         hasty = Config(connect_timeout=5, read_timeout=5, retries={"total_max_attempts": 2})
         if self.aws_conn_id is None:
             config = Config(signature_version=UNSIGNED)
-            return S3Hook(aws_conn_id=None, config=config if self.is_patient else config.merge(hasty))
-        hook = S3Hook(aws_conn_id=self.aws_conn_id)
-        return hook if self.is_patient else S3Hook(aws_conn_id=self.aws_conn_id, config=hook.config.merge(hasty))
+            return QuickS3Hook(aws_conn_id=None, config=config if self.is_patient else config.merge(hasty))
+        hook = QuickS3Hook(aws_conn_id=self.aws_conn_id)
+        return hook if self.is_patient else QuickS3Hook(aws_conn_id=self.aws_conn_id, config=hook.config.merge(hasty))
 
     def objects(self, bucket: str, prefix: str) -> Iterator[S3Object]:
         """The objects whose keys begin with a prefix, a page at a time.

@@ -120,6 +120,11 @@ class TestLittleData:
         settings = tuned(data=DataShape(share_bytes=GIB, share_rows=rows))
         assert settings.get("min_insert_block_size_rows") == block_rows
 
+    def test_is_cut_no_smaller_than_by_the_server_where_memory_is_small_too(self):
+        settings = tuned(NodeSpec(2, GIB), data=DataShape(share_bytes=50 * MIB, share_rows=600_000))
+        blocks = settings["min_insert_block_size_bytes"], settings["min_insert_block_size_rows"]
+        assert blocks == (GIB // 12, 1_048_449)
+
     def test_is_one_part_where_one_thread_inserts(self):
         data = DataShape(share_bytes=100 * MIB, share_rows=2_000_000)
         settings = tuned(NodeSpec(2, 24 * GIB), data=data, months=2)

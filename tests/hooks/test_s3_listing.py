@@ -1,0 +1,33 @@
+"""What the worker lists."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.hooks._s3_client import parse_time
+from airflow_provider_chs3.hooks.s3 import S3Listing
+
+
+def test_times_are_read_without_botocores_guessing(
+    chs3_airflow_connections: None, chs3_s3: Any, chs3_bucket: str
+) -> None:
+    def guess(value: Any) -> None:
+        raise AssertionError(f"guessed at {value!r}")
+
+    before = datetime.now(UTC) - timedelta(seconds=2)
+    chs3_s3.client().put_object(Bucket=chs3_bucket, Key="trips/1.parquet", Body=b"x")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("botocore.parsers.DEFAULT_TIMESTAMP_PARSER", guess)
+        (listed,) = S3Listing("aws_default").objects(chs3_bucket, "trips/")
+    assert (listed.path, listed.size_bytes) == (f"{chs3_bucket}/trips/1.parquet", 1)
+    assert before < listed.last_modified < datetime.now(UTC) + timedelta(seconds=2)
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-10-01T12:00:00.000Z", "2026-10-01T12:00:00Z", "Thu, 01 Oct 2026 12:00:00 GMT", "1790856000"]
+)
+def test_a_time_is_the_same_however_it_is_written(text: str) -> None:
+    assert parse_time(text) == datetime(2026, 10, 1, 12, tzinfo=UTC)
