@@ -15,6 +15,9 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 SettingValue: TypeAlias = str | int | float
 SettingValues: TypeAlias = Mapping[str, SettingValue]
 
+#: A setting of tables: from so many columns on, each one's buffer begins small where a part is written.
+ADAPTIVE_BUFFERS = "min_columns_to_activate_adaptive_write_buffer"
+
 _MONTH_FORMAT = re.compile(r"(\d{4})-(\d{2})")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_chs3.core.models import Node, NodeSpec, SettingValues, TableName
+from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Node, NodeSpec, SettingValues, TableName
 from airflow_provider_chs3.core.place import KeeperPlace, Place, check_versions, locate
 from airflow_provider_chs3.core.sql import Sql, literal, literals
 from airflow_provider_chs3.core.steps import AskNodes, Row, Steps, Together
@@ -199,12 +199,7 @@ class Surroundings:
 
 
 def look_around(
-    *,
-    target: TableName,
-    cluster: str | None,
-    default_cluster: str | None,
-    ledger: TableName,
-    settings: Iterable[str],
+    *, target: TableName, cluster: str | None, default_cluster: str | None, ledger: TableName, settings: Iterable[str]
 ) -> Steps[Surroundings]:
     """Find the nodes, and ask each for its facts.
 
@@ -261,11 +256,14 @@ def _target_query(target: TableName) -> str:
 
 
 def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) -> str:
+    names = tuple(settings)
+    # Only who asks for a setting of tables needs the right to.
+    of_tables = " UNION ALL SELECT name FROM system.merge_tree_settings" if ADAPTIVE_BUFFERS in names else ""
     return f"""SELECT {_target_query(target)},
     (SELECT groupArray(name) FROM system.databases WHERE name IN ({literals((target.database, ledger.database))})),
     (SELECT groupArray(name) FROM system.columns
         WHERE database = {literal(ledger.database)} AND table = {literal(ledger.table)}),
-    (SELECT groupArray(name) FROM system.settings WHERE name IN ({literals(settings)})),
+    (SELECT groupArray(name) FROM (SELECT name FROM system.settings{of_tables}) WHERE name IN ({literals(names)})),
     {SIZE}
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from airflow_provider_chs3.core.data_shape import DataShape
-from airflow_provider_chs3.core.models import Setting, SettingValue, SettingValues
+from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Setting, SettingValue, SettingValues
 from airflow_provider_chs3.core.profile import BY_RULE, Knobs, Profile
 from airflow_provider_chs3.core.slices import BLOCKS_OF_A_THREAD, Slice, is_small
 from airflow_provider_chs3.core.sql import PARSED
@@ -282,7 +282,7 @@ def load_settings(
 
 def names_to_look_up(own: SettingValues) -> tuple[str, ...]:
     """The names that nodes are asked about."""
-    return tuple(sorted({*EXACT_NAMES, *TUNED_NAMES, *DDL_SETTINGS, *own}))
+    return tuple(sorted({*EXACT_NAMES, *TUNED_NAMES, *DDL_SETTINGS, ADAPTIVE_BUFFERS, *own}))
 
 
 def settings_table(settings: Iterable[Setting]) -> str:

@@ -44,7 +44,7 @@ def test_the_documentation_grants_what_is_asked_for():
 
 def test_so_it_does_for_deferrable_loads():
     also = set(needed(is_durable=True)) - set(needed())
-    assert also == {*documented_also("the load is `deferrable`"), "READ ON REMOTE"}
+    assert also == {*documented_also("the load is `deferrable`, which"), "READ ON REMOTE"}
     assert "READ ON REMOTE" in documented("Loading")
 
 

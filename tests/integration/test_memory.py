@@ -95,9 +95,9 @@ def test_so_do_twelve_months_side_by_side(lake: Lake, chs3_s3: Any) -> None:
 
 
 def test_what_does_not_fit_begins_again_with_less_and_at_last_says_so(lake: Lake, chs3_s3: Any) -> None:
-    """Three groups of 300 columns and 16,000 rows are being read at a time: more than there is."""
+    """The one group of rows is 144 MB, and as much again once it is decoded."""
     create(lake, columns=300)
-    fill(lake, chs3_s3, MONTH, rows=48_000, files=3, columns=300, settings="output_format_parquet_row_group_size=16000")
+    fill(lake, chs3_s3, MONTH, rows=60_000, files=1, columns=300, settings=ONE_GROUP)
     with pytest.raises(Exception, match="smallest blocks and the fewest threads") as caught:
         lake.load(**{**MEMORY, "memory_share": 0.1}, parallel_months=1)
     assert "memory_share" in str(caught.value)
