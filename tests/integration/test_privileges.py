@@ -95,7 +95,7 @@ def cluster(chs3_s3: Any) -> Iterator[ClickHouseCluster]:
         MERGER: [*documented_here("Merge health"), "SELECT ON system.processes", "OPTIMIZE ON lake.trips"],
         KEEPER: [*documented_here("Loading"), *documented_here("The ledger"), TRAIT],
         WATCHER: documented_here("The months page"),
-        DEFERRER: [*REPLACE, TRAIT, "READ ON REMOTE", *documented_also("the load is `deferrable`")],
+        DEFERRER: [*REPLACE, TRAIT, "READ ON REMOTE", *documented_also("the load is `deferrable`, which")],
         COLLECTOR: [*REPLACE, TRAIT, f"NAMED COLLECTION ON {S3_NAMED_COLLECTION}"],
     } | {each: [TRAIT, *(other for other in REPLACE if other != missing)] for each, missing in MISSING.items()}
     named_collections = {S3_NAMED_COLLECTION: chs3_s3.named_collection()}
@@ -231,7 +231,7 @@ def test_merge_health_needs_no_privilege_to_write_or_to_read_rows(
 
 
 def test_the_months_page_needs_no_privilege_to_write_or_to_read_rows(
-    own_lake: Lake, monkeypatch: pytest.MonkeyPatch
+    own_lake: Lake, airflow_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_as(own_lake, NARROW, monkeypatch)
     log_in(own_lake, WATCHER, monkeypatch)
