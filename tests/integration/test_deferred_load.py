@@ -219,7 +219,10 @@ MANY_PARTS = {"max_block_size": 100, "min_insert_block_size_rows": 100, "max_ins
 
 @pytest.fixture
 def no_merges(trips_lake: Lake) -> Iterator[None]:
+    # That stops those of tables that are there. Staging has the target's settings, and one part is nothing to merge.
     trips_lake.on_every_node("SYSTEM STOP MERGES")
+    table = f"{trips_lake.database}.{trips_lake.table}"
+    trips_lake.on_every_node(f"ALTER TABLE {table} MODIFY SETTING max_parts_to_merge_at_once = 1")
     yield
     trips_lake.on_every_node("SYSTEM START MERGES")
 
