@@ -10,13 +10,14 @@ from pathlib import Path
 
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
 from tests.benchmarks.node_size import NodeSize
-from tests.benchmarks.rounds import Table
+from tests.benchmarks.rounds import Table, Verdict
 from tests.benchmarks.suite import Bench
 
 TITLE = "Memory"
 
-_SIZE = NodeSize(cores=2, memory_gib=2, held_to_cores=2)
+_SIZE = NodeSize(cores=2, memory_gib=8, held_to_cores=2)
 _SHARE = 0.5
+_ALL_INSERTS, _PROCESS = "MB, all inserts", "MB, process"
 _YEAR = tuple(f"2026-{month:02}" for month in range(1, 13))
 _WIDE_COLUMNS = 300
 #: Rows in a row group of the files, but for the one that is a single group.
@@ -72,6 +73,16 @@ def run(bench: Bench) -> Iterator[Table]:
         title=f"A node of {_SIZE}, of which loads may have {share_bytes / 1e6:.0f} MB",
         rows=found,
         aim="Aim: no more than that, however much is loaded, in the peaks of all inserts together and of the process.",
+        verdicts=[_verdict(each, name, share_bytes) for each in found for name in (_ALL_INSERTS, _PROCESS)],
+    )
+
+
+def _verdict(found: Mapping[str, str | float], name: str, share_bytes: int) -> Verdict:
+    taken = float(found[name])
+    return Verdict(
+        claim=f"{found['']}, {name}: at most {share_bytes / 1e6:,.0f}",
+        found=f"{taken:,.0f}",
+        is_met=taken <= share_bytes / 1e6,
     )
 
 
@@ -118,8 +129,8 @@ def _measured(bench: Bench, lake: Lake, case: Case, *, prefix: str) -> Mapping[s
         "rows": case.rows * parallel,
         "MB in S3": sum(int(str(each["source_bytes"])) for each in results) / 1e6,
         "MB, highest of an insert": max(peaks) / 1e6,
-        "MB, all inserts": sum(peaks) / 1e6,
-        "MB, process": (_process_bytes(lake, "VmHWM") - before_bytes) / 1e6,
+        _ALL_INSERTS: sum(peaks) / 1e6,
+        _PROCESS: (_process_bytes(lake, "VmHWM") - before_bytes) / 1e6,
         "inserts": len(peaks),
     }
 
