@@ -12,11 +12,10 @@ from airflow_provider_chs3.core.calibration import FINAL_ROUNDS, Choice, most_tr
 from airflow_provider_chs3.core.calibration_report import Calibration, TryRecord, try_line
 from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.laps import NO_LAPS
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger_table import make_ledger
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.looking import list_and_look_around
-from airflow_provider_chs3.core.models import Manifest, Node, TableName
+from airflow_provider_chs3.core.models import Manifest, Node
 from airflow_provider_chs3.core.node_specs import NodeNow, ask_nodes_now, shown, size_nodes
 from airflow_provider_chs3.core.past import circumstances_of, record_profile
 from airflow_provider_chs3.core.preflight import check_target, partition_id_of
@@ -30,10 +29,10 @@ from airflow_provider_chs3.core.source_schema import read_columns
 from airflow_provider_chs3.core.sql import Sql
 from airflow_provider_chs3.core.staging import end_attempt, end_earlier_attempts
 from airflow_provider_chs3.core.steps import Now, Say, Steps
-from airflow_provider_chs3.core.target import look_around
+from airflow_provider_chs3.core.stopping import StopRequest, look_around_to_end
 from airflow_provider_chs3.core.tries import Tried, Try, themes
 from airflow_provider_chs3.core.trying_settings import Bench, Trial, run_try
-from airflow_provider_chs3.core.tuning import DDL_SETTINGS, REQUIRED_SETTINGS
+from airflow_provider_chs3.core.tuning import REQUIRED_SETTINGS
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, NotReadyError, PreflightError
 
 #: The first sample has so many bytes of files for each node: what it takes tells how large the others may be.
@@ -110,13 +109,7 @@ def stop_calibration(request: LoadRequest) -> Steps[None]:
     Raises:
         TransientError: If queries do not end.
     """
-    around = yield from look_around(
-        target=request.target,
-        cluster=request.cluster,
-        default_cluster=request.default_cluster,
-        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
-        settings=DDL_SETTINGS,
-    )
+    around = yield from look_around_to_end(StopRequest.of(request))
     yield from end_attempt(around, Trial(around.target, request.month, request.nonce))
 
 

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.staging import Attempt, end_attempt
 from airflow_provider_chs3.core.steps import Steps
-from airflow_provider_chs3.core.target import look_around
+from airflow_provider_chs3.core.target import Surroundings, look_around
 from airflow_provider_chs3.core.tuning import DDL_SETTINGS
 from airflow_provider_chs3.core.underway import attempts_of
 
@@ -69,19 +69,30 @@ class StopRequest:
         )
 
 
+def look_around_to_end(request: StopRequest) -> Steps[Surroundings]:
+    """Find the nodes, as far as the end of an attempt needs them.
+
+    Args:
+        request: Where the attempt is.
+    """
+    return (
+        yield from look_around(
+            target=request.target,
+            cluster=request.cluster,
+            default_cluster=request.default_cluster,
+            ledger=TableName(request.staging_database or "", LEDGER_TABLE),
+            settings=DDL_SETTINGS,
+        )
+    )
+
+
 def stop_load(request: StopRequest) -> Steps[None]:
     """End a load: no query of it runs on any node, and its staging is gone, when this is done.
 
     Raises:
         TransientError: If queries do not end.
     """
-    around = yield from look_around(
-        target=request.target,
-        cluster=request.cluster,
-        default_cluster=request.default_cluster,
-        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
-        settings=DDL_SETTINGS,
-    )
+    around = yield from look_around_to_end(request)
     nonces = {request.nonce}
     if request.owner:
         nonces |= yield from attempts_of(around, request.month, request.owner)
