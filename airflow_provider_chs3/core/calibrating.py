@@ -82,9 +82,10 @@ def calibrate(request: CalibrationRequest) -> Steps[Calibration]:
         ConfigurationError: If the month has too little data, or the budget is too small.
     """
     began: float = yield Now(name="Look at the clock")
-    load, now = yield from _prepare(request.load)
+    load = yield from _prepare(request.load)
     trial = Trial(load.around.target, load.request.month, load.request.nonce)
     yield from end_earlier_attempts(load.around, trial)
+    now = yield from _look_at_nodes(load)
     versions = yield from _versions(load)
     try:
         bench = yield from _bench(load, now, began)
@@ -113,7 +114,7 @@ def stop_calibration(request: LoadRequest) -> Steps[None]:
     yield from end_attempt(around, Trial(around.target, request.month, request.nonce))
 
 
-def _prepare(request: LoadRequest) -> Steps[tuple[Load, Mapping[Node, NodeNow]]]:
+def _prepare(request: LoadRequest) -> Steps[Load]:
     source, manifest, around, _ = yield from list_and_look_around(request, NO_LAPS)
     if not manifest.objects:
         where = f"{source.bucket or source.credentials.named_collection}/{source.template.text}"
@@ -123,11 +124,15 @@ def _prepare(request: LoadRequest) -> Steps[tuple[Load, Mapping[Node, NodeNow]]]
     check_target(around, required_settings=REQUIRED_SETTINGS)
     around = yield from find_replicas(around)
     partition_id = yield from partition_id_of(around, request.month)
-    load = Load.of(request, around, Course(), source=source, manifest=manifest, partition_id=partition_id)
-    now = yield from ask_nodes_now(around, partition_id=partition_id)
+    return Load.of(request, around, Course(), source=source, manifest=manifest, partition_id=partition_id)
+
+
+def _look_at_nodes(load: Load) -> Steps[Mapping[Node, NodeNow]]:
+    """Ask when an earlier calibration was ended: its inserts and its tables leave room to this one."""
+    now = yield from ask_nodes_now(load.around, partition_id=load.key.partition_id)
     if findings := list(nodes_without_room(load, now)):
         raise PreflightError(findings)
-    return load, now
+    return now
 
 
 def _versions(load: Load) -> Steps[dict[Node, str]]:
@@ -215,9 +220,10 @@ def _search(bench: Bench, request: CalibrationRequest) -> Steps[tuple[list[TryRe
         and len(bench.load.files.manifest.objects) >= each * _LEAST_FILES * len(bench.nodes)
     ]
     most = most_tries(every, side_by_side=numbers)
+    notes = "".join(f"; {note}" for note in one.notes)
     yield Say(
         name=f"At most {most} tries, within {request.budget_seconds:g} s; each may take {one.memory_bytes} "
-        "bytes of each node's memory."
+        f"bytes of each node's memory{notes}."
     )
     searching = search(
         every,

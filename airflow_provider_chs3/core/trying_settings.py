@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.errors import MEMORY_LIMIT_EXCEEDED
 from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.inserting import insert_step
 from airflow_provider_chs3.core.load import Load
-from airflow_provider_chs3.core.models import Manifest, Node, Setting
+from airflow_provider_chs3.core.models import Manifest, Node
 from airflow_provider_chs3.core.node_specs import NodeNow, SizedNode
 from airflow_provider_chs3.core.profile import BY_RULE, Circumstances, Knobs, Profile
 from airflow_provider_chs3.core.slices import Slice, slice_of, smallest
@@ -22,9 +22,6 @@ from airflow_provider_chs3.core.steps import InsertSideBySide, InsertStats, Now,
 from airflow_provider_chs3.core.tries import Tried, Try
 from airflow_provider_chs3.core.tuning import load_settings
 from airflow_provider_chs3.exceptions import ClickHouseServerError
-
-#: What bounds the memory of a query on each node; every server knows it.
-_MEMORY_LIMIT = "max_memory_usage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,7 @@ class Bench:
 
     Args:
         load: A load of the sample.
-        now: How the nodes were at the beginning.
+        now: How the nodes were at the beginning, when nothing of the calibration ran.
         nodes: What each has for loads.
         schema: The sample's columns.
         loaded: The target's columns, each with where it comes from.
@@ -69,10 +66,18 @@ class Bench:
         """
         spec = smallest(each.spec for each in self.nodes.values())
         share = replace(self.load.request.share, parallel_months=side_by_side)
-        return slice_of(spec, share, self._data(months))
+        # As the last of them to begin finds the nodes: the others run by then, too.
+        now = [replace(each, inserts=each.inserts + side_by_side - 1) for each in self.now.values()]
+        return slice_of(spec, share, self._data(months), now)
 
     def plan(
-        self, knobs: Knobs, *, months: int = 1, side_by_side: int = 1, profile: Profile | None = None
+        self,
+        knobs: Knobs,
+        *,
+        months: int = 1,
+        side_by_side: int = 1,
+        is_held: bool = False,
+        profile: Profile | None = None,
     ) -> InsertPlan:
         """What is inserted, and how.
 
@@ -80,9 +85,12 @@ class Bench:
             knobs: Where tuning departs from its rules.
             months: As in `slice_of`.
             side_by_side: As in `slice_of`.
+            is_held: Whether the servers hold it to its own slice of the memory, rather than to all loads' share.
             profile: Gives settings their reason; None where nobody reads it.
         """
         request, one = self.load.request, self.slice_of(months, side_by_side)
+        if is_held:
+            one = replace(one, limit_bytes=min(one.memory_bytes, one.limit_bytes))
         settings = load_settings(
             one=one,
             data=self._data(months),
@@ -131,7 +139,7 @@ def _nameless(knobs: Knobs) -> Profile | None:
 def run_try(bench: Bench, asked: Try, *, number: int) -> Steps[Tried]:
     """Load the sample into a table of this try alone, and drop it.
 
-    What departs from the rule is held to a load's share of the memory by the servers themselves.
+    What departs from the rule is held to a load's slice of the memory by the servers themselves.
 
     Args:
         bench: What all tries have in common.
@@ -143,11 +151,7 @@ def run_try(bench: Bench, asked: Try, *, number: int) -> Steps[Tried]:
     """
     request = bench.load.request
     trial = Trial(bench.load.around.target, request.month, f"{request.nonce}t{number:03d}")
-    plan = bench.plan(asked.knobs, months=asked.months, side_by_side=asked.side_by_side)
-    if asked.knobs != BY_RULE and plan.memory_bytes and _MEMORY_LIMIT not in request.settings:
-        limit = Setting(_MEMORY_LIMIT, plan.memory_bytes, "")
-        others = (each for each in plan.settings if each.name != _MEMORY_LIMIT)
-        plan = replace(plan, settings=(*others, limit))
+    plan = bench.plan(asked.knobs, months=asked.months, side_by_side=asked.side_by_side, is_held=asked.knobs != BY_RULE)
     yield from create_staging(bench.load.around, trial)
     try:
         stats = yield from _insert(bench, asked, plan, trial)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,81 +13,28 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.ledger_table import COLUMNS
 from airflow_provider_chs3.core.overview_statements import records
-from airflow_provider_chs3.core.steps import InsertSideBySide, InsertStats, Now, Say, Step
+from airflow_provider_chs3.core.steps import InsertSideBySide, Step
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.ledger import CleanStagingOperator, ListLedgerOperator
 from airflow_provider_chs3.shell.main import main
-from airflow_provider_chs3.testbed.trips import Trips
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from tests.integration.calibrating import GIVEN, SMALLEST_BUDGET, TRIPS, Timed, calibrate, calibrate_operator
 from tests.integration.lake import MONTH, Lake, lake_on
+from tests.narrow_user import WITH_NARROW_USER
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-TRIPS = Trips(rows_per_month=600, files_per_month=6)
-#: What the user gave needs no try: these leave insert threads alone.
-GIVEN = {
-    "max_threads": 2,
-    "max_download_buffer_size": 10485760,
-    "max_download_threads": 4,
-    "min_insert_block_size_bytes": 268435456,
-    "min_insert_block_size_rows": 1048449,
-}
-#: Room for the fewest tries with which a calibration begins, of two seconds each.
-SMALLEST_BUDGET = 32
-
-
-@dataclass
-class Timed:
-    """Tries are real, but take as long as is said: with one insert thread a second, else two. No other time passes."""
-
-    seconds: float = 0.0
-    said: list[str] = field(default_factory=list)
-    sent: list[dict[str, Any]] = field(default_factory=list)
-
-    def put_in(self, monkeypatch: pytest.MonkeyPatch) -> Timed:
-        perform = Runner.__dict__["perform"]
-
-        def timed(runner: Runner, step: Step) -> Any:
-            if isinstance(step, Now):
-                return self.seconds
-            outcome = perform.__get__(runner, Runner)(step)
-            if isinstance(step, Say):
-                self.said.append(step.name)
-            if isinstance(step, InsertSideBySide):
-                settings = dict(step.inserts[0].settings)
-                took = 1.0 if settings["max_insert_threads"] == 1 else 2.0
-                self.sent.append(settings)
-                self.seconds += took
-                return tuple(InsertStats(took, each.read_rows, each.peak_memory_bytes) for each in outcome)
-            return outcome
-
-        monkeypatch.setattr(Runner, "perform", timed)
-        return self
+#: Loads' share of a node, and the slice of one of two, are above what the profile of a user allows a query.
+PROFILE_BYTES = 512 * 1024**2
+ROOMY = {"default": {"cores": 2, "memory": "4GiB"}}
 
 
 @pytest.fixture
 def timed(monkeypatch: pytest.MonkeyPatch) -> Timed:
     return Timed().put_in(monkeypatch)
-
-
-def calibrate_operator(lake: Lake, **options: Any) -> CalibrateLoadOperator:
-    arguments = {
-        "task_id": "calibrate",
-        "bucket": lake.bucket,
-        "key": "trips/{YYYY-MM}/",
-        "database": lake.database,
-        "table": lake.table,
-        "month": MONTH,
-        "cluster": lake.cluster.name,
-        "settings": GIVEN,
-    }
-    return CalibrateLoadOperator(**(arguments | options))
-
-
-def calibrate(lake: Lake, **options: Any) -> dict[str, Any]:
-    return calibrate_operator(lake, **options).execute({})
 
 
 @pytest.fixture
@@ -173,6 +120,15 @@ class TestACalibration:
         found = calibrate(sample, budget_seconds=SMALLEST_BUDGET)
         assert (found["tried"], found["is_better"]) == (3, False)
 
+    def test_beside_anothers_insert_gives_each_try_its_part(
+        self, sample: Lake, timed: Timed, running_insert: None
+    ) -> None:
+        calibrate(sample, cluster=sample.cluster.single_node_name, node_specs=ROOMY)
+        share_bytes = 2 * 1024**3
+        of_readers = {each["input_format_parquet_memory_high_watermark"] for each in timed.sent}
+        assert of_readers == {share_bytes // 2 // 8, share_bytes // 3 // 8}, "one at a time, two at a time"
+        assert any("beside other inserts (1) this one takes 1/2" in each for each in timed.said)
+
     def test_is_no_month_to_the_ledger_and_the_page(self, sample: Lake, timed: Timed) -> None:
         calibrate(sample, budget_seconds=SMALLEST_BUDGET)
         given = {"database": sample.database, "table": sample.table, "cluster": sample.cluster.name}
@@ -190,6 +146,36 @@ class TestACalibration:
     def test_with_too_small_a_budget_says_how_large_it_must_be(self, sample: Lake, timed: Timed) -> None:
         with pytest.raises(AirflowFailException, match="no room for 14 tries: give 84"):
             calibrate(sample, budget_seconds=SMALLEST_BUDGET - 1)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[{"max_memory_usage": PROFILE_BYTES}, {}],
+    ids=["a limit that cannot be raised", "a bound alone"],
+)
+def bounding_cluster(request: pytest.FixtureRequest) -> Iterator[ClickHouseCluster]:
+    """A node whose users' profile bounds the memory of a query."""
+    constraints = {"constraints": {"max_memory_usage": {"max": PROFILE_BYTES}}}
+    with ClickHouseCluster.start(1, user_settings=request.param | constraints, **WITH_NARROW_USER) as cluster:
+        yield cluster
+
+
+class TestAUserWhoseProfileBoundsTheMemoryOfQueries:
+    @pytest.fixture
+    def bounded(
+        self, bounding_cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[Lake]:
+        with lake_on(bounding_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
+            lake.create_table()
+            lake.upload(TRIPS)
+            yield lake
+
+    def test_can_calibrate(self, bounded: Lake, timed: Timed) -> None:
+        calibrate(bounded, node_specs=ROOMY, budget_seconds=SMALLEST_BUDGET)
+        assert {each["max_memory_usage"] for each in timed.sent} == {PROFILE_BYTES}
+
+    def test_can_load(self, bounded: Lake) -> None:
+        assert bounded.load(node_specs=ROOMY)["settings"]["max_memory_usage"] == PROFILE_BYTES
 
 
 class TestALoad:

@@ -177,31 +177,3 @@ class TestMonthsSideBySide:
     def test_a_number_below_one_is_refused(self, loaded_lake: Lake) -> None:
         with pytest.raises(AirflowFailException, match="parallel_months=0 must be at least 1"):
             loaded_lake.load(parallel_months=0)
-
-
-@pytest.fixture
-def running_insert(trips_lake: Lake) -> Iterator[None]:
-    """An insert that runs on the first node until the test ends."""
-    import threading
-
-    node = trips_lake.cluster.nodes[0]
-    query_id = f"test_{trips_lake.database}"
-    sql = (
-        "INSERT INTO FUNCTION null('x UInt8') SELECT sleepEachRow(1) FROM numbers(600) "
-        "SETTINGS function_sleep_max_microseconds_per_block = 1000000000, max_block_size = 1"
-    )
-
-    def insert() -> None:
-        from clickhouse_driver.errors import ServerException
-
-        with node.client() as client, pytest.raises(ServerException, match="394"):
-            client.execute(sql, query_id=query_id)
-
-    thread = threading.Thread(target=insert)
-    thread.start()
-    asked = f"SELECT count() FROM system.processes WHERE query_id = '{query_id}'"
-    while trips_lake.on_node(0, asked) != [(1,)]:
-        assert thread.is_alive()
-    yield
-    trips_lake.on_node(0, f"KILL QUERY WHERE query_id = '{query_id}' SYNC")
-    thread.join()
