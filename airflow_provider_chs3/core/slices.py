@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.arguments import SHARED
@@ -20,6 +20,10 @@ BLOCKS_OF_A_THREAD = 2
 
 #: Below this hardly a load comes to its end, however small its blocks: such a share is only aimed at.
 _LEAST_LIMIT_BYTES = 256 * 1024**2
+
+#: What an insert takes with the smallest blocks, measured: docs/benchmarks.md, "Memory". Of little data it takes three
+#: times that: blocks are there up to three times, as in the rule for their size.
+_SMALLEST_BLOCKS_BYTES = 165 * 10**6
 
 #: A load goes on while a cluster is full: what runs at its start may soon be over.
 _LEAST_FRACTION = 0.25
@@ -118,7 +122,9 @@ def slice_of(
     if running + 1 > months:
         months = running + 1
         notes.append(f"beside other inserts ({running}) this one takes 1/{months}")
-    memory_bytes = int(spec.memory_bytes * share.memory_share) // months
+    share_bytes = int(spec.memory_bytes * share.memory_share)
+    memory_bytes = share_bytes // months
+    notes += _too_small(share_bytes, months, data)
     busy = max((each.memory_in_use_bytes for each in now), default=0)
     free = max(spec.memory_bytes - busy, int(memory_bytes * _LEAST_FRACTION))
     if free < memory_bytes:
@@ -130,8 +136,22 @@ def slice_of(
         parallel_months=months,
         is_isolated=share.memory_share == ISOLATED,
         notes=tuple(notes),
-        limit_bytes=_limit(int(spec.memory_bytes * share.memory_share), now),
+        limit_bytes=_limit(share_bytes, now),
     )
+
+
+def _too_small(share_bytes: int, months: int, data: DataShape) -> Iterator[str]:
+    """Smaller blocks help no more: so many months would together take more than the share."""
+    needed = _SMALLEST_BLOCKS_BYTES
+    if data.share_bytes is not None:
+        needed = min(needed, 3 * data.share_bytes)
+    if 0 < share_bytes < months * needed:
+        fitting = share_bytes // needed
+        fewer = f"load {fitting} at a time (parallel_months), or " if fitting else ""
+        yield (
+            f"such a load takes about {needed} bytes however small its blocks are, {months} at a time more than the "
+            f"{share_bytes} that loads may have: {fewer}give them more memory (memory_share, node_specs)"
+        )
 
 
 def _limit(share_bytes: int, now: Collection[NodeNow]) -> int:

@@ -188,6 +188,33 @@ class TestSlices:
         one = slice_of(NodeSpec(8, memory_bytes), Share(parallel_months=4), LARGE, now)
         assert one.limit_bytes == limit_bytes
 
+    @pytest.mark.parametrize(
+        ("memory_gib", "months", "told"),
+        [
+            (2, 12, "12 at a time more than the 1073741824 that loads may have: load 6 at a time"),
+            (0.25, 1, "have: give"),
+        ],
+        ids=["too many months", "too little memory for any"],
+    )
+    def test_that_hold_no_load_however_small_its_blocks_say_so(self, memory_gib, months, told):
+        one = slice_of(NodeSpec(2, int(memory_gib * GIB)), Share(parallel_months=months), LARGE)
+        assert (len(one.notes), told in one.notes[0]) == (1, True)
+
+    @pytest.mark.parametrize(
+        ("memory_gib", "months", "data"),
+        [
+            (32, 2, LARGE),
+            (32, 48, LARGE),
+            (2, 6, LARGE),
+            (0, 12, LARGE),
+            (2, 12, DataShape(share_bytes=GIB // 12 // 3)),
+            (2, 12, DataShape(share_bytes=0)),
+        ],
+        ids=["usual", "many", "just so", "memory is not known", "small months", "no rows"],
+    )
+    def test_that_hold_a_load_say_nothing(self, memory_gib, months, data):
+        assert slice_of(NodeSpec(2, memory_gib * GIB), Share(parallel_months=months), data).notes == ()
+
     @pytest.mark.parametrize("wrong", [{"memory_share": 0}, {"memory_share": 1.1}, {"parallel_months": 0}])
     def test_what_is_out_of_range_is_refused(self, wrong):
         with pytest.raises(ConfigurationError, match=next(iter(wrong))):
