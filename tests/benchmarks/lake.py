@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -12,15 +11,12 @@ from itertools import product
 from typing import Any
 
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
-from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips, create_table_sql
 
 BUCKET = "bench"
 TABLE = "trips"
-_HEALTH_POLL_SECONDS = 0.1
-_HEALTH_TIMEOUT_SECONDS = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,21 +133,6 @@ class Lake:
 
         with ThreadPoolExecutor(max_workers=parallel_months) as pool:
             list(pool.map(load, months.names))
-
-    def wait_until_healthy(self, months: Sequence[str]) -> None:
-        """Wait as the sensor does, but look more often."""
-        sensor = ClickHouseMergeHealthSensor(
-            task_id="wait",
-            table=TABLE,
-            months=list(months),
-            cluster=self.cluster.name,
-            clickhouse_conn_id=self.clickhouse_conn_id,
-        )
-        deadline = time.monotonic() + _HEALTH_TIMEOUT_SECONDS
-        while not sensor.poke({}).is_done:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"The merges of {TABLE} have not settled within {_HEALTH_TIMEOUT_SECONDS} s.")
-            time.sleep(_HEALTH_POLL_SECONDS)
 
     def written_parts(self, *, staging: bool) -> int:
         """Parts that inserts have written since `start_afresh`; what merges and REPLACE PARTITION made is not counted.

@@ -1,48 +1,112 @@
-"""One load, measured from its start until its merges have settled."""
+"""One load, and what it does to the servers: parts, merges, memory. Of any table, partitioned or not."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-from tests.benchmarks.lake import Lake, Months
+from tests.benchmarks.lake import TABLE, Lake, Months
 from tests.benchmarks.rounds import Figures
 
 SECONDS = "seconds"
 HEALTHY = "healthy after seconds"
 PARTS = "parts written"
+SPEED = "million rows/s"
+MERGED = "MB merged"
+MEMORY = "peak memory MB"
+
+#: What the sensor takes for healthy by default: no more parts of a partition on a node, and nothing merges.
+_MOST_PARTS = 10
+_POLL_SECONDS = 0.1
+_TIMEOUT_SECONDS = 300
+_STAGING = "startsWith(table, 'chs3_') AND table != 'chs3_ledger'"
 
 
-def measured(lake: Lake, months: Months, load: Callable[[], object], *, staging: bool) -> Callable[[], Figures]:
+def watched(
+    lake: Lake, rows: int, load: Callable[[], object], *, staging: bool, create_sql: str | None = None
+) -> Callable[[], Figures]:
     """What measures a load once, on an empty table.
 
     Args:
         lake: Where it takes place.
-        months: What it loads.
+        rows: How many it must load.
         load: The load.
         staging: Whether it writes into staging tables, or into the table itself.
+        create_sql: What makes the table; by default it is partitioned by month.
     """
 
     def measure() -> Figures:
-        lake.start_afresh()
-        start = time.monotonic()
+        lake.start_afresh(create_sql)
+        began_at, start = time.time(), time.monotonic()
         load()
         seconds = time.monotonic() - start
-        lake.wait_until_healthy(months.names)
+        _wait_until_healthy(lake)
         healthy_seconds = time.monotonic() - start
-        check_rows(lake, months.total_rows)
-        return {SECONDS: seconds, HEALTHY: healthy_seconds, PARTS: lake.written_parts(staging=staging)}
+        _check_rows(lake, rows)
+        return {
+            SECONDS: seconds,
+            SPEED: rows / seconds / 1e6,
+            PARTS: lake.written_parts(staging=staging),
+            MERGED: _merged_bytes(lake) / 1e6,
+            HEALTHY: healthy_seconds,
+            MEMORY: peak_memory_bytes(lake, began_at) / 1e6,
+        }
 
     return measure
 
 
-def check_rows(lake: Lake, rows: int) -> None:
-    """A load that loses rows may be as quick as it likes.
+def load_of(lake: Lake, months: Months) -> Callable[[], Figures]:
+    """What measures this package's load of one month.
 
     Args:
-        lake: Where it took place.
-        rows: How many there must be.
+        lake: Where it takes place.
+        months: The month.
     """
+    (month,) = months.names
+    return watched(lake, months.total_rows, lambda: lake.load(months, month), staging=True)
+
+
+def _check_rows(lake: Lake, rows: int) -> None:
+    """A load that loses rows may be as quick as it likes."""
     loaded = lake.rows()
     if loaded != rows:
         raise RuntimeError(f"The table holds {loaded} rows, the files {rows}.")
+
+
+def _wait_until_healthy(lake: Lake) -> None:
+    """As the sensor judges, which knows tables partitioned by month only."""
+    sql = (
+        f"SELECT (SELECT count() FROM system.merges WHERE table = '{TABLE}') = 0 AND (SELECT max(parts) FROM "
+        f"(SELECT count() AS parts FROM system.parts WHERE table = '{TABLE}' AND active GROUP BY partition_id)) "
+        f"<= {_MOST_PARTS}"
+    )
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
+    while not all(lake.ask_every_node(sql)):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"The merges of {TABLE} have not settled within {_TIMEOUT_SECONDS} s.")
+        time.sleep(_POLL_SECONDS)
+
+
+def _merged_bytes(lake: Lake) -> int:
+    """Bytes of the parts that merges have made, all nodes; `written_parts` has flushed the log."""
+    return sum(
+        lake.ask_every_node(
+            "SELECT sum(size_in_bytes) FROM system.part_log "
+            f"WHERE event_type = 'MergeParts' AND (table = '{TABLE}' OR {_STAGING})"
+        )
+    )
+
+
+def peak_memory_bytes(lake: Lake, began_at: float) -> int:
+    """The most that a query since then took of a node's memory.
+
+    Args:
+        lake: Where it took place.
+        began_at: Seconds since 1970.
+    """
+    return max(
+        lake.ask_every_node(
+            "SELECT max(memory_usage) FROM system.query_log WHERE type = 'QueryFinish' "
+            f"AND toFloat64(event_time_microseconds) >= {began_at}"
+        )
+    )

@@ -6,7 +6,7 @@ import importlib.util
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -20,7 +20,7 @@ from tests.benchmarks.forked import Forked
 from tests.benchmarks.lake import BUCKET, Months
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, Table, Verdict, measure_in_turns
-from tests.benchmarks.servers import can_limit_cores, limited_to
+from tests.benchmarks.servers import held_to
 from tests.benchmarks.suite import Bench
 from tests.benchmarks.ways import AFTER_DROP, PACKAGE, TABLE, WAYS, Given, Way
 
@@ -133,8 +133,8 @@ def run(bench: Bench) -> Iterator[Comparison | Table]:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
         months.upload(s3.endpoint)
         arena = Arena(cluster=cluster, s3=s3.endpoint, months=months)
-        with limited_to(_CORES, cluster) if can_limit_cores() else nullcontext():
-            yield _measure(bench, arena, ways)
+        with held_to(_CORES, cluster) as size:
+            yield _measure(bench, arena, ways, size)
             yield _strike(bench, arena, [*ways, *([AFTER_DROP] if _is_there(bench, AFTER_DROP) else [])])
 
 
@@ -145,11 +145,11 @@ def _is_there(bench: Bench, way: Way) -> bool:
     return not missing
 
 
-def _measure(bench: Bench, arena: Arena, ways: Sequence[Way]) -> Comparison:
+def _measure(bench: Bench, arena: Arena, ways: Sequence[Way], size: str) -> Comparison:
     variants = {_name(way): lambda way=way: _measured(arena, way) for way in ways}
-    machine = f"nodes of {_CORES} cores" if can_limit_cores() else "nodes that share all cores"
+    rows = f"{arena.months.total_rows:,} rows in {_FILES} files"
     return Comparison(
-        title=f"One month by {len(ways)} ways: {arena.months.total_rows:,} rows in {_FILES} files, {_NODES} {machine}",
+        title=f"One month by {len(ways)} ways: {rows}, {_NODES} nodes {size}",
         variants=list(variants),
         figures=[SECONDS, _CPU, _MEMORY],
         rounds=measure_in_turns(

@@ -10,7 +10,7 @@ from pathlib import Path
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import Node
 from tests.benchmarks.lake import BUCKET, Lake, Months
-from tests.benchmarks.measure import HEALTHY, PARTS, SECONDS, measured
+from tests.benchmarks.measure import HEALTHY, PARTS, SECONDS, watched
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
 from tests.benchmarks.suite import Bench
 
@@ -51,13 +51,14 @@ def _side_by_side(bench: Bench, lake: Lake, months: Months) -> Comparison:
 
     specs = {"default": {"cores": os.cpu_count(), "memory": f"{_MEMORY_GIB}GiB"}}
     declared = {"node_specs": specs, "memory_share": _MEMORY_SHARE}
-    variants = {"plain, defaults, one by one": _with_memory(lake, measured(lake, months, by_defaults, staging=False))}
+    rows = months.total_rows
+    variants = {"plain, defaults, one by one": _with_memory(lake, watched(lake, rows, by_defaults, staging=False))}
     for parallel in _PARALLEL:
         variants[_name(parallel)] = _with_memory(
             lake,
-            measured(
+            watched(
                 lake,
-                months,
+                rows,
                 lambda parallel=parallel: lake.load_side_by_side(months, parallel, **declared),
                 staging=True,
             ),

@@ -9,10 +9,9 @@ from airflow_provider_chs3.core.models import SettingValues
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import COLUMNS, create_table_sql
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
-from tests.benchmarks.measure import SECONDS
+from tests.benchmarks.measure import MEMORY, SECONDS, SPEED, watched
 from tests.benchmarks.rounds import Comparison, Figures, measure_in_turns
 from tests.benchmarks.suite import Bench
-from tests.benchmarks.watched import MEMORY, SPEED, watched
 
 TITLE = "Formats"
 

@@ -13,11 +13,10 @@ from airflow_provider_chs3.core.models import SettingValues
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
-from tests.benchmarks.measure import HEALTHY, PARTS, SECONDS
+from tests.benchmarks.measure import HEALTHY, MEMORY, MERGED, PARTS, SECONDS, SPEED, watched
 from tests.benchmarks.rounds import Comparison, Figures, measure_in_turns
 from tests.benchmarks.servers import held_to
 from tests.benchmarks.suite import Bench
-from tests.benchmarks.watched import MEMORY, MERGED, SPEED, watched
 
 TITLE = "The guide's ladder"
 

@@ -9,12 +9,10 @@ from statistics import median
 from typing import Any
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
-from tests.benchmarks.measure import SECONDS
+from tests.benchmarks.measure import MEMORY, SECONDS, SPEED, load_of, peak_memory_bytes, watched
 from tests.benchmarks.rounds import Comparison, Figures, Gate, Table, Verdict, measure_in_turns
 from tests.benchmarks.suite import Bench
-from tests.benchmarks.watched import MEMORY, SPEED, load_of, peak_memory_bytes, watched
 
 TITLE = "Against the limit"
 
@@ -54,7 +52,6 @@ def _small(bench: Bench, lake: Lake, months: Months) -> Iterator[Comparison | Ta
             lake,
             months.total_rows,
             lambda: lake.insert(months, month, {}),
-            create_sql=create_table_sql(f"default.{TABLE}"),
             staging=False,
         ),
         _PACKAGE: load_of(lake, months),
@@ -91,7 +88,6 @@ def _large(bench: Bench, lake: Lake, months: Months) -> Comparison:
             lake,
             months.total_rows,
             lambda: lake.insert(months, month, settings),
-            create_sql=create_table_sql(f"default.{TABLE}"),
             staging=False,
         ),
         _PACKAGE: load_of(lake, months),

@@ -9,12 +9,11 @@ from statistics import median
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.benchmarks.lake import BUCKET, Lake, Months
-from tests.benchmarks.measure import PARTS, SECONDS
+from tests.benchmarks.measure import MEMORY, PARTS, SECONDS, SPEED, load_of
 from tests.benchmarks.node_size import NodeSize
 from tests.benchmarks.rounds import Comparison, Gate, measure_in_turns
 from tests.benchmarks.servers import BenchS3, held_to
 from tests.benchmarks.suite import Bench
-from tests.benchmarks.watched import MEMORY, SPEED, load_of
 
 TITLE = "Scaling out and up"
 

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
-from tests.benchmarks.measure import HEALTHY, PARTS, SECONDS
+from tests.benchmarks.measure import HEALTHY, MEMORY, MERGED, PARTS, SECONDS, load_of, watched
 from tests.benchmarks.node_size import NodeSize
 from tests.benchmarks.rounds import Comparison, Gate, measure_in_turns
 from tests.benchmarks.suite import Bench
-from tests.benchmarks.watched import MEMORY, MERGED, load_of, watched
 
 TITLE = "Sizes of months and of nodes"
 
