@@ -57,7 +57,7 @@ def _facts(cores: int, memory_bytes: int, macros: Iterable[Row], metrics: int) -
         target=None,
         databases=frozenset(),
         ledger_columns=frozenset(),
-        known_settings=frozenset(),
+        known_settings={},
         measured=NodeSpec(cores=int(cores), memory_bytes=int(memory_bytes)),
         macros=dict(macros),
         has_metrics=bool(metrics),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from airflow_provider_chs3.core.formats import Format, roomy_text_type
 from airflow_provider_chs3.core.sql import identifier, literal
-from airflow_provider_chs3.core.target import Column
+from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 #: The type of a text field that an expression reads.

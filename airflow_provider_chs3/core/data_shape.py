@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.columns import SourceSchema
 from airflow_provider_chs3.core.formats import compression_of_key
-from airflow_provider_chs3.core.source_schema import Files
+from airflow_provider_chs3.core.source_files import Files
 
 #: How many times larger than its file text is at least; a guess that is too high would leave cores without work.
 _RATIOS = {"gzip": 3.0, "zstd": 3.0, "xz": 4.0, "bz2": 4.0, "lz4": 2.0}

@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.recovery import Course, lowered
 from airflow_provider_chs3.core.slices import Slice, slice_of, smallest
 from airflow_provider_chs3.core.source_schema import read_columns
 from airflow_provider_chs3.core.steps import Say, Steps
-from airflow_provider_chs3.core.target import Column
+from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.core.tuning import load_settings, settings_table
 
 

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.models import Manifest, Node, PartitionState, Ta
 from airflow_provider_chs3.core.recovery import Course
 from airflow_provider_chs3.core.replication import with_records_of_replicas
 from airflow_provider_chs3.core.request import LoadRequest
-from airflow_provider_chs3.core.source_schema import Files
+from airflow_provider_chs3.core.source_files import LOOK_THREADS, Files
 from airflow_provider_chs3.core.sources import S3Source
 from airflow_provider_chs3.core.staging import Attempt
 from airflow_provider_chs3.core.steps import AskNodes, Steps
@@ -58,6 +58,7 @@ class Load:
             format=request.format_of(manifest),
             compression=request.compression,
             cluster=around.cluster,
+            look_threads=_look_threads(request, around),
         )
         key = LedgerKey(around.target, around.shape.uuid, request.month, partition_id)
         return cls(request=request, around=around, files=files, key=key, course=course, laps=laps)
@@ -128,3 +129,8 @@ def values_of(
         # Whoever comes by this node alone learns where the rest of the month is.
         "details": {**({"cluster": load.around.cluster} if load.around.cluster else {}), **(details or {})},
     }
+
+
+def _look_threads(request: LoadRequest, around: Surroundings) -> int:
+    given, highest = request.settings.get("max_threads"), around.known_settings.get("max_threads")
+    return int(given) if given is not None else min(LOOK_THREADS, highest or LOOK_THREADS)

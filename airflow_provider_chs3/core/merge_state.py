@@ -11,7 +11,8 @@ from airflow_provider_chs3.core.models import Month, Node, TableName
 from airflow_provider_chs3.core.preflight import partition_id_of
 from airflow_provider_chs3.core.sql import Sql, literal, literals
 from airflow_provider_chs3.core.steps import Row, Steps
-from airflow_provider_chs3.core.target import Surroundings, TargetFacts, look_around
+from airflow_provider_chs3.core.target import Surroundings, look_around
+from airflow_provider_chs3.core.target_facts import TargetFacts
 from airflow_provider_chs3.exceptions import PreflightError
 
 

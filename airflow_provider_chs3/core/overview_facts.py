@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.models import Month, Node, PartitionState, Table
 from airflow_provider_chs3.core.overview_records import MonthOfTable, MonthRecords, of_current_tables
 from airflow_provider_chs3.core.place import nodes_of
 from airflow_provider_chs3.core.steps import Row, Steps
-from airflow_provider_chs3.core.target import TargetFacts
+from airflow_provider_chs3.core.target_facts import TargetFacts
 from airflow_provider_chs3.core.trying import texts_of, try_nodes
 from airflow_provider_chs3.exceptions import Chs3Error
 

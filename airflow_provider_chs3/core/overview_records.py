@@ -10,7 +10,7 @@ from airflow_provider_chs3.core import overview_statements
 from airflow_provider_chs3.core.ledger import Record, record_of
 from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.steps import Row
-from airflow_provider_chs3.core.target import TargetFacts
+from airflow_provider_chs3.core.target_facts import TargetFacts
 
 MonthOfTable: TypeAlias = tuple[TableName, Month]
 

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.formats import compression_of_key
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import NodeSpec, TableName
 from airflow_provider_chs3.core.profile import Circumstances, Profile, short_version
-from airflow_provider_chs3.core.source_schema import Files
+from airflow_provider_chs3.core.source_files import Files
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 

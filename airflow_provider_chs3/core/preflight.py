@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from airflow_provider_chs3.core.models import Month, Node
 from airflow_provider_chs3.core.sql import Sql, identifier, literal
 from airflow_provider_chs3.core.steps import AskNodes, Steps
-from airflow_provider_chs3.core.target import Column, Surroundings, TargetFacts
+from airflow_provider_chs3.core.target import Surroundings
+from airflow_provider_chs3.core.target_facts import Column, TargetFacts
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: What ClickHouse makes of toYYYYMM and of toStartOfMonth.
@@ -115,7 +116,7 @@ def _engines(around: Surroundings) -> Iterator[str]:
 
 def _unknown_settings(around: Surroundings, required: Iterable[str]) -> Iterator[str]:
     for node, facts in around.nodes.items():
-        unknown = sorted(set(required) - facts.known_settings)
+        unknown = sorted(set(required) - facts.known_settings.keys())
         if unknown:
             yield f"Node {node} does not know {', '.join(unknown)}, which a load depends on: upgrade it."
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema, structure_of
 from airflow_provider_chs3.core.sql import Sql, literal
 from airflow_provider_chs3.core.steps import Ask, Steps
-from airflow_provider_chs3.core.target import Column
+from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
 
 #: What EXPLAIN AST shows of `SELECT <one expression>` before the expression itself.

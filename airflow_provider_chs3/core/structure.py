@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.steps import Steps
-from airflow_provider_chs3.core.target import TargetFacts, look_at_target
+from airflow_provider_chs3.core.target import look_at_target
+from airflow_provider_chs3.core.target_facts import TargetFacts
 from airflow_provider_chs3.exceptions import TransientError
 
 #: A partition goes from one table to another only where these are the same. The others are what rows were made by.

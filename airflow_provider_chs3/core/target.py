@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Node, NodeSpec, SettingValues, TableName
 from airflow_provider_chs3.core.place import KeeperPlace, Place, check_versions, locate
 from airflow_provider_chs3.core.sql import Sql, literal, literals
 from airflow_provider_chs3.core.steps import AskNodes, Row, Steps, Together
+from airflow_provider_chs3.core.target_facts import TargetFacts, target_facts, target_query
 
 #: What a node says of its size: cores, the limit of its memory, its macros, and whether it has
 #: `system.asynchronous_metrics`, which would tell of the machine's.
@@ -18,104 +17,6 @@ SIZE = """(SELECT any(toUInt32OrZero(extract(default, '\\d+'))) FROM system.sett
     (SELECT any(toUInt64OrZero(value)) FROM system.server_settings WHERE name = 'max_server_memory_usage'),
     (SELECT groupArray((macro, substitution)) FROM system.macros WHERE macro IN ('cores', 'memory')),
     (SELECT count() FROM system.tables WHERE database = 'system' AND name = 'asynchronous_metrics')"""
-
-_OF_TABLE = ("engine", "engine_full", "partition_key", "sorting_key", "primary_key", "sampling_key", "uuid")
-_ORDER_BY = re.compile(r" ORDER BY (.*?)(?: SAMPLE BY | TTL | SETTINGS |$)", re.DOTALL)
-_ENGINE_SETTINGS = re.compile(r".* SETTINGS (.*)", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the target.
-
-    Args:
-        name: Its name.
-        type: Its type, as the server writes it.
-        default_kind: Empty, `DEFAULT`, `MATERIALIZED`, `ALIAS` or `EPHEMERAL`.
-        default_expression: What the kind goes by.
-        in_partition_key: Whether the partition key uses it.
-    """
-
-    name: str
-    type: str
-    default_kind: str = ""
-    default_expression: str = ""
-    in_partition_key: bool = False
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether an INSERT gives it a value: ordinary columns, those with a DEFAULT, and what defaults are made of."""
-        return self.default_kind in ("", "DEFAULT", "EPHEMERAL")
-
-    def __str__(self) -> str:
-        return " ".join(filter(None, (self.name, self.type, self.default_kind, self.default_expression)))
-
-
-@dataclass(frozen=True)
-class TargetFacts:
-    """The target on one node.
-
-    Args:
-        engine: Such as `ReplacingMergeTree`.
-        engine_full: The engine with all its clauses.
-        partition_key: The expression; empty where there is none.
-        sorting_key: The expression.
-        primary_key: The expression.
-        sampling_key: The expression; empty where there is none.
-        uuid: Tells the table from one of the same name that was there before.
-        columns: In the table's order.
-        indices: Name, type, expression, granularity of each skip index.
-        projections: Name, type, query of each projection.
-    """
-
-    engine: str
-    engine_full: str
-    partition_key: str
-    sorting_key: str
-    primary_key: str
-    sampling_key: str
-    uuid: str
-    columns: tuple[Column, ...]
-    indices: tuple[Row, ...]
-    projections: tuple[Row, ...]
-
-    @property
-    def settings(self) -> str:
-        """The table's own settings as text: storage policy, granularity and the like."""
-        matched = _ENGINE_SETTINGS.fullmatch(self.engine_full)
-        return matched[1] if matched else ""
-
-    @property
-    def order_by(self) -> str:
-        """The ORDER BY clause; `sorting_key` leaves out which columns descend."""
-        matched = _ORDER_BY.search(self.engine_full)
-        return matched[1] if matched and "DESC" in matched[1] else f"({self.sorting_key})"
-
-    @property
-    def is_replicated(self) -> bool:
-        """Whether its parts go to other replicas by themselves."""
-        return self.engine.startswith("Replicated")
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether its engine merges parts, and no rows."""
-        return self.engine in ("MergeTree", "ReplicatedMergeTree")
-
-    @property
-    def has_ttl(self) -> bool:
-        """Whether rows expire."""
-        return " TTL " in self.engine_full
-
-    @property
-    def may_lose_all(self) -> bool:
-        """Whether merges may leave nothing of a part: rows that expire, that sum up to nothing, or that cancel out."""
-        vanishing = ("SummingMergeTree", "CollapsingMergeTree")
-        return self.has_ttl or self.engine.endswith(vanishing) or "replacing_merge_with_cleanup" in self.engine_full
-
-    @property
-    def keeps_every_row(self) -> bool:
-        """Whether no merge makes rows fewer, so that counts must stay as they are."""
-        return self.is_plain and not self.has_ttl
 
 
 @dataclass(frozen=True)
@@ -126,7 +27,8 @@ class NodeFacts:
         target: The target there, or None.
         databases: Those of the databases in question that exist.
         ledger_columns: The columns of its ledger; none where it has no ledger.
-        known_settings: Those of the settings in question that the server knows.
+        known_settings: Those of the settings in question that the server knows, each with the highest number that the
+            user's profile allows, or None.
         measured: Cores and memory limit, as the server sees them; 0 bytes are not known.
         macros: Those of its macros that declare its size: `cores`, `memory`.
         has_metrics: Whether it has `system.asynchronous_metrics`.
@@ -136,7 +38,7 @@ class NodeFacts:
     target: TargetFacts | None
     databases: frozenset[str]
     ledger_columns: frozenset[str]
-    known_settings: frozenset[str]
+    known_settings: Mapping[str, int | None]
     measured: NodeSpec
     macros: Mapping[str, str] = field(default_factory=dict)
     has_metrics: bool = False
@@ -189,9 +91,11 @@ class Surroundings:
         return target
 
     @property
-    def known_settings(self) -> frozenset[str]:
-        """The settings that every node knows."""
-        return frozenset.intersection(*(facts.known_settings for facts in self.nodes.values()))
+    def known_settings(self) -> dict[str, int | None]:
+        """The settings that every node knows, each with the highest number that the user's profiles allow, or None."""
+        every = [facts.known_settings for facts in self.nodes.values()]
+        known = (name for name in every[0] if all(name in others for others in every))
+        return {name: min(filter(None, (each[name] for each in every)), default=None) for name in known}
 
     def on_each(self, *, name: str, sql: Sql, settings: SettingValues | None = None) -> AskNodes:
         """The same statement for every node."""
@@ -240,30 +144,20 @@ def look_at_target(around: Surroundings) -> Steps[dict[Node, TargetFacts | None]
     Args:
         around: What the nodes said before.
     """
-    ask = around.on_each(name=f"Look at {around.target} again", sql=Sql(f"SELECT {_target_query(around.target)}"))
-    return {node: _target_facts(rows[0]) for node, rows in (yield ask).items()}
-
-
-def _target_query(target: TableName) -> str:
-    of_target = f"database = {literal(target.database)} AND table = {literal(target.table)}"
-    return f"""
-    (SELECT groupArray((engine, engine_full, partition_key, sorting_key, primary_key, sampling_key, toString(uuid)))
-        FROM system.tables WHERE database = {literal(target.database)} AND name = {literal(target.table)}),
-    (SELECT groupArray((position, name, type, default_kind, default_expression, is_in_partition_key))
-        FROM system.columns WHERE {of_target}),
-    (SELECT groupArray((name, type_full, expr, granularity)) FROM system.data_skipping_indices WHERE {of_target}),
-    (SELECT groupArray((name, toString(type), query)) FROM system.projections WHERE {of_target})"""
+    ask = around.on_each(name=f"Look at {around.target} again", sql=Sql(f"SELECT {target_query(around.target)}"))
+    return {node: target_facts(rows[0]) for node, rows in (yield ask).items()}
 
 
 def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) -> str:
     names = tuple(settings)
     # Only who asks for a setting of tables needs the right to.
-    of_tables = " UNION ALL SELECT name FROM system.merge_tree_settings" if ADAPTIVE_BUFFERS in names else ""
-    return f"""SELECT {_target_query(target)},
+    of_tables = " UNION ALL SELECT name, NULL FROM system.merge_tree_settings" if ADAPTIVE_BUFFERS in names else ""
+    return f"""SELECT {target_query(target)},
     (SELECT groupArray(name) FROM system.databases WHERE name IN ({literals((target.database, ledger.database))})),
     (SELECT groupArray(name) FROM system.columns
         WHERE database = {literal(ledger.database)} AND table = {literal(ledger.table)}),
-    (SELECT groupArray(name) FROM (SELECT name FROM system.settings{of_tables}) WHERE name IN ({literals(names)})),
+    (SELECT groupArray((name, max)) FROM (SELECT name, max FROM system.settings{of_tables})
+        WHERE name IN ({literals(names)})),
     {SIZE}
 """
 
@@ -271,27 +165,11 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
 def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
     *target, databases, of_ledger, settings, cores, memory_bytes, macros, metrics = row
     return NodeFacts(
-        target=_target_facts(target),
+        target=target_facts(target),
         databases=frozenset(databases),
         ledger_columns=frozenset(of_ledger),
-        known_settings=frozenset(settings),
+        known_settings={name: int(most) if most and most.isdecimal() else None for name, most in settings},
         measured=NodeSpec(cores=int(cores), memory_bytes=int(memory_bytes)),
         macros=dict(macros),
         has_metrics=bool(metrics),
-    )
-
-
-def _target_facts(answer: Sequence[Any]) -> TargetFacts | None:
-    tables, columns, indices, projections = answer
-    if not tables:
-        return None
-    of_table: dict[str, str] = dict(zip(_OF_TABLE, tables[0], strict=True))
-    return TargetFacts(
-        **of_table,
-        columns=tuple(
-            Column(name, column_type, kind, expression, bool(in_partition_key))
-            for _, name, column_type, kind, expression, in_partition_key in sorted(columns)
-        ),
-        indices=tuple(sorted(indices)),
-        projections=tuple(sorted(projections)),
     )

@@ -9,9 +9,9 @@ from typing import Any
 from airflow_provider_chs3.core.profile import BY_RULE, Knobs
 from airflow_provider_chs3.core.slices import Slice
 
-#: What is not worth a try: two threads for a core are plenty, four to read.
+#: What is not worth a try: two threads for a core are plenty, eight to read.
 _INSERT_THREADS = (0.5, 1.0, 2.0)
-_READ_THREADS = (1.0, 2.0, 4.0)
+_READ_THREADS = (1.0, 2.0, 4.0, 8.0)
 _BLOCKS = (2.0, 0.5)
 _MIB = 1024**2
 _BUFFERS = (10 * _MIB, 50 * _MIB)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from airflow_provider_chs3.core.data_shape import DataShape
 from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Setting, SettingValue, SettingValues
 from airflow_provider_chs3.core.profile import BY_RULE, Knobs, Profile
+from airflow_provider_chs3.core.reading import downloads, read_threads, reader_bytes, reader_memory
 from airflow_provider_chs3.core.slices import BLOCKS_OF_A_THREAD, Slice, is_small
 from airflow_provider_chs3.core.sql import PARSED
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -17,12 +18,6 @@ DEFAULT_BLOCK_BYTES = 256 * 1024**2
 DEFAULT_BLOCK_ROWS = 1_048_449
 #: With less memory there are fewer threads rather than smaller blocks.
 _SMALLEST_BLOCK_BYTES = 64 * 1024**2
-#: The server's default of input_format_parquet_memory_high_watermark.
-_PARQUET_READER_BYTES = 4 * 1024**3
-#: A file is downloaded in ranges if it is larger than twice the buffer; the guide's value for small files.
-_DOWNLOAD_BUFFER_BYTES = 50 * 1024**2
-#: The server's default of max_download_threads.
-_DEFAULT_DOWNLOADS = 4
 
 _NO_DEDUPLICATION = "retries are made exact by staging, so nothing is gained from deduplication"
 
@@ -118,7 +113,7 @@ def tuned_settings(one: Slice, data: DataShape, profile: Profile | None = None) 
 
 def _settings(one: Slice, data: DataShape, knobs: Knobs) -> tuple[Setting, ...]:
     threads, block = _threads(one, data, knobs), _block(one, data, knobs)
-    readers = _readers(one, knobs)
+    readers = read_threads(one, data, knobs)
     return (
         threads,
         Setting(
@@ -126,8 +121,8 @@ def _settings(one: Slice, data: DataShape, knobs: Knobs) -> tuple[Setting, ...]:
         ),
         *block,
         readers,
-        *_reader_memory(one, data),
-        *_downloads(data, int(readers.value)),
+        *reader_memory(one, data),
+        *downloads(data, int(readers.value)),
         *_writing(one, data, int(threads.value)),
         *_limit(one),
     )
@@ -161,7 +156,7 @@ def _block(one: Slice, data: DataShape, knobs: Knobs) -> tuple[Setting, ...]:
     if not one.memory_bytes:
         # A server without a memory limit of its own: its defaults for blocks are safer than a guess.
         return ()
-    memory_bytes = one.memory_bytes - (0 if one.is_isolated else _reader_bytes(one, data))
+    memory_bytes = one.memory_bytes - (0 if one.is_isolated else reader_bytes(one, data))
     block_bytes = int(memory_bytes // (3 * threads) * min(1.0, scale))
     reason = f"{memory_bytes} bytes of memory / (3 × {threads} threads)"
     in_memory = Setting("min_insert_block_size_bytes", block_bytes, reason)
@@ -192,43 +187,6 @@ def _block_of_little(
     )
 
 
-def _readers(one: Slice, knobs: Knobs) -> Setting:
-    threads = min(one.node_cores, 2 * one.cores)
-    if knobs.read_threads is not None:
-        threads = max(1, round(one.cores * knobs.read_threads))
-    reason = f"all {threads} cores read"
-    if one.parallel_months > 1:
-        reason = f"twice this load's {one.cores} cores, at most all: reading waits for S3 much of the time"
-    return Setting("max_threads", threads, reason)
-
-
-def _reader_bytes(one: Slice, data: DataShape) -> int:
-    return min(_PARQUET_READER_BYTES, one.memory_bytes // 8) if data.is_parquet else 0
-
-
-def _reader_memory(one: Slice, data: DataShape) -> Iterator[Setting]:
-    """The guide's formula leaves out the reader, which would take up to 4 GiB besides."""
-    size_bytes = _reader_bytes(one, data)
-    if size_bytes:
-        reason = "the Parquet reader's part of the memory: an eighth, at most the default of 4 GiB"
-        yield Setting("input_format_parquet_memory_high_watermark", size_bytes, reason)
-
-
-def _downloads(data: DataShape, readers: int) -> Iterator[Setting]:
-    if 0 < data.largest_file_bytes <= 2 * _DOWNLOAD_BUFFER_BYTES:
-        reason = "files are small: each is one download"
-        yield Setting("max_download_buffer_size", _DOWNLOAD_BUFFER_BYTES, reason)
-    elif data.files_per_node * _DEFAULT_DOWNLOADS < readers:
-        ranges = readers // data.files_per_node
-        yield Setting("max_download_threads", ranges, f"{data.files_per_node} large files a node for {readers} threads")
-    if data.is_text and data.files_per_node >= readers:
-        reason = f"{data.files_per_node} files a node are parsed side by side; in chunks each costs more"
-        yield Setting("input_format_parallel_parsing", 0, reason)
-    if readers == 1:
-        reason = "a single thread needs no pool that hands over to it"
-        yield Setting("remote_filesystem_read_method", "read", reason)
-
-
 def _writing(one: Slice, data: DataShape, threads: int) -> Iterator[Setting]:
     name = "max_insert_delayed_streams_for_parallel_write"
     if 0 < one.memory_bytes < 3 * threads * DEFAULT_BLOCK_BYTES:
@@ -247,7 +205,7 @@ def load_settings(
     *,
     one: Slice,
     data: DataShape,
-    known: frozenset[str],
+    known: Mapping[str, int | None],
     own: SettingValues,
     null_as_default: bool,
     by_sharding_key: bool = False,
@@ -258,7 +216,8 @@ def load_settings(
     Args:
         one: What the load may use on every node.
         data: The month's data.
-        known: Names that every node knows; others are left out.
+        known: Names that every node knows, each with the highest number that the user's profile allows, or None; others
+            are left out, and tuned ones are no higher.
         own: The user's settings, which win over tuned ones.
         null_as_default: Whether NULL in a column that cannot hold it becomes its default.
         by_sharding_key: Whether each row goes where a sharding key says.
@@ -272,12 +231,19 @@ def load_settings(
     refused = sorted(own.keys() & EXACT_NAMES)
     if refused:
         raise ConfigurationError(f"settings: {', '.join(refused)} cannot be changed, or loads would not be exact.")
-    unknown = sorted(own.keys() - known)
+    unknown = sorted(own.keys() - known.keys())
     if unknown:
         raise ConfigurationError(f"settings: {', '.join(unknown)} not known to every node of the cluster.")
     users = {name: Setting(name, value, YOURS) for name, value in own.items()}
-    chosen = exact | {each.name: each for each in tuned_settings(one, data, profile)} | users
+    tuned = (_allowed(each, known.get(each.name)) for each in tuned_settings(one, data, profile))
+    chosen = exact | {each.name: each for each in tuned} | users
     return tuple(each for each in chosen.values() if each.name in known)
+
+
+def _allowed(setting: Setting, highest: int | None) -> Setting:
+    if highest is None or not isinstance(setting.value, int) or setting.value <= highest:
+        return setting
+    return Setting(setting.name, highest, f"{setting.value} was computed; the user's profile allows no more")
 
 
 def names_to_look_up(own: SettingValues) -> tuple[str, ...]:

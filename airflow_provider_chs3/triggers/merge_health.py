@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.backoff import next_interval_seconds
 from airflow_provider_chs3.core.health import Reactions, Thresholds, Verdict, as_json, is_over, judge
 from airflow_provider_chs3.core.merge_state import MergeState, observe_months
 from airflow_provider_chs3.core.models import Month, TableName
-from airflow_provider_chs3.core.target import TargetFacts
+from airflow_provider_chs3.core.target_facts import TargetFacts
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.runner import Runner

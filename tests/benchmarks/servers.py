@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.ports import HOST, free_ports, is_listening
@@ -17,6 +20,8 @@ from airflow_provider_chs3.testbed.processes import kill, wait_until
 from airflow_provider_chs3.testbed.s3 import S3Endpoint, S3Server
 
 _VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+#: Its program is called by the name of its folder.
+_TOXIPROXY = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0"
 _BIN = Path(__file__).parents[2] / ".dev" / "bin"
 _CGROUPS = Path("/sys/fs/cgroup/cpu")
 _PERIOD_US = 100_000
@@ -47,7 +52,7 @@ def s3_server(name: str | None) -> Iterator[BenchS3]:
     Args:
         name: `versitygw` or `moto`; None takes the first of them that is there, or can be built.
     """
-    program = None if name == "moto" else _versitygw()
+    program = None if name == "moto" else _program("versitygw", _VERSITYGW)
     if program is None and name == "versitygw":
         raise RuntimeError("VersityGW is not installed, and cannot be built without Go.")
     if program:
@@ -83,14 +88,82 @@ def _run_versitygw(program: str) -> Iterator[BenchS3]:
             kill(process)
 
 
-def _versitygw() -> str | None:
-    """Where VersityGW is; built once where Go is installed."""
-    found = shutil.which("versitygw", path=f"{_BIN}{os.pathsep}{os.environ.get('PATH', '')}")
+@dataclass(frozen=True, kw_only=True)
+class Distance:
+    """How far away an S3 server is.
+
+    Args:
+        first_byte_ms: What every answer takes longer.
+        connection_mb_per_second: What a connection carries at most.
+    """
+
+    first_byte_ms: int
+    connection_mb_per_second: int
+
+    def __str__(self) -> str:
+        return f"{self.first_byte_ms} ms away, {self.connection_mb_per_second} MB/s a connection"
+
+
+def can_be_far() -> bool:
+    """Whether an S3 server can be put at a distance here: with Toxiproxy, which Go builds."""
+    return _program("toxiproxy-server", _TOXIPROXY, built="server") is not None
+
+
+@contextmanager
+def far_away(s3: BenchS3, distance: Distance) -> Iterator[S3Endpoint]:
+    """The same S3 server at a distance; on loopback it answers at once, and no connection waits for its bytes.
+
+    Args:
+        s3: The server.
+        distance: What is between it and who asks.
+    """
+    program = _program("toxiproxy-server", _TOXIPROXY, built="server")
+    assert program, "ask can_be_far before"
+    api_port, port = free_ports(2)
+    process = subprocess.Popen(
+        [program, "-host", HOST, "-port", str(api_port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_until(lambda: is_listening(api_port), process=process, name="Toxiproxy", logs=[], timeout_seconds=30)
+        upstream = urlsplit(s3.endpoint.endpoint_url).netloc
+        _post(api_port, "/proxies", {"name": "s3", "listen": f"{HOST}:{port}", "upstream": upstream, "enabled": True})
+        for kind, attributes in (
+            ("latency", {"latency": distance.first_byte_ms}),
+            ("bandwidth", {"rate": 1000 * distance.connection_mb_per_second}),
+        ):
+            _post(api_port, "/proxies/s3/toxics", {"type": kind, "stream": "downstream", "attributes": attributes})
+        yield replace(s3.endpoint, endpoint_url=f"http://{HOST}:{port}")
+    finally:
+        kill(process)
+
+
+def _post(port: int, path: str, body: dict[str, object]) -> None:
+    connection = http.client.HTTPConnection(HOST, port, timeout=10)
+    try:
+        connection.request("POST", path, json.dumps(body))
+        answer = connection.getresponse()
+        if answer.status >= 300:
+            raise RuntimeError(f"Toxiproxy answered {answer.status} to {path}: {answer.read()!r}")
+    finally:
+        connection.close()
+
+
+def _program(name: str, module: str, *, built: str = "") -> str | None:
+    """Where a program is; built once where Go is installed.
+
+    Args:
+        name: What it is called.
+        module: What Go builds it of.
+        built: What Go calls it, where that is something else.
+    """
+    found = shutil.which(name, path=f"{_BIN}{os.pathsep}{os.environ.get('PATH', '')}")
     if found or not shutil.which("go"):
         return found
-    print(f"Building {_VERSITYGW}, once; it takes a minute or two")
-    subprocess.run(["go", "install", _VERSITYGW], env={**os.environ, "GOBIN": str(_BIN)}, check=True)
-    return str(_BIN / "versitygw")
+    print(f"Building {module}, once; it takes a minute or two")
+    subprocess.run(["go", "install", module], env={**os.environ, "GOBIN": str(_BIN)}, check=True)
+    if built:
+        (_BIN / built).rename(_BIN / name)
+    return str(_BIN / name)
 
 
 def can_limit_cores() -> bool:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_provider_chs3.core.models import Node, NodeSpec, TableName
-from airflow_provider_chs3.core.target import Column, NodeFacts, Surroundings, TargetFacts
+from airflow_provider_chs3.core.target import NodeFacts, Surroundings
+from airflow_provider_chs3.core.target_facts import Column, TargetFacts
 
 ONE, TWO, THREE = (Node(number, 1, f"ch-{number}", 9000) for number in (1, 2, 3))
 
@@ -26,7 +27,7 @@ FACTS = NodeFacts(
     target=TARGET,
     databases=frozenset({"db"}),
     ledger_columns=frozenset(),
-    known_settings=frozenset({"insert_deduplicate", "optimize_on_insert"}),
+    known_settings={"insert_deduplicate": None, "optimize_on_insert": None},
     measured=NodeSpec(cores=8, memory_bytes=32 * 1024**3),
 )
 

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_chs3.core.columns import LoadedColumn, Selection, SourceSchema, plain_columns, text_schema
 from airflow_provider_chs3.core.formats import format_named
-from airflow_provider_chs3.core.target import Column
+from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 ID, AT, NOTE = Column("id", "UInt64"), Column("at", "DateTime"), Column("note", "String", "DEFAULT", "''")

@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.models import Manifest, NodeSpec, S3Object
 from airflow_provider_chs3.core.node_specs import Disk, NodeNow, SizedNode, ask_nodes_now, size_nodes
 from airflow_provider_chs3.core.slices import Share, slice_of, smallest
-from airflow_provider_chs3.core.source_schema import Files
+from airflow_provider_chs3.core.source_files import Files
 from airflow_provider_chs3.core.sources import Credentials, S3Source
 from airflow_provider_chs3.exceptions import ConfigurationError
 from tests.core.driving import drive

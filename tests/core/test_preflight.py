@@ -12,7 +12,8 @@ from airflow_provider_chs3.core.models import Month, Node
 from airflow_provider_chs3.core.place import ONLY_NODE
 from airflow_provider_chs3.core.preflight import check_target, partition_id_of
 from airflow_provider_chs3.core.steps import AskNodes
-from airflow_provider_chs3.core.target import Column, Surroundings
+from airflow_provider_chs3.core.target import Surroundings
+from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, TARGET, THREE, TWO, WITHOUT_TABLE, surroundings, with_target
@@ -31,7 +32,7 @@ def test_nothing_is_in_the_way_of_a_good_target():
 
 
 def test_all_findings_are_told_at_once():
-    around = surroundings(with_target(engine="Log"), replace(FACTS, known_settings=frozenset()), FACTS)
+    around = surroundings(with_target(engine="Log"), replace(FACTS, known_settings={}), FACTS)
     assert len(findings(around, "insert_deduplicate")) == 2
 
 
@@ -139,7 +140,7 @@ class TestEngine:
 
 class TestSettings:
     def test_a_node_that_does_not_know_a_needed_one_is_too_old(self):
-        old = replace(FACTS, known_settings=frozenset({"insert_deduplicate"}))
+        old = replace(FACTS, known_settings={"insert_deduplicate": None})
         assert findings(surroundings(FACTS, old, FACTS), "insert_deduplicate", "optimize_on_insert", "b") == (
             "Node ch-1:9000 does not know b, which a load depends on: upgrade it.",
             "Node ch-2:9000 does not know b, optimize_on_insert, which a load depends on: upgrade it.",

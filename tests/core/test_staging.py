@@ -188,6 +188,6 @@ class TestSuperseded:
 
 class TestDdlSettings:
     def test_are_those_that_every_node_knows(self):
-        new = replace(FACTS, known_settings=frozenset({"max_partition_size_to_drop", "max_table_size_to_drop"}))
-        old = replace(FACTS, known_settings=frozenset({"max_table_size_to_drop"}))
+        new = replace(FACTS, known_settings={"max_partition_size_to_drop": None, "max_table_size_to_drop": None})
+        old = replace(FACTS, known_settings={"max_table_size_to_drop": None})
         assert ddl_settings(surroundings(new, old, new)) == {"max_table_size_to_drop": 0}

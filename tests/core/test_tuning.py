@@ -25,7 +25,7 @@ GIB = 1024**3
 SPEC = NodeSpec(8, 32 * GIB)
 #: More than fits into any node's memory, in files that are read in ranges.
 LARGE = DataShape(share_bytes=1000 * GIB, files_per_node=64, largest_file_bytes=GIB)
-KNOWN = frozenset(names_to_look_up({"max_threads": 1, "s3_max_connections": 1}))
+KNOWN = dict.fromkeys(names_to_look_up({"max_threads": 1, "s3_max_connections": 1}))
 
 
 def part(spec=SPEC, *, data=LARGE, share=0.5, months=1):
@@ -156,34 +156,6 @@ def test_a_target_on_s3_holds_few_unfinished_parts():
     assert tuned(data=data)["max_insert_delayed_streams_for_parallel_write"] == 4
 
 
-class TestReading:
-    @pytest.mark.parametrize(("months", "threads"), [(1, 8), (2, 8), (3, 4), (8, 2)])
-    def test_threads_are_twice_the_slice_and_at_most_all_cores(self, months, threads):
-        assert tuned(months=months)["max_threads"] == threads
-
-    @pytest.mark.parametrize(("size_bytes", "buffer"), [(MIB, 52428800), (100 * MIB, 52428800), (101 * MIB, None)])
-    def test_a_small_file_is_one_download(self, size_bytes, buffer):
-        data = DataShape(share_bytes=GIB, files_per_node=64, largest_file_bytes=size_bytes)
-        assert tuned(data=data).get("max_download_buffer_size") == buffer
-
-    @pytest.mark.parametrize(("files", "ranges"), [(1, 16), (2, 8), (4, None), (64, None)])
-    def test_few_large_files_are_downloaded_in_more_ranges(self, files, ranges):
-        data = DataShape(share_bytes=1000 * GIB, files_per_node=files, largest_file_bytes=GIB)
-        assert tuned(NodeSpec(16, 64 * GIB), data=data).get("max_download_threads") == ranges
-
-    @pytest.mark.parametrize(("files", "parallel"), [(8, 0), (24, 0), (7, None), (1, None)])
-    def test_many_text_files_are_parsed_side_by_side_and_not_in_chunks(self, files, parallel):
-        data = DataShape(share_bytes=GIB, files_per_node=files, is_text=True)
-        assert tuned(data=data).get("input_format_parallel_parsing") == parallel
-
-    def test_parquet_files_have_no_chunks(self):
-        assert "input_format_parallel_parsing" not in tuned(data=DataShape(files_per_node=24, is_parquet=True))
-
-    @pytest.mark.parametrize(("cores", "method"), [(1, "read"), (2, None), (8, None)])
-    def test_a_single_thread_reads_without_a_pool(self, cores, method):
-        assert tuned(NodeSpec(cores, 16 * GIB)).get("remote_filesystem_read_method") == method
-
-
 def test_all_that_may_be_computed_is_looked_up():
     shapes = (
         LARGE,
@@ -266,7 +238,16 @@ class TestExactSettings:
 
 @pytest.mark.parametrize("name", ["deduplicate_insert", "max_threads", "min_insert_block_size_bytes"])
 def test_what_a_node_does_not_know_is_left_out(name):
-    assert name not in values(known=KNOWN - {name})
+    assert name not in values(known={each: None for each in KNOWN if each != name})
+
+
+@pytest.mark.parametrize(("highest", "value"), [(5, 5), (100, 8), (None, 8)])
+def test_what_the_profile_bounds_is_no_higher(highest, value):
+    assert values(known={**KNOWN, "max_threads": highest})["max_threads"] == value
+
+
+def test_what_the_user_gives_is_left_to_the_server_to_refuse():
+    assert values(own={"max_threads": 7}, known={**KNOWN, "max_threads": 5})["max_threads"] == 7
 
 
 def test_every_setting_has_a_reason():

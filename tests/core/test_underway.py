@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.models import Manifest, Month, S3Object, Setting, TableName
 from airflow_provider_chs3.core.recovery import Course
 from airflow_provider_chs3.core.stopping import StopRequest
-from airflow_provider_chs3.core.target import Column
+from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.core.underway import Underway
 from airflow_provider_chs3.exceptions import ObjectsChangedError
 from tests.core.surroundings import surroundings

@@ -20,6 +20,7 @@ from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.ledger import CleanStagingOperator, ListLedgerOperator
 from airflow_provider_chs3.shell.main import main
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.calibrating import GIVEN, SMALLEST_BUDGET, TRIPS, Timed, calibrate, calibrate_operator
 from tests.integration.lake import MONTH, Lake, lake_on
 from tests.narrow_user import WITH_NARROW_USER
@@ -154,13 +155,13 @@ class TestACalibration:
     ids=["a limit that cannot be raised", "a bound alone"],
 )
 def bounding_cluster(request: pytest.FixtureRequest) -> Iterator[ClickHouseCluster]:
-    """A node whose users' profile bounds the memory of a query."""
-    constraints = {"constraints": {"max_memory_usage": {"max": PROFILE_BYTES}}}
+    """A node whose users' profile bounds the memory and the threads of a query."""
+    constraints = {"constraints": {"max_memory_usage": {"max": PROFILE_BYTES}, "max_threads": {"max": 3}}}
     with ClickHouseCluster.start(1, user_settings=request.param | constraints, **WITH_NARROW_USER) as cluster:
         yield cluster
 
 
-class TestAUserWhoseProfileBoundsTheMemoryOfQueries:
+class TestAUserWhoseProfileBoundsQueries:
     @pytest.fixture
     def bounded(
         self, bounding_cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
@@ -175,7 +176,10 @@ class TestAUserWhoseProfileBoundsTheMemoryOfQueries:
         assert {each["max_memory_usage"] for each in timed.sent} == {PROFILE_BYTES}
 
     def test_can_load(self, bounded: Lake) -> None:
-        assert bounded.load(node_specs=ROOMY)["settings"]["max_memory_usage"] == PROFILE_BYTES
+        # Of so many small files 8 threads would read.
+        bounded.upload(Trips(rows_per_month=600, files_per_month=30))
+        settings = bounded.load(node_specs=ROOMY)["settings"]
+        assert (settings["max_memory_usage"], settings["max_threads"]) == (PROFILE_BYTES, 3)
 
 
 class TestALoad:

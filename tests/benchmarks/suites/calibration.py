@@ -1,4 +1,4 @@
-"""The load by the rules and by a calibrated profile, in turns, for several kinds of files."""
+"""The load by the rules and by a calibrated profile, in turns, for several kinds of files, near by and far away."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import Any
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.benchmarks.lake import BUCKET, TABLE, Lake
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, Gate, Table, measure_in_turns
+from tests.benchmarks.servers import Distance, can_be_far, far_away
 from tests.benchmarks.suite import Bench
 
 TITLE = "Calibration"
@@ -24,6 +26,9 @@ _RULE, _CALIBRATED = "by the rules", "calibrated"
 _INSERT, _PARTS = "insert seconds", "parts"
 #: A profile may be slower than the rules by no more than this: what two runs of the same differ by.
 _NOISE = 1.05
+#: What Amazon says of S3 within a region: 100 to 200 ms to the first byte, 85 to 90 MB/s for each request.
+#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-design-patterns.html
+_AMAZON = Distance(first_byte_ms=100, connection_mb_per_second=85)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,24 +68,31 @@ def run(bench: Bench) -> Iterator[Comparison | Table]:
     Args:
         bench: What suites are given.
     """
-    found = []
+    kinds = [each for each in _KINDS if not bench.is_quick or each.name in _QUICK_KINDS]
+    found: list[dict[str, str | float]] = []
     with bench.s3() as s3, ClickHouseCluster.start(1) as one:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        lake = Lake(one, s3.endpoint, "bench_one")
-        for kind in _KINDS:
-            if bench.is_quick and kind.name not in _QUICK_KINDS:
-                continue
-            rows = bench.sized(full=kind.rows, quick=kind.rows // _QUICK)
-            _upload(lake, kind, rows)
-            lake.start_afresh()
-            calibration = _calibrate(bench, lake, kind)
-            found.append(_told(kind, calibration))
-            yield _compared(bench, lake, kind, rows)
+        for kind in kinds:
+            _upload(s3.endpoint, kind, _rows(bench, kind))
+        near = Lake(one, s3.endpoint, "bench_near")
+        for kind in kinds:
+            yield _compared(bench, near, kind, "S3 on loopback", found)
+        if can_be_far():
+            with far_away(s3, _AMAZON) as endpoint:
+                far = Lake(one, endpoint, "bench_far")
+                for kind in kinds:
+                    yield _compared(bench, far, kind, f"S3 {_AMAZON}", found)
+        else:
+            bench.say("S3 far away is left out: it takes Toxiproxy, which Go builds")
     yield Table(title="What the calibrations found", rows=found)
 
 
-def _upload(lake: Lake, kind: Kind, rows: int) -> None:
-    client, prefix = lake.s3.client(), kind.key.replace("{YYYY-MM}", MONTH)
+def _rows(bench: Bench, kind: Kind) -> int:
+    return bench.sized(full=kind.rows, quick=kind.rows // _QUICK)
+
+
+def _upload(s3: S3Endpoint, kind: Kind, rows: int) -> None:
+    client, prefix = s3.client(), kind.key.replace("{YYYY-MM}", MONTH)
 
     def upload(number: int) -> None:
         trips = Trips(seed=number, rows_per_month=max(1, rows // kind.files), files_per_month=1)
@@ -90,8 +102,8 @@ def _upload(lake: Lake, kind: Kind, rows: int) -> None:
         list(pool.map(upload, range(kind.files)))
 
 
-def _calibrate(bench: Bench, lake: Lake, kind: Kind) -> dict[str, Any]:
-    bench.say(f"Calibrate with {kind.name}")
+def _calibrate(bench: Bench, lake: Lake, kind: Kind, place: str) -> dict[str, Any]:
+    bench.say(f"Calibrate with {kind.name}, {place}")
     return CalibrateLoadOperator(
         task_id="calibrate",
         **_arguments(lake, kind),
@@ -100,10 +112,11 @@ def _calibrate(bench: Bench, lake: Lake, kind: Kind) -> dict[str, Any]:
     ).execute({})
 
 
-def _told(kind: Kind, found: dict[str, Any]) -> dict[str, str | float]:
+def _told(kind: Kind, place: str, found: dict[str, Any]) -> dict[str, str | float]:
     settings = ", ".join(f"{name} = {value}" for name, value in found["settings"].items())
     return {
         "files": kind.name,
+        "S3": place.removeprefix("S3 "),
         "tries": found["tried"],
         "took seconds": found["seconds"],
         "noise, %": 100 * found["noise"],
@@ -113,7 +126,10 @@ def _told(kind: Kind, found: dict[str, Any]) -> dict[str, str | float]:
     }
 
 
-def _compared(bench: Bench, lake: Lake, kind: Kind, rows: int) -> Comparison:
+def _compared(bench: Bench, lake: Lake, kind: Kind, place: str, found: list[dict[str, str | float]]) -> Comparison:
+    lake.start_afresh()
+    found.append(_told(kind, place, _calibrate(bench, lake, kind, place)))
+
     def load(*, use_calibration: bool) -> Figures:
         _forget_loads(lake)
         start = time.monotonic()
@@ -125,7 +141,7 @@ def _compared(bench: Bench, lake: Lake, kind: Kind, rows: int) -> Comparison:
 
     variants = {_RULE: lambda: load(use_calibration=False), _CALIBRATED: lambda: load(use_calibration=True)}
     return Comparison(
-        title=f"{kind.name[0].upper()}{kind.name[1:]}: {kind.files} files, {rows:,} rows",
+        title=f"{kind.name[0].upper()}{kind.name[1:]}: {kind.files} files, {_rows(bench, kind):,} rows, {place}",
         variants=list(variants),
         figures=[SECONDS, _INSERT, _PARTS],
         rounds=measure_in_turns(kind.name, variants, rounds=bench.rounds, console=bench.console),
