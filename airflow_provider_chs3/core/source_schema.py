@@ -18,8 +18,9 @@ from airflow_provider_chs3.core.footers import parquet_footers
 from airflow_provider_chs3.core.formats import Format
 from airflow_provider_chs3.core.row_wise import check_row_wise
 from airflow_provider_chs3.core.source_files import LOOK_SETTINGS, Files
+from airflow_provider_chs3.core.sources import plain_prefix
 from airflow_provider_chs3.core.sql import Sql, identifier, literal
-from airflow_provider_chs3.core.steps import Ask, Steps
+from airflow_provider_chs3.core.steps import Ask, Steps, Together
 from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
@@ -71,11 +72,16 @@ def _needs_names(file_format: Format, selection: Selection) -> bool:
 
 def _typed_schema(files: Files) -> Steps[SourceSchema]:
     rows = size_bytes = None
+    paths = [each.path for each in files.manifest.objects]
     if files.format.name == "Parquet":
-        paths, rows, size_bytes = yield from parquet_footers(files)
+        # Nearly always all files are alike, and this is the one that footers name.
+        likely = min(paths, key=lambda path: (plain_prefix(path) != path, path))
+        looks = (parquet_footers(files), describe(files, [likely]))
+        (paths, rows, size_bytes), by_file = yield Together(name="Read footers and columns", workflows=looks)
+        by_file |= yield from describe(files, [path for path in paths if path not in by_file])
+        by_file = {path: by_file[path] for path in paths}
     else:
-        paths = [each.path for each in files.manifest.objects]
-    by_file = yield from describe(files, paths)
+        by_file = yield from describe(files, paths)
     types = yield from _common_types(by_file)
     return SourceSchema(types=types, rows=rows, by_file=by_file, uncompressed_bytes=size_bytes)
 

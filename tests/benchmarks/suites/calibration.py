@@ -4,52 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.s3 import S3Endpoint
-from airflow_provider_chs3.testbed.trips import Trips
+from tests.benchmarks.kinds import AMAZON, MONTH, Kind
 from tests.benchmarks.lake import BUCKET, TABLE, Lake
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, Gate, Table, measure_in_turns
-from tests.benchmarks.servers import Distance, can_be_far, far_away
+from tests.benchmarks.servers import can_be_far, far_away
 from tests.benchmarks.suite import Bench
 
 TITLE = "Calibration"
 
-MONTH = "2026-01"
 _RULE, _CALIBRATED = "by the rules", "calibrated"
 _INSERT, _PARTS = "insert seconds", "parts"
 #: A profile may be slower than the rules by no more than this: what two runs of the same differ by.
 _NOISE = 1.05
-#: What Amazon says of S3 within a region: 100 to 200 ms to the first byte, 85 to 90 MB/s for each request.
-#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-design-patterns.html
-_AMAZON = Distance(first_byte_ms=100, connection_mb_per_second=85)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kind:
-    """Files of one kind.
-
-    Args:
-        name: What they are.
-        file_format: As `Trips.upload` has it.
-        files: How many.
-        rows: Rows of all, in a full run.
-    """
-
-    name: str
-    file_format: Any
-    files: int
-    rows: int
-
-    @property
-    def key(self) -> str:
-        return f"{self.name.replace(' ', '-')}/{{YYYY-MM}}/"
 
 
 _KINDS = (
@@ -73,15 +45,15 @@ def run(bench: Bench) -> Iterator[Comparison | Table]:
     with bench.s3() as s3, ClickHouseCluster.start(1) as one:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
         for kind in kinds:
-            _upload(s3.endpoint, kind, _rows(bench, kind))
+            kind.upload(s3.endpoint, _rows(bench, kind))
         near = Lake(one, s3.endpoint, "bench_near")
         for kind in kinds:
             yield _compared(bench, near, kind, "S3 on loopback", found)
         if can_be_far():
-            with far_away(s3, _AMAZON) as endpoint:
+            with far_away(s3, AMAZON) as endpoint:
                 far = Lake(one, endpoint, "bench_far")
                 for kind in kinds:
-                    yield _compared(bench, far, kind, f"S3 {_AMAZON}", found)
+                    yield _compared(bench, far, kind, f"S3 {AMAZON}", found)
         else:
             bench.say("S3 far away is left out: it takes Toxiproxy, which Go builds")
     yield Table(title="What the calibrations found", rows=found)
@@ -89,17 +61,6 @@ def run(bench: Bench) -> Iterator[Comparison | Table]:
 
 def _rows(bench: Bench, kind: Kind) -> int:
     return bench.sized(full=kind.rows, quick=kind.rows // _QUICK)
-
-
-def _upload(s3: S3Endpoint, kind: Kind, rows: int) -> None:
-    client, prefix = s3.client(), kind.key.replace("{YYYY-MM}", MONTH)
-
-    def upload(number: int) -> None:
-        trips = Trips(seed=number, rows_per_month=max(1, rows // kind.files), files_per_month=1)
-        trips.upload(client, MONTH, bucket=BUCKET, prefix=f"{prefix}{number:03}-", file_format=kind.file_format)
-
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        list(pool.map(upload, range(kind.files)))
 
 
 def _calibrate(bench: Bench, lake: Lake, kind: Kind, place: str) -> dict[str, Any]:

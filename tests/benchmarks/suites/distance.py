@@ -1,0 +1,90 @@
+"""The same files near by and far away: what people do, and this package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.trips import COLUMNS
+from tests.benchmarks.kinds import AMAZON, MONTH, Kind
+from tests.benchmarks.lake import BUCKET, TABLE, Lake
+from tests.benchmarks.measure import MEMORY, PARTS, SECONDS, watched
+from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
+from tests.benchmarks.servers import can_be_far, far_away
+from tests.benchmarks.suite import Bench
+
+TITLE = "S3 far away"
+
+_KINDS = {
+    Kind(name="many small Parquet", file_format="parquet", files=96, rows=4_000_000): "Parquet",
+    Kind(name="many small CSV.gz", file_format="csv.gz", files=96, rows=3_000_000): "CSVWithNames",
+    Kind(name="few large Parquet", file_format="parquet", files=4, rows=8_000_000): "Parquet",
+}
+#: A quick run has so many times fewer rows.
+_QUICK = 32
+_DEFAULTS, _PACKAGE = "plain, the server's defaults", "this package"
+
+
+def run(bench: Bench) -> Iterator[Comparison]:
+    """Compare for each kind of files, on loopback and far away, one node.
+
+    Args:
+        bench: What suites are given.
+    """
+    with bench.s3() as s3, ClickHouseCluster.start(1) as one:
+        s3.endpoint.client().create_bucket(Bucket=BUCKET)
+        for kind, file_format in _KINDS.items():
+            rows = bench.sized(full=kind.rows, quick=kind.rows // _QUICK)
+            kind.upload(s3.endpoint, rows)
+            for distance in (None, AMAZON) if can_be_far() else (None,):
+                with far_away(s3, distance) if distance else nullcontext(s3.endpoint) as endpoint:
+                    lake = Lake(one, endpoint, "bench_far" if distance else "bench_near")
+                    place = f"S3 {distance or 'on loopback'}"
+                    yield _compared(bench, lake, kind, file_format, rows=rows, place=place, is_far=bool(distance))
+
+
+def _compared(
+    bench: Bench, lake: Lake, kind: Kind, file_format: str, *, rows: int, place: str, is_far: bool
+) -> Comparison:
+    all_rows = rows // kind.files * kind.files
+    variants: dict[str, Callable[[], Figures]] = {
+        _DEFAULTS: watched(lake, all_rows, lambda: _insert(lake, kind, file_format), staging=False),
+        _PACKAGE: watched(lake, all_rows, lambda: _load(lake, kind), staging=True),
+    }
+    title = f"{kind.name[0].upper()}{kind.name[1:]}: {kind.files} files, {all_rows:,} rows, {place}"
+    return Comparison(
+        title=title,
+        variants=list(variants),
+        figures=[SECONDS, PARTS, MEMORY],
+        rounds=measure_in_turns(title, variants, rounds=bench.rounds, console=bench.console),
+        # On loopback loads of seconds have their fixed cost; the suite `limit` measures that.
+        gates=[Gate(variant=_PACKAGE, figure=SECONDS, at_most=1.0)] if is_far and not bench.is_quick else [],
+    )
+
+
+def _insert(lake: Lake, kind: Kind, file_format: str) -> None:
+    """What people write: all files of the month by a wildcard, straight into the table."""
+    columns = ", ".join(COLUMNS)
+    url = f"{lake.s3.endpoint_url}/{BUCKET}/{kind.prefix}*"
+    reader = (
+        f"s3Cluster('{lake.cluster.name}', '{url}', '{lake.s3.access_key}', '{lake.s3.secret_key}', '{file_format}')"
+    )
+    with lake.cluster.nodes[0].client() as client:
+        client.execute(
+            f"INSERT INTO FUNCTION cluster('{lake.cluster.name}', default, {TABLE}) ({columns}) "
+            f"SELECT {columns} FROM {reader}"
+        )
+
+
+def _load(lake: Lake, kind: Kind) -> None:
+    S3ToClickHouseOperator(
+        task_id="load",
+        table=TABLE,
+        bucket=BUCKET,
+        key=kind.key,
+        month=MONTH,
+        cluster=lake.cluster.name,
+        clickhouse_conn_id=lake.clickhouse_conn_id,
+    ).execute({})
