@@ -47,9 +47,9 @@ def strike(strikes: Strikes, storage: StorageProxy, moment: str, fault: Fault) -
 @pytest.mark.parametrize(
     ("moment", "fault"),
     [
-        pytest.param("Look up", lambda: refusing(500, "InternalError", times=8), id="500"),
+        pytest.param("Look up", lambda: refusing(500, "InternalError", times=16), id="500"),
         pytest.param("Insert", lambda: refusing(503, "SlowDown", times=8), id="503"),
-        pytest.param("Look up", lambda: truncated(is_announced=True, times=8), id="truncated"),
+        pytest.param("Look up", lambda: truncated(is_announced=True, times=16), id="truncated"),
     ],
 )
 def test_a_load_waits_for_a_storage_that_fails_for_a_while_and_goes_on(
