@@ -20,7 +20,8 @@ from airflow_provider_chs3.testbed.processes import kill, wait_until
 from airflow_provider_chs3.testbed.s3 import S3Endpoint, S3Server
 
 _VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
-#: Its program is called by the name of its folder.
+#: Go calls its program by the name of its folder.
+_PROXY = "toxiproxy-server"
 _TOXIPROXY = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0"
 _BIN = Path(__file__).parents[2] / ".dev" / "bin"
 _CGROUPS = Path("/sys/fs/cgroup/cpu")
@@ -104,20 +105,25 @@ class Distance:
         return f"{self.first_byte_ms} ms away, {self.connection_mb_per_second} MB/s a connection"
 
 
+def is_toxiproxy_there() -> bool:
+    """Whether it is installed."""
+    return _found(_PROXY) is not None
+
+
 def can_be_far() -> bool:
     """Whether an S3 server can be put at a distance here: with Toxiproxy, which Go builds."""
-    return _program("toxiproxy-server", _TOXIPROXY, built="server") is not None
+    return _program(_PROXY, _TOXIPROXY, built="server") is not None
 
 
 @contextmanager
-def far_away(s3: BenchS3, distance: Distance) -> Iterator[S3Endpoint]:
+def far_away(s3: S3Endpoint, distance: Distance) -> Iterator[S3Endpoint]:
     """The same S3 server at a distance; on loopback it answers at once, and no connection waits for its bytes.
 
     Args:
         s3: The server.
         distance: What is between it and who asks.
     """
-    program = _program("toxiproxy-server", _TOXIPROXY, built="server")
+    program = _program(_PROXY, _TOXIPROXY, built="server")
     assert program, "ask can_be_far before"
     api_port, port = free_ports(2)
     process = subprocess.Popen(
@@ -125,14 +131,14 @@ def far_away(s3: BenchS3, distance: Distance) -> Iterator[S3Endpoint]:
     )
     try:
         wait_until(lambda: is_listening(api_port), process=process, name="Toxiproxy", logs=[], timeout_seconds=30)
-        upstream = urlsplit(s3.endpoint.endpoint_url).netloc
+        upstream = urlsplit(s3.endpoint_url).netloc
         _post(api_port, "/proxies", {"name": "s3", "listen": f"{HOST}:{port}", "upstream": upstream, "enabled": True})
         for kind, attributes in (
             ("latency", {"latency": distance.first_byte_ms}),
             ("bandwidth", {"rate": 1000 * distance.connection_mb_per_second}),
         ):
             _post(api_port, "/proxies/s3/toxics", {"type": kind, "stream": "downstream", "attributes": attributes})
-        yield replace(s3.endpoint, endpoint_url=f"http://{HOST}:{port}")
+        yield replace(s3, endpoint_url=f"http://{HOST}:{port}")
     finally:
         kill(process)
 
@@ -148,6 +154,10 @@ def _post(port: int, path: str, body: dict[str, object]) -> None:
         connection.close()
 
 
+def _found(name: str) -> str | None:
+    return shutil.which(name, path=f"{_BIN}{os.pathsep}{os.environ.get('PATH', '')}")
+
+
 def _program(name: str, module: str, *, built: str = "") -> str | None:
     """Where a program is; built once where Go is installed.
 
@@ -156,7 +166,7 @@ def _program(name: str, module: str, *, built: str = "") -> str | None:
         module: What Go builds it of.
         built: What Go calls it, where that is something else.
     """
-    found = shutil.which(name, path=f"{_BIN}{os.pathsep}{os.environ.get('PATH', '')}")
+    found = _found(name)
     if found or not shutil.which("go"):
         return found
     print(f"Building {module}, once; it takes a minute or two")

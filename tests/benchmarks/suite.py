@@ -21,7 +21,7 @@ from typing import Any
 from rich.console import Console
 
 from tests.benchmarks import suites
-from tests.benchmarks.servers import BenchS3, s3_server
+from tests.benchmarks.servers import BenchS3, can_be_far, s3_server
 
 ROOT = Path(__file__).parents[2]
 _PACKAGES = (
@@ -63,6 +63,11 @@ class Bench:
         """An S3 server of the suite's own, which goes with all its objects."""
         with s3_server(self.s3_name) as server:
             yield server
+
+    @property
+    def can_be_far(self) -> bool:
+        """Whether S3 can be put at a distance; moto, which takes hundreds of milliseconds by itself, is left alone."""
+        return self.s3_name != "moto" and can_be_far()
 
     def say(self, line: str) -> None:
         """Tell what happens now."""

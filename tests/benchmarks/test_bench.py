@@ -6,11 +6,12 @@ import json
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 from rich.console import Console
 
-from tests.benchmarks import report
+from tests.benchmarks import report, servers
 from tests.benchmarks.rounds import Comparison, Gate, Table, Verdict, measure_in_turns
 from tests.benchmarks.suite import ROOT
 
@@ -58,7 +59,7 @@ class TestSuites:
 
     def test_suites_of_loads_measure_every_variant(self, tmp_path):
         # `sizes` is made of the same pieces.
-        names = ["ladder", "scaling", "limit", "formats"]
+        names = ["ladder", "scaling", "limit", "formats", "distance"]
         bench(*names, "--quick", "--scale", "0.001", "--rounds", "1", "--s3", "moto", "--report", str(tmp_path))
         suites = {name: json.loads((tmp_path / "raw" / f"{name}.json").read_text())["results"] for name in names}
         measured = {
@@ -69,8 +70,23 @@ class TestSuites:
             "scaling": [2, 2],
             "limit": [2, 3],
             "formats": [10, 8],
+            "distance": [2, 2, 2],
         }
         assert all(variant["seconds"]["median"] > 0 for each in measured["formats"] for variant in each.values())
+
+
+@pytest.mark.skipif(not servers.is_toxiproxy_there(), reason="takes Toxiproxy, which `./dev bench distance` builds")
+def test_s3_far_away_answers_that_much_later(chs3_s3):
+    def head_seconds(endpoint):
+        client = endpoint.client()
+        client.list_buckets()
+        start = time.monotonic()
+        client.list_buckets()
+        return time.monotonic() - start
+
+    near = head_seconds(chs3_s3)
+    with servers.far_away(chs3_s3, servers.Distance(first_byte_ms=500, connection_mb_per_second=85)) as endpoint:
+        assert near + 0.25 < head_seconds(endpoint)
 
 
 class TestRounds:

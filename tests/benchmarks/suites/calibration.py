@@ -13,7 +13,7 @@ from tests.benchmarks.kinds import AMAZON, MONTH, Kind
 from tests.benchmarks.lake import BUCKET, TABLE, Lake
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, Gate, Table, measure_in_turns
-from tests.benchmarks.servers import can_be_far, far_away
+from tests.benchmarks.servers import far_away
 from tests.benchmarks.suite import Bench
 
 TITLE = "Calibration"
@@ -28,7 +28,6 @@ _KINDS = (
     Kind(name="two large Parquet", file_format="parquet", files=2, rows=8_000_000),
     Kind(name="many small Parquet", file_format="parquet", files=96, rows=8_000_000),
     Kind(name="CSV.gz", file_format="csv.gz", files=12, rows=3_000_000),
-    Kind(name="JSON lines", file_format="jsonl", files=12, rows=2_000_000),
 )
 #: A quick run has so many times fewer rows, of these kinds alone.
 _QUICK, _QUICK_KINDS = 32, ("many small Parquet", "CSV.gz")
@@ -49,8 +48,8 @@ def run(bench: Bench) -> Iterator[Comparison | Table]:
         near = Lake(one, s3.endpoint, "bench_near")
         for kind in kinds:
             yield _compared(bench, near, kind, "S3 on loopback", found)
-        if can_be_far():
-            with far_away(s3, AMAZON) as endpoint:
+        if bench.can_be_far:
+            with far_away(s3.endpoint, AMAZON) as endpoint:
                 far = Lake(one, endpoint, "bench_far")
                 for kind in kinds:
                     yield _compared(bench, far, kind, f"S3 {AMAZON}", found)

@@ -12,7 +12,7 @@ from tests.benchmarks.kinds import AMAZON, MONTH, Kind
 from tests.benchmarks.lake import BUCKET, TABLE, Lake
 from tests.benchmarks.measure import MEMORY, PARTS, SECONDS, watched
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
-from tests.benchmarks.servers import can_be_far, far_away
+from tests.benchmarks.servers import far_away
 from tests.benchmarks.suite import Bench
 
 TITLE = "S3 far away"
@@ -38,8 +38,8 @@ def run(bench: Bench) -> Iterator[Comparison]:
         for kind, file_format in _KINDS.items():
             rows = bench.sized(full=kind.rows, quick=kind.rows // _QUICK)
             kind.upload(s3.endpoint, rows)
-            for distance in (None, AMAZON) if can_be_far() else (None,):
-                with far_away(s3, distance) if distance else nullcontext(s3.endpoint) as endpoint:
+            for distance in (None, AMAZON) if bench.can_be_far else (None,):
+                with far_away(s3.endpoint, distance) if distance else nullcontext(s3.endpoint) as endpoint:
                     lake = Lake(one, endpoint, "bench_far" if distance else "bench_near")
                     place = f"S3 {distance or 'on loopback'}"
                     yield _compared(bench, lake, kind, file_format, rows=rows, place=place, is_far=bool(distance))
@@ -48,7 +48,7 @@ def run(bench: Bench) -> Iterator[Comparison]:
 def _compared(
     bench: Bench, lake: Lake, kind: Kind, file_format: str, *, rows: int, place: str, is_far: bool
 ) -> Comparison:
-    all_rows = rows // kind.files * kind.files
+    all_rows = max(1, rows // kind.files) * kind.files
     variants: dict[str, Callable[[], Figures]] = {
         _DEFAULTS: watched(lake, all_rows, lambda: _insert(lake, kind, file_format), staging=False),
         _PACKAGE: watched(lake, all_rows, lambda: _load(lake, kind), staging=True),
