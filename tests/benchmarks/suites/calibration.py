@@ -24,13 +24,13 @@ _INSERT, _PARTS = "insert seconds", "parts"
 _NOISE = 1.05
 
 
-_KINDS = (
-    Kind(name="two large Parquet", file_format="parquet", files=2, rows=8_000_000),
-    Kind(name="many small Parquet", file_format="parquet", files=96, rows=8_000_000),
-    Kind(name="CSV.gz", file_format="csv.gz", files=12, rows=3_000_000),
-)
-#: A quick run has so many times fewer rows, of these kinds alone.
-_QUICK, _QUICK_KINDS = 32, ("many small Parquet", "CSV.gz")
+_LARGE = Kind(name="two large Parquet", file_format="parquet", files=2, rows=8_000_000)
+_SMALL = Kind(name="many small Parquet", file_format="parquet", files=96, rows=8_000_000)
+_TINY = Kind(name="tiny Parquet", file_format="parquet", files=384, rows=1_920_000)
+_TEXT = Kind(name="CSV.gz", file_format="csv.gz", files=12, rows=3_000_000)
+_NEAR, _FAR = (_LARGE, _SMALL, _TEXT), (_TINY, _SMALL, _TEXT)
+#: A quick run has so many times fewer rows, and these kinds alone.
+_QUICK, _QUICK_KINDS = 32, (_SMALL, _TEXT)
 
 
 def run(bench: Bench) -> Iterator[Comparison | Table]:
@@ -39,20 +39,20 @@ def run(bench: Bench) -> Iterator[Comparison | Table]:
     Args:
         bench: What suites are given.
     """
-    kinds = [each for each in _KINDS if not bench.is_quick or each.name in _QUICK_KINDS]
+    near, far = ([kind for kind in kinds if not bench.is_quick or kind in _QUICK_KINDS] for kinds in (_NEAR, _FAR))
     found: list[dict[str, str | float]] = []
     with bench.s3() as s3, ClickHouseCluster.start(1) as one:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        for kind in kinds:
+        for kind in {*near, *far}:
             kind.upload(s3.endpoint, _rows(bench, kind))
-        near = Lake(one, s3.endpoint, "bench_near")
-        for kind in kinds:
-            yield _compared(bench, near, kind, "S3 on loopback", found)
+        lake = Lake(one, s3.endpoint, "bench_near")
+        for kind in near:
+            yield _compared(bench, lake, kind, "S3 on loopback", found)
         if bench.can_be_far:
             with far_away(s3.endpoint, AMAZON) as endpoint:
-                far = Lake(one, endpoint, "bench_far")
-                for kind in kinds:
-                    yield _compared(bench, far, kind, f"S3 {AMAZON}", found)
+                lake = Lake(one, endpoint, "bench_far")
+                for kind in far:
+                    yield _compared(bench, lake, kind, f"S3 {AMAZON}", found)
         else:
             bench.say("S3 far away is left out: it takes Toxiproxy, which Go builds")
     yield Table(title="What the calibrations found", rows=found)
