@@ -30,6 +30,10 @@ class TestReading:
         data = DataShape(share_bytes=files * file_bytes, files_per_node=files, largest_file_bytes=file_bytes)
         assert tuned(data=data, months=months)["max_threads"] == threads
 
+    def test_nodes_of_many_cores_leave_s3_room_for_others(self):
+        data = DataShape(share_bytes=960 * MIB, files_per_node=960, largest_file_bytes=MIB)
+        assert tuned(NodeSpec(32, 256 * GIB), data=data)["max_threads"] == 64
+
     def test_of_unknown_memory_has_no_more_threads(self):
         data = DataShape(share_bytes=960 * MIB, files_per_node=96, largest_file_bytes=10 * MIB)
         assert tuned(NodeSpec(8, 0), data=data)["max_threads"] == 8

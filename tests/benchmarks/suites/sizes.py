@@ -35,7 +35,7 @@ def run(bench: Bench) -> Iterator[Comparison]:
         bench: What suites are given.
     """
     small = _month("small", bench.sized(full=1_000_000, quick=500_000))
-    large = _month("large", bench.sized(full=12_000_000, quick=4_000_000))
+    large = _month("large", bench.sized(full=24_000_000, quick=4_000_000))
     with bench.s3() as s3:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
         for months in (small, large):
