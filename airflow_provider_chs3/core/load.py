@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from airflow_provider_chs3.core.laps import NO_LAPS, Laps
 from airflow_provider_chs3.core.ledger import MonthOnNode, look_up, month_on_node
 from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey
-from airflow_provider_chs3.core.models import Manifest, Node, PartitionState, SettingValue, TableName
+from airflow_provider_chs3.core.models import Manifest, Node, PartitionState, TableName
 from airflow_provider_chs3.core.recovery import Course
 from airflow_provider_chs3.core.replication import with_records_of_replicas
 from airflow_provider_chs3.core.request import LoadRequest
@@ -131,6 +131,7 @@ def values_of(
     }
 
 
-def _look_threads(request: LoadRequest, around: Surroundings) -> SettingValue:
-    given, highest = request.settings.get("max_threads"), around.known_settings.get("max_threads")
-    return given if given is not None else min(LOOK_THREADS, highest or LOOK_THREADS)
+def _look_threads(request: LoadRequest, around: Surroundings) -> int:
+    given, highest = str(request.settings.get("max_threads", "")), around.known_settings.get("max_threads")
+    # What is no number is refused with the insert: here the error would be taken for one of a file.
+    return int(given) if given.isdecimal() else min(LOOK_THREADS, highest or LOOK_THREADS)

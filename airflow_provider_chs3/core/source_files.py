@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.formats import Format
-from airflow_provider_chs3.core.models import Manifest, SettingValue, SettingValues
+from airflow_provider_chs3.core.models import Manifest, SettingValues
 from airflow_provider_chs3.core.sources import READ_SETTINGS, Batch, S3Source
 from airflow_provider_chs3.core.sql import PARSED, Sql
 
@@ -44,7 +44,7 @@ class Files:
     format: Format
     compression: str
     cluster: str | None
-    look_threads: SettingValue = LOOK_THREADS
+    look_threads: int = LOOK_THREADS
 
     def read(
         self, glob: str, *, structure: str = "auto", file_format: str | None = None, on_cluster: bool = True
