@@ -220,10 +220,9 @@ def _search(bench: Bench, request: CalibrationRequest) -> Steps[tuple[list[TryRe
         and len(bench.load.files.manifest.objects) >= each * _LEAST_FILES * len(bench.nodes)
     ]
     most = most_tries(every, side_by_side=numbers)
-    notes = "".join(f"; {note}" for note in one.notes)
     yield Say(
         name=f"At most {most} tries, within {request.budget_seconds:g} s; each may take {one.memory_bytes} "
-        f"bytes of each node's memory{notes}."
+        f"bytes of each node's memory{one.remarks}."
     )
     searching = search(
         every,

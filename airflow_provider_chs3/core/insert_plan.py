@@ -146,10 +146,10 @@ def _with_what_worked(load: Load, past: Past, memory_bytes: int) -> Steps[Course
 
 def _tell(nodes: Mapping[Node, SizedNode], one: Slice, settings: Iterable[Setting]) -> Steps[None]:
     lines = "\n".join(f"  {shown(node)}: {each}" for node, each in nodes.items())
-    notes = "".join(f"; {note}" for note in one.notes)
     yield Say(name=f"Nodes:\n{lines}")
     memory = f"{one.memory_bytes} bytes" if one.memory_bytes else "an unknown part"
     yield Say(
-        name=f"This load may use {one.cores} of {one.node_cores} cores and {memory} of the memory of each node{notes}."
+        name=f"This load may use {one.cores} of {one.node_cores} cores and {memory} of the memory of each "
+        f"node{one.remarks}."
     )
     yield Say(name=f"Settings, beside those that make every load exact:\n{settings_table(settings)}")

@@ -130,12 +130,6 @@ def _node_now(row: Row, facts: NodeFacts) -> NodeNow:
     )
 
 
-#: The limit that the user's profile sets, or the highest that it lets the user set, as in `max_memory_usage MAX 10G`.
-_QUERY_MEMORY = """(SELECT min(bytes) FROM (
-        SELECT arrayJoin([toUInt64OrZero(value), toUInt64OrZero(ifNull(max, ''))]) AS bytes
-        FROM system.settings WHERE name = 'max_memory_usage') WHERE bytes > 0)"""
-
-
 def _now_query(target: TableName, partition_id: str, facts: NodeFacts) -> str:
     of_target = f"database = {literal(target.database)} AND name = {literal(target.table)}"
     of_others = (
@@ -157,7 +151,7 @@ SELECT
         SELECT count() AS parts, sum(bytes_on_disk) AS bytes FROM system.parts WHERE {of_others}
         GROUP BY partition_id ORDER BY parts DESC LIMIT 1)),
     (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE name IN ({literals(Limits.__slots__)})),
-    {_QUERY_MEMORY}
+    toUInt64(getSetting('max_memory_usage'))
 """
 
 

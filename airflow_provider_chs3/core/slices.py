@@ -77,6 +77,11 @@ class Slice:
         return max(1, self.node_cores // self.parallel_months)
 
     @property
+    def remarks(self) -> str:
+        """The notes, as they go on after a line about the slice."""
+        return "".join(f"; {note}" for note in self.notes)
+
+    @property
     def rule_threads(self) -> int:
         """Insert threads by the guide's rule: half of the cores, as the other half merges.
 
