@@ -102,9 +102,22 @@ class Lake:
             into: What it writes into; the node that has a table by that name reads for itself, and by default all nodes
                 read, and write what they read.
         """
+        self.insert_files(f"{months.prefix}/{month}/*.parquet", "Parquet", settings, into=into)
+
+    def insert_files(
+        self, glob: str, file_format: str, settings: Mapping[str, Any], *, into: str | None = None
+    ) -> None:
+        """The same for files of any format.
+
+        Args:
+            glob: Their keys.
+            file_format: ClickHouse's name of it.
+            settings: As in `insert`.
+            into: As in `insert`.
+        """
         columns = ", ".join(COLUMNS)
-        url = f"{self.s3.endpoint_url}/{BUCKET}/{months.prefix}/{month}/*.parquet"
-        source = f"'{url}', '{self.s3.access_key}', '{self.s3.secret_key}', 'Parquet'"
+        url = f"{self.s3.endpoint_url}/{BUCKET}/{glob}"
+        source = f"'{url}', '{self.s3.access_key}', '{self.s3.secret_key}', '{file_format}'"
         reader = f"s3({source})" if into == TABLE else f"s3Cluster('{self.cluster.name}', {source})"
         target = into or f"FUNCTION cluster('{self.cluster.name}', default, {TABLE})"
         with self.cluster.nodes[0].client() as client:
@@ -113,17 +126,28 @@ class Lake:
     def load(self, months: Months, month: str, **arguments: Any) -> dict[str, Any]:
         """The operator's load of one month, from the listing to the ledger; give what it returns."""
         key = arguments.pop("key", f"{months.prefix}/{{YYYY-MM}}/*.parquet")
-        operator = S3ToClickHouseOperator(
-            task_id="load",
-            table=TABLE,
-            bucket=BUCKET,
-            key=key,
-            month=month,
-            cluster=self.cluster.name,
-            clickhouse_conn_id=self.clickhouse_conn_id,
-            **arguments,
-        )
-        return operator.execute({})
+        return self.load_files(key, month, **arguments)
+
+    def load_files(self, key: str, month: str, **arguments: Any) -> dict[str, Any]:
+        """The same for files of any format.
+
+        Args:
+            key: As the operator has it.
+            month: The month.
+            **arguments: Further ones of the operator.
+        """
+        return S3ToClickHouseOperator(task_id="load", **self.where(key, month), **arguments).execute({})
+
+    def where(self, key: str, month: str) -> dict[str, Any]:
+        """The arguments of operators that say where table and files are."""
+        return {
+            "table": TABLE,
+            "bucket": BUCKET,
+            "key": key,
+            "month": month,
+            "cluster": self.cluster.name,
+            "clickhouse_conn_id": self.clickhouse_conn_id,
+        }
 
     def load_side_by_side(self, months: Months, parallel_months: int, **arguments: Any) -> None:
         """All months by the operator, so many at the same time."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.benchmarks.kinds import AMAZON, MONTH, Kind
 from tests.benchmarks.lake import BUCKET, TABLE, Lake
@@ -66,7 +65,7 @@ def _calibrate(bench: Bench, lake: Lake, kind: Kind, place: str) -> dict[str, An
     bench.say(f"Calibrate with {kind.name}, {place}")
     return CalibrateLoadOperator(
         task_id="calibrate",
-        **_arguments(lake, kind),
+        **lake.where(kind.key, MONTH),
         budget_seconds=30 if bench.is_quick else 120,
         least_try_seconds=0 if bench.is_quick else 1,
     ).execute({})
@@ -93,9 +92,7 @@ def _compared(bench: Bench, lake: Lake, kind: Kind, place: str, found: list[dict
     def load(*, use_calibration: bool) -> Figures:
         _forget_loads(lake)
         start = time.monotonic()
-        result = S3ToClickHouseOperator(
-            task_id="load", **_arguments(lake, kind), use_calibration=use_calibration
-        ).execute({})
+        result = lake.load_files(kind.key, MONTH, use_calibration=use_calibration)
         seconds = time.monotonic() - start
         return {SECONDS: seconds, _INSERT: result["insert_seconds"], _PARTS: result["parts"]}
 
@@ -116,14 +113,3 @@ def _forget_loads(lake: Lake) -> None:
         with node.client() as client:
             client.execute(f"TRUNCATE TABLE {TABLE}")
             client.execute("ALTER TABLE chs3_ledger DELETE WHERE event != 'calibrated' SETTINGS mutations_sync = 1")
-
-
-def _arguments(lake: Lake, kind: Kind) -> dict[str, Any]:
-    return {
-        "table": TABLE,
-        "bucket": BUCKET,
-        "key": kind.key,
-        "month": MONTH,
-        "cluster": lake.cluster.name,
-        "clickhouse_conn_id": lake.clickhouse_conn_id,
-    }

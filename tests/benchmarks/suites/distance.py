@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.trips import COLUMNS
 from tests.benchmarks.kinds import AMAZON, MONTH, Kind
-from tests.benchmarks.lake import BUCKET, TABLE, Lake
+from tests.benchmarks.lake import BUCKET, Lake
 from tests.benchmarks.measure import MEMORY, PARTS, SECONDS, watched
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
 from tests.benchmarks.servers import far_away
@@ -51,8 +49,10 @@ def _compared(
 ) -> Comparison:
     all_rows = max(1, rows // kind.files) * kind.files
     variants: dict[str, Callable[[], Figures]] = {
-        _DEFAULTS: watched(lake, all_rows, lambda: _insert(lake, kind, file_format), staging=False),
-        _PACKAGE: watched(lake, all_rows, lambda: _load(lake, kind), staging=True),
+        _DEFAULTS: watched(
+            lake, all_rows, lambda: lake.insert_files(f"{kind.prefix}*", file_format, {}), staging=False
+        ),
+        _PACKAGE: watched(lake, all_rows, lambda: lake.load_files(kind.key, MONTH), staging=True),
     }
     gated = is_far and kind.files == _MANY and not bench.is_quick
     title = f"{kind.name[0].upper()}{kind.name[1:]}: {kind.files} files, {all_rows:,} rows, {place}"
@@ -64,29 +64,3 @@ def _compared(
         # Else these are loads of seconds, which have their fixed cost; the suite `limit` measures that.
         gates=[Gate(variant=_PACKAGE, figure=SECONDS, at_most=1.0)] if gated else [],
     )
-
-
-def _insert(lake: Lake, kind: Kind, file_format: str) -> None:
-    """What people write: all files of the month by a wildcard, straight into the table."""
-    columns = ", ".join(COLUMNS)
-    url = f"{lake.s3.endpoint_url}/{BUCKET}/{kind.prefix}*"
-    reader = (
-        f"s3Cluster('{lake.cluster.name}', '{url}', '{lake.s3.access_key}', '{lake.s3.secret_key}', '{file_format}')"
-    )
-    with lake.cluster.nodes[0].client() as client:
-        client.execute(
-            f"INSERT INTO FUNCTION cluster('{lake.cluster.name}', default, {TABLE}) ({columns}) "
-            f"SELECT {columns} FROM {reader}"
-        )
-
-
-def _load(lake: Lake, kind: Kind) -> None:
-    S3ToClickHouseOperator(
-        task_id="load",
-        table=TABLE,
-        bucket=BUCKET,
-        key=kind.key,
-        month=MONTH,
-        cluster=lake.cluster.name,
-        clickhouse_conn_id=lake.clickhouse_conn_id,
-    ).execute({})
