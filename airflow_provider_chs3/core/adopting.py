@@ -150,8 +150,8 @@ def _is_published(load: Load, before: Mapping[Node, MonthOnNode]) -> bool:
 
 def _count(load: Load) -> Steps[tuple[dict[str, int], int]]:
     """The month's rows on each node, and those of its objects."""
-    schema, _ = yield from read_columns(load.files, load.request.selection, load.around.shape.columns)
-    source_rows = yield from count_rows(load.files, schema)
+    reading = yield from read_columns(load.files, load.request.selection, load.around.shape.columns)
+    source_rows = yield from count_rows(load.files, reading)
     # Not out of system.parts: rows that a lightweight DELETE took away count there.
     sql = Sql(f"SELECT count() FROM {table(load.around.target)} WHERE _partition_id = {literal(load.key.partition_id)}")
     # A row counts once, however many replicas have it.

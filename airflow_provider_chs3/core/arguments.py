@@ -11,7 +11,18 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 SHARED = 0.5
 
 #: Those arguments of a load that its definition is made of.
-DEFINING = ("columns", "select", "null_as_default", "on_other_months", "distribution", "file_format", "compression")
+DEFINING = (
+    "columns",
+    "select",
+    "null_as_default",
+    "lossy_columns",
+    "naive_timestamps",
+    "csv",
+    "on_other_months",
+    "distribution",
+    "file_format",
+    "compression",
+)
 
 
 def check_definition(given: Iterable[str]) -> None:

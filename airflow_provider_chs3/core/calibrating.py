@@ -146,13 +146,12 @@ def _bench(load: Load, now: Mapping[Node, NodeNow], began: float) -> Steps[Bench
     nodes = size_nodes(load.around, now, argument=request.node_specs, connection=request.connection_node_specs)
     manifest = sample_of(load.files.manifest, _FIRST_BYTES * len(nodes), nodes=len(nodes))
     first = load.of_objects(manifest)
-    schema, loaded = yield from read_columns(first.files, request.selection, load.around.shape.columns)
+    reading = yield from read_columns(first.files, request.selection, load.around.shape.columns)
     return Bench(
         load=first,
         now=now,
         nodes=nodes,
-        schema=schema,
-        loaded=tuple(loaded),
+        reading=reading,
         whole=load.files.manifest,
         began=began,
     )
@@ -181,8 +180,8 @@ def _sized(bench: Bench, request: CalibrationRequest) -> Steps[Bench]:
     manifest = sample_of(bench.whole, size_bytes, nodes=len(bench.nodes))
     if len(manifest.objects) > len(before.objects) or len(manifest.objects) < len(before.objects) / 2:
         load = bench.load.of_objects(manifest)
-        schema, loaded = yield from read_columns(load.files, request.load.selection, load.around.shape.columns)
-        bench = replace(bench, load=load, schema=schema, loaded=tuple(loaded))
+        reading = yield from read_columns(load.files, request.load.selection, load.around.shape.columns)
+        bench = replace(bench, load=load, reading=reading)
     tried = yield from run_try(bench, Try(label="the sample"), number=1)
     seconds = tried.seconds or 0.0
     files = bench.load.files.manifest

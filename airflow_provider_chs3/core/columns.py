@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 
-from airflow_provider_chs3.core.formats import Format, roomy_text_type
-from airflow_provider_chs3.core.sql import identifier, literal
+from airflow_provider_chs3.core.casts import Cast, Casting, Misfits, lacking_elements
+from airflow_provider_chs3.core.column_types import ColumnType
+from airflow_provider_chs3.core.dialect import Dialect
+from airflow_provider_chs3.core.sql import identifier
 from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
-#: The type of a text field that an expression reads.
-TEXT_TYPE = "Nullable(String)"
+#: What the s3 functions tell of each row's file, beside the file's own columns, which hide these where they have their
+#: names.
+VIRTUAL_COLUMNS = {
+    "_path": "LowCardinality(String)",
+    "_file": "LowCardinality(String)",
+    "_size": "Nullable(UInt64)",
+    "_time": "Nullable(DateTime)",
+    "_etag": "LowCardinality(String)",
+}
+_NAIVE_TIMESTAMPS = (None, "utc", "column_zone")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,20 +33,32 @@ class Selection:
         columns: Columns to load; none means all that the target takes.
         select: Instead: target column → row-wise expression over the file's columns.
         null_as_default: NULL in a column that cannot hold it becomes the column's default instead of an error.
+        lossy_columns: Columns whose values may lose what does not fit: digits beyond the scale, parts of a second, the
+            time of day.
+        naive_timestamps: What timestamps without a zone mean: `utc`, or `column_zone`, the zone of their column; None
+            refuses them where that is not the same.
+        csv: The dialect of CSV files.
 
     Raises:
-        ConfigurationError: If both `columns` and `select` are given, or a column twice.
+        ConfigurationError: If both `columns` and `select` are given, a column twice, or a choice is not known.
     """
 
     columns: tuple[str, ...] = ()
     select: Mapping[str, str] = field(default_factory=dict)
     null_as_default: bool = False
+    lossy_columns: tuple[str, ...] = ()
+    naive_timestamps: str | None = None
+    csv: Dialect = field(default_factory=Dialect)
 
     def __post_init__(self) -> None:
         if self.columns and self.select:
             raise ConfigurationError("columns and select exclude each other: select names its columns itself.")
         if len(set(self.columns)) < len(self.columns):
             raise ConfigurationError(f"columns={list(self.columns)} names a column twice.")
+        if self.naive_timestamps not in _NAIVE_TIMESTAMPS:
+            raise ConfigurationError(
+                f"naive_timestamps={self.naive_timestamps!r} is not known: use 'utc' or 'column_zone'."
+            )
 
     def wanted(self, columns: Iterable[Column]) -> list[Column]:
         """The target's columns that are loaded, in the user's order where there is one.
@@ -45,12 +68,44 @@ class Selection:
         """
         loaded = {column.name: column for column in columns if column.is_loaded}
         names = self.columns or tuple(self.select)
-        unknown = [name for name in names if name not in loaded]
+        unknown = [name for name in (*names, *self.lossy_columns) if name not in loaded]
         if unknown:
             raise ConfigurationError(
                 f"{', '.join(map(repr, unknown))}: no such column to load in the target; it takes {', '.join(loaded)}."
             )
         return [loaded[name] for name in names] if names else list(loaded.values())
+
+
+def selection_of(
+    *,
+    columns: Sequence[str] | None = None,
+    select: Mapping[str, str] | None = None,
+    null_as_default: bool = False,
+    lossy_columns: Sequence[str] | None = None,
+    naive_timestamps: str | None = None,
+    csv: Mapping[str, Any] | None = None,
+) -> Selection:
+    """The selection that a user's arguments make; those that are empty are taken as not given.
+
+    Args:
+        columns: See `Selection`.
+        select: See `Selection`.
+        null_as_default: See `Selection`.
+        lossy_columns: See `Selection`.
+        naive_timestamps: See `Selection`.
+        csv: The fields of `Dialect` that are not as usual.
+
+    Raises:
+        ConfigurationError: If one is wrong.
+    """
+    return Selection(
+        columns=tuple(columns or ()),
+        select=dict(select or {}),
+        null_as_default=null_as_default,
+        lossy_columns=tuple(lossy_columns or ()),
+        naive_timestamps=naive_timestamps or None,
+        csv=Dialect.of(csv or {}),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,124 +116,130 @@ class LoadedColumn:
         column: The target's column.
         source: The expression before it is cast.
         source_type: Its type.
+        kept: A condition that is true where the expression says what the file does; empty where it always does.
+        is_lossy: Whether what does not fit may be lost.
     """
 
     column: Column
     source: str
     source_type: str
+    kept: str = ""
+    is_lossy: bool = False
 
-    def cast(self, *, null_as_default: bool) -> str:
-        """The expression, cast so that a value which does not fit is an error."""
+    def cast(self, *, null_as_default: bool) -> Cast:
+        """The expression as the column's type, and what shows that nothing of the value was lost."""
         wanted = _nullable(self.column.type) if null_as_default else self.column.type
-        if self.source_type == wanted:
-            return self.source
-        # accurateCast refuses 0.1 for a Float32, as it has no such value; rounding is what a Float32 is for.
-        function = "CAST" if _is_float(self.source_type) and _is_float(wanted) else "accurateCast"
-        return f"{function}({self.source}, {literal(wanted)})"
+        return Casting(is_lossy=self.is_lossy).cast(self.source, ColumnType(self.source_type), ColumnType(wanted))
+
+    def holds(self, *, null_as_default: bool) -> str | None:
+        """A condition that is true for values that fit; None where the cast fails by itself for all others."""
+        kept = self.kept if not null_as_default else ""
+        conditions = [each for each in (kept, self.cast(null_as_default=null_as_default).holds) if each]
+        return " AND ".join(conditions) or None
 
     def misfit(self, *, null_as_default: bool) -> str | None:
-        """A condition that is true for values which do not fit; None for types that can't be asked."""
-        is_null = f"isNull({self.source})"
-        may_be_null = null_as_default or "Nullable(" in self.column.type
-        if self.column.type.startswith(("Variant(", "Dynamic")):
-            return None
-        if self.column.type.startswith(("Array(", "Map(", "Tuple(", "JSON", "AggregateFunction")):
-            return None if may_be_null else is_null
-        inner = _without_wrappers(self.column.type)
-        bad = f"(isNotNull({self.source}) AND isNull(accurateCastOrNull({self.source}, {literal(inner)})))"
-        is_rounded = _is_float(inner) and _is_float(self.source_type)
-        if is_rounded or inner == _without_wrappers(self.source_type):
-            return None if may_be_null else is_null
-        return bad if may_be_null else f"({is_null} OR {bad})"
+        """A condition that is true for values which do not fit, and never fails; None for types that can't be asked."""
+        source, target = ColumnType(self.source_type), ColumnType(self.column.type)
+        may_be_null = null_as_default or target.holds_null
+        bad = Misfits(is_lossy=self.is_lossy).condition(self.source, source, target, may_be_null=may_be_null)
+        lost = f"NOT ifNull({self.kept}, 1)" if self.kept and not null_as_default else None
+        return " OR ".join(filter(None, (lost, bad))) or None
 
 
 @dataclass(frozen=True)
-class SourceSchema:
-    """The columns of the month's files.
+class FileGroup:
+    """Files of the month that one statement reads.
 
     Args:
-        types: Name to type, so wide that it holds the column of every file.
-        rows: Rows in all files, where footers tell; None where they do not.
-        by_file: A file of each schema that was met → its columns' types; used to say which file lacks a column.
-        uncompressed_bytes: Bytes of all values as the files encode them, where footers tell.
+        types: Column to type, of the columns that are read.
+        loaded: The target's columns, each with where it comes from.
+        paths: Which files; None stands for all that are in no other group.
+        defaults: Column to expression, where a line of JSON lacks the key.
     """
 
     types: Mapping[str, str]
-    rows: int | None
-    by_file: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    uncompressed_bytes: int | None = None
+    loaded: tuple[LoadedColumn, ...]
+    paths: frozenset[str] | None = None
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def structure(self) -> str:
         """The structure argument of the table function."""
-        return structure_of(self.types)
-
-    def in_every_file(self) -> SourceSchema:
-        """Without the columns that some file lacks, which would be NULL there without a word."""
-        types = {
-            name: column_type
-            for name, column_type in self.types.items()
-            if all(name in of_file for of_file in self.by_file.values())
-        }
-        return replace(self, types=types)
+        return structure_of(self.types, self.defaults)
 
 
-def structure_of(types: Mapping[str, str]) -> str:
-    """Names and types as ClickHouse writes a structure."""
-    return ", ".join(f"{identifier(name)} {column_type}" for name, column_type in types.items())
-
-
-def text_schema(
-    file_format: Format, columns: Sequence[Column], by_file: Mapping[str, Mapping[str, str]]
-) -> SourceSchema:
-    """The schema to read text with: types come from the target, or are text where no column of the target is named so.
+def structure_of(types: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> str:
+    """Names and types as ClickHouse writes a structure.
 
     Args:
-        file_format: The format.
-        columns: The target's columns that are read under their own names.
-        by_file: File → names that were found in it; empty where files carry no names.
+        types: Name to type.
+        defaults: Name to the expression of its default.
     """
-    types = {column.name: roomy_text_type(column.type, empty_is_text=file_format.empty_is_text) for column in columns}
-    names = [name for names in by_file.values() for name in names]
-    others = {name: TEXT_TYPE for name in names if name not in types}
-    present = {name: column_type for name, column_type in types.items() if not by_file or name in names}
-    return SourceSchema(types=present | others, rows=None, by_file=by_file)
+    given = {name: f" DEFAULT {expression}" for name, expression in (defaults or {}).items()}
+    return ", ".join(f"{identifier(name)} {column_type}{given.get(name, '')}" for name, column_type in types.items())
 
 
-def plain_columns(columns: Sequence[Column], schema: SourceSchema) -> list[LoadedColumn]:
+def plain_columns(
+    columns: Sequence[Column], types: Mapping[str, str], by_file: Mapping[str, Mapping[str, str]]
+) -> list[LoadedColumn]:
     """Load columns from those of the same name.
 
     A column with a DEFAULT, or an EPHEMERAL one, may be missing from all files; any other column, or one that only some
     files have, may not.
 
+    Args:
+        columns: The target's columns.
+        types: The files' columns.
+        by_file: File → its columns; none where files do not tell.
+
     Raises:
-        SourceError: If a file lacks a column; it names both.
+        SourceError: If a file lacks a column; it names both, and what the file has instead.
     """
     loaded = []
     for column in columns:
-        lacking = [path for path, types in schema.by_file.items() if column.name not in types]
-        in_none = column.name not in schema.types
+        lacking = [path for path, names in by_file.items() if column.name not in names]
+        in_none = column.name not in types
         if in_none and column.default_kind:
             continue
         if lacking or in_none:
-            where = lacking[0] if lacking else "every file"
+            raise SourceError(_is_missing(column.name, lacking, by_file))
+        if column.name == "_path":
             raise SourceError(
-                f"Column {column.name!r} is missing in {where}: mend the file, or name the columns to load with "
-                "columns=[…] or select={…}."
+                "The files have a column '_path', which hides ClickHouse's own of that name, by which a load reads just "
+                "the month's objects. Rename the column in the files, or load the others with columns=[…]."
             )
-        loaded.append(LoadedColumn(column, identifier(column.name), schema.types[column.name]))
+        _check_elements(column, types[column.name], next(iter(by_file), "every file"))
+        loaded.append(LoadedColumn(column, identifier(column.name), types[column.name]))
     return loaded
 
 
-def _is_float(column_type: str) -> bool:
-    return _without_wrappers(column_type) in ("Float32", "Float64", "BFloat16")
+def _check_elements(column: Column, source_type: str, path: str) -> None:
+    if lacking := lacking_elements(ColumnType(source_type), ColumnType(column.type)):
+        raise SourceError(
+            f"Column {column.name!r} in {path} lacks the element {', '.join(lacking)} of {column.type}: mend the file, "
+            "or give the column in select={…}."
+        )
 
 
-def _without_wrappers(column_type: str) -> str:
-    for wrapper in ("LowCardinality(", "Nullable("):
-        if column_type.startswith(wrapper):
-            column_type = column_type[len(wrapper) : -1]
-    return column_type
+def _is_missing(name: str, lacking: Sequence[str], by_file: Mapping[str, Mapping[str, str]]) -> str:
+    where = lacking[0] if lacking else "every file"
+    found = list(by_file.get(where) or next(iter(by_file.values()), ()))
+    has = f" It has {', '.join(map(repr, found))}." if found else ""
+    return (
+        f"Column {name!r} is missing in {where}.{has}{_hint_at(name, found)} Mend the file, or name the columns to "
+        "load with columns=[…] or select={…}."
+    )
+
+
+def _hint_at(name: str, found: Sequence[str]) -> str:
+    """Why a column may be missing that is there."""
+    if alike := [each for each in found if each.lower().strip() == name.lower()]:
+        return f" Names are compared letter by letter: {alike[0]!r} is another one."
+    if len(found) == 1 and (delimiter := next((each for each in ";\t|" if each in found[0]), "")):
+        return f" Fields look separated by {delimiter!r}: csv={{'delimiter': {delimiter!r}}}."
+    if any(not each.isprintable() for each in found):
+        return " It looks compressed, or is of another format: compression=… or file_format=…."
+    return ""
 
 
 def _nullable(column_type: str) -> str:

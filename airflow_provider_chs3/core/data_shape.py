@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.columns import SourceSchema
+from airflow_provider_chs3.core.file_groups import Reading
 from airflow_provider_chs3.core.formats import compression_of_key
 from airflow_provider_chs3.core.source_files import Files
 
@@ -45,19 +45,19 @@ class DataShape:
     is_on_remote_disk: bool = False
 
 
-def shape_of(files: Files, schema: SourceSchema, *, nodes: int, is_on_remote_disk: bool) -> DataShape:
+def shape_of(files: Files, reading: Reading, *, nodes: int, is_on_remote_disk: bool) -> DataShape:
     """What is known of the month's files.
 
     Args:
         files: The files.
-        schema: Their columns.
+        reading: How they are read.
         nodes: How many nodes share them.
         is_on_remote_disk: As in `DataShape`.
     """
     objects = files.manifest.objects
     return DataShape(
-        share_bytes=_memory_bytes(files, schema) // nodes if objects else None,
-        share_rows=schema.rows // nodes if objects and schema.rows is not None else None,
+        share_bytes=_memory_bytes(files, reading) // nodes if objects else None,
+        share_rows=reading.rows // nodes if objects and reading.rows is not None else None,
         files_per_node=max(1, len(objects) // nodes),
         largest_file_bytes=max((each.size_bytes for each in objects), default=0),
         is_text=not files.format.is_typed,
@@ -66,10 +66,10 @@ def shape_of(files: Files, schema: SourceSchema, *, nodes: int, is_on_remote_dis
     )
 
 
-def _memory_bytes(files: Files, schema: SourceSchema) -> int:
-    if schema.rows is not None and schema.uncompressed_bytes is not None:
+def _memory_bytes(files: Files, reading: Reading) -> int:
+    if reading.rows is not None and reading.uncompressed_bytes is not None:
         # Footers count values as they are encoded: a repeated one, a time or a number may take more in memory.
-        return max(schema.uncompressed_bytes, schema.rows * row_width_bytes(schema.types))
+        return max(reading.uncompressed_bytes, reading.rows * row_width_bytes(reading.types))
     ratio = _JSON_RATIO if files.format.name == "JSONEachRow" else 1.0
     return int(sum(each.size_bytes * ratio * _ratio(files, each.key) for each in files.manifest.objects))
 

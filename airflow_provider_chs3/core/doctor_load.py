@@ -89,9 +89,9 @@ def _rehearsal(scene: Scene, request: LoadRequest, said: list[str]) -> Steps[tup
     now = yield from ask_nodes_now(around, partition_id=partition_id)
     yield from overhearing(look_for_risks(load, now), said)
     # What it tells is told here in other places.
-    schema, loaded = yield from overhearing(read_files(load), [])
-    plan = yield from overhearing(plan_insert(load, now, schema, loaded), [])
-    rows = "" if plan.schema.rows is None else f", {plan.schema.rows:,} rows"
+    reading = yield from overhearing(read_files(load), [])
+    plan = yield from overhearing(plan_insert(load, now, reading), [])
+    rows = "" if reading.rows is None else f", {reading.rows:,} rows"
     summary = f"{len(manifest.objects)} objects, {manifest.size_bytes:,} bytes{rows}, into partition {partition_id}"
     return [each for each in plan.settings if each.name not in EXACT_NAMES], summary
 

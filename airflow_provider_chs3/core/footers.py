@@ -2,25 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from airflow_provider_chs3.core.errors import is_of_servers
-from airflow_provider_chs3.core.source_files import LOOK_SETTINGS, Files
+from airflow_provider_chs3.core.source_files import Files
 from airflow_provider_chs3.core.sources import Batch
 from airflow_provider_chs3.core.sql import Sql
 from airflow_provider_chs3.core.steps import Ask, Row, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 _SCHEMAS_OF_PARQUET = """
-SELECT columns, count(), sum(num_rows), sum(total_uncompressed_size),
+SELECT columns, groupArray(_path), sum(num_rows), sum(total_uncompressed_size),
     argMin(_path, (NOT match(_path, '^[A-Za-z0-9/_.=-]*$'), _path)) FROM (
     SELECT _path, num_rows, total_uncompressed_size,
         arrayMap(each -> (each.name, each.path, each.physical_type, each.logical_type), columns) AS columns
     FROM {function} WHERE {condition}
 ) GROUP BY columns
 """
+_NAIVE = "Timestamp(isAdjustedToUTC=false"
+_TIME_OF_DAY = "Time("
 
 
-def parquet_footers(files: Files) -> Steps[tuple[list[str], int, int]]:
-    """One file for each schema, and the rows and uncompressed bytes of all.
+@dataclass(frozen=True)
+class FooterSchema:
+    """Files with the same schema.
+
+    Args:
+        example: One of them, with a name that is plain if there is one.
+        paths: All of them.
+        naive: Columns with timestamps that have no zone.
+        times_of_day: Columns with times of day.
+    """
+
+    example: str
+    paths: tuple[str, ...]
+    naive: frozenset[str]
+    times_of_day: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Footers:
+    """The footers of all files.
+
+    Args:
+        schemas: Each schema that there is.
+        rows: Rows of all files.
+        size_bytes: Bytes of all values as the files encode them.
+    """
+
+    schemas: tuple[FooterSchema, ...]
+    rows: int
+    size_bytes: int
+
+
+def parquet_footers(files: Files) -> Steps[Footers]:
+    """The schemas, rows and uncompressed bytes of all files.
 
     Args:
         files: Files of Parquet.
@@ -28,30 +65,39 @@ def parquet_footers(files: Files) -> Steps[tuple[list[str], int, int]]:
     Raises:
         SourceError: If one cannot be read, or is not found.
     """
-    found: dict[object, str] = {}
-    objects = rows = size_bytes = 0
+    found: list[FooterSchema] = []
+    rows = size_bytes = 0
     for batch in files.batches():
         try:
             footers = yield from _footers(files, batch)
         except ClickHouseServerError as error:
             yield from _find_unreadable(files, batch, error)
             raise
-        for columns, count, row_count, byte_count, path in footers:
-            found.setdefault(tuple(columns), path)
-            objects, rows, size_bytes = objects + count, rows + row_count, size_bytes + byte_count
-    if objects != len(files.manifest.objects):
+        for columns, paths, row_count, byte_count, example in footers:
+            found.append(_schema(columns, paths, example))
+            rows, size_bytes = rows + row_count, size_bytes + byte_count
+    seen, wanted = {path for each in found for path in each.paths}, {each.path for each in files.manifest.objects}
+    if seen != wanted:
         raise SourceError(
-            f"{len(files.manifest.objects)} objects were listed, but ClickHouse found {objects} of them: "
+            f"{len(wanted)} objects were listed, but ClickHouse found {len(seen & wanted)} of them: "
             "does it reach the same storage, and may it read every object?"
         )
-    return list(found.values()), rows, size_bytes
+    return Footers(tuple(found), rows, size_bytes)
+
+
+def _schema(columns: Sequence[tuple[str, str, str, str]], paths: Sequence[str], example: str) -> FooterSchema:
+    # A path leads from a column of the table to what is nested in it.
+    def named(beginning: str) -> frozenset[str]:
+        return frozenset(path.split(".")[0] for _, path, _, logical in columns if logical.startswith(beginning))
+
+    return FooterSchema(example, tuple(paths), named(_NAIVE), named(_TIME_OF_DAY))
 
 
 def _footers(files: Files, batch: Batch) -> Steps[list[Row]]:
     function = files.read(batch.glob, file_format="ParquetMetadata")
     text = _SCHEMAS_OF_PARQUET.format(function=function.text, condition=batch.condition)
     name = f"Read the footers of {len(batch.paths)} files"
-    settings = {**LOOK_SETTINGS, "max_threads": files.look_threads}
+    settings = {**files.look_settings, "max_threads": files.look_threads}
     rows: list[Row] = yield Ask(name=name, sql=Sql(text, function.secrets), settings=settings)
     return rows
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema
 from airflow_provider_chs3.core.data_shape import shape_of
+from airflow_provider_chs3.core.file_groups import Reading
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import Node, Setting, SettingValues
 from airflow_provider_chs3.core.node_specs import NodeNow, SizedNode, shown, size_nodes
@@ -16,7 +16,6 @@ from airflow_provider_chs3.core.recovery import Course, lowered
 from airflow_provider_chs3.core.slices import Slice, slice_of, smallest
 from airflow_provider_chs3.core.source_schema import read_columns
 from airflow_provider_chs3.core.steps import Say, Steps
-from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.core.tuning import load_settings, settings_table
 
 
@@ -25,15 +24,13 @@ class InsertPlan:
     """What is inserted, and how.
 
     Args:
-        schema: The files' columns.
-        loaded: The target's columns, each with where it comes from.
+        reading: What is read of the files.
         settings: All settings, with their reasons.
         memory_bytes: What the load may use on a node.
         memory_steps: How often its need of memory was lowered.
     """
 
-    schema: SourceSchema
-    loaded: tuple[LoadedColumn, ...]
+    reading: Reading
     settings: tuple[Setting, ...]
     memory_bytes: int
     memory_steps: int
@@ -44,11 +41,9 @@ class InsertPlan:
         return {each.name: each.value for each in self.settings}
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON-safe values, but for which file has which columns."""
+        """The same as JSON-safe values."""
         return {
-            "types": dict(self.schema.types),
-            "rows": self.schema.rows,
-            "loaded": [asdict(each) for each in self.loaded],
+            **self.reading.as_json(),
             "settings": [asdict(each) for each in self.settings],
             "memory_bytes": self.memory_bytes,
             "memory_steps": self.memory_steps,
@@ -58,17 +53,14 @@ class InsertPlan:
     def of_json(cls, values: Mapping[str, Any]) -> InsertPlan:
         """What `as_json` gave."""
         return cls(
-            schema=SourceSchema(types=values["types"], rows=values["rows"]),
-            loaded=tuple(
-                LoadedColumn(Column(**each["column"]), each["source"], each["source_type"]) for each in values["loaded"]
-            ),
+            reading=Reading.of_json(values),
             settings=tuple(Setting(**each) for each in values["settings"]),
             memory_bytes=values["memory_bytes"],
             memory_steps=values["memory_steps"],
         )
 
 
-def read_files(load: Load) -> Steps[tuple[SourceSchema, list[LoadedColumn]]]:
+def read_files(load: Load) -> Steps[Reading]:
     """Find the files' columns and types, and the columns that are loaded from them.
 
     Args:
@@ -79,24 +71,22 @@ def read_files(load: Load) -> Steps[tuple[SourceSchema, list[LoadedColumn]]]:
         ConfigurationError: If columns or expressions do not fit.
     """
     if not load.files.manifest.objects:
-        return SourceSchema(types={}, rows=0), []
-    schema, loaded = yield from read_columns(load.files, load.request.selection, load.around.shape.columns)
-    ignored = [name for name in schema.types if not any(name == each.column.name for each in loaded)]
-    if ignored and not load.request.selection.select:
-        yield Say(name=f"Columns of the files that are not loaded: {', '.join(ignored)}.")
-    return schema, loaded
+        return Reading((), rows=0)
+    reading = yield from read_columns(load.files, load.request.selection, load.around.shape.columns)
+    if reading.unused:
+        yield Say(name=f"Columns of the files that are not loaded: {', '.join(reading.unused)}.")
+    if len(reading.groups) > 1:
+        yield Say(name=f"The files' columns differ in type: they are inserted as {len(reading.groups)} groups.")
+    return reading
 
 
-def plan_insert(
-    load: Load, now: Mapping[Node, NodeNow], schema: SourceSchema, loaded: Sequence[LoadedColumn]
-) -> Steps[InsertPlan]:
+def plan_insert(load: Load, now: Mapping[Node, NodeNow], reading: Reading) -> Steps[InsertPlan]:
     """Find the settings, and tell the nodes' specs and the settings with their reasons.
 
     Args:
         load: The load.
         now: How the nodes are right now.
-        schema: The files' columns.
-        loaded: The columns that are loaded.
+        reading: What is read of the files.
 
     Raises:
         TransientError: If memory did not suffice with the least that a load takes.
@@ -105,7 +95,7 @@ def plan_insert(
     request, around = load.request, load.around
     nodes = size_nodes(around, now, argument=request.node_specs, connection=request.connection_node_specs)
     is_remote = any(each.is_on_remote_disk for each in now.values())
-    data = shape_of(load.files, schema, nodes=len(nodes), is_on_remote_disk=is_remote)
+    data = shape_of(load.files, reading, nodes=len(nodes), is_on_remote_disk=is_remote)
     spec, past = smallest(each.spec for each in nodes.values()), (yield from look_back(load))
     profile, told = past.usable_profile(circumstances_of(load.files, nodes=len(nodes), spec=spec, version=past.version))
     if told and load.files.manifest.objects:
@@ -125,8 +115,7 @@ def plan_insert(
     settings = lowered(computed, course)
     yield from _tell(nodes, one, settings)
     return InsertPlan(
-        schema=schema,
-        loaded=tuple(loaded),
+        reading=reading,
         settings=settings,
         memory_bytes=one.memory_bytes,
         memory_steps=course.memory_steps,

@@ -6,20 +6,54 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from airflow_provider_chs3.core.columns import FileGroup
+from airflow_provider_chs3.core.explaining import explain_parsing, find_misfits
 from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.load import Load
-from airflow_provider_chs3.core.models import Node, TableName
+from airflow_provider_chs3.core.models import Node, SettingValue, TableName
 from airflow_provider_chs3.core.replication import follow
 from airflow_provider_chs3.core.source_rows import rows_of_source
-from airflow_provider_chs3.core.source_schema import find_misfits, insert_parts
 from airflow_provider_chs3.core.sources import Batch
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps import Insert, InsertStats, Say, Steps, Together
 from airflow_provider_chs3.core.underway import Beginning, DoneInsert, Underway, record_underway
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
 
+#: What ClickHouse calls a condition that is not kept.
+_THROWN = 395
 #: Errors that a value can cause: it cannot be parsed, cast, or be NULL.
-_VALUE_ERRORS = frozenset({6, 27, 38, 41, 69, 70, 72, 117, 131, 321, 349, 376, 407, 467, 632, 691})
+_VALUE_ERRORS = frozenset(
+    {
+        6,
+        25,
+        26,
+        27,
+        32,
+        36,
+        38,
+        41,
+        43,
+        53,
+        69,
+        70,
+        72,
+        117,
+        131,
+        321,
+        349,
+        376,
+        _THROWN,
+        407,
+        441,
+        467,
+        632,
+        675,
+        676,
+        691,
+    }
+)
+#: What holds of each row's file: that it is one of the month's. No column of a file is called so.
+_OF_MONTH = "`chs3: of the month`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +104,13 @@ def insert(
         SourceError: If a value does not fit; it names column, file and value.
     """
     so_far = list(done)
-    for number, batch in enumerate(load.files.batches(), start=1):
+    for number, (group, batch) in enumerate(plan.reading.batches(load.files), start=1):
         if number <= len(done):
             continue
         query_id = f"{load.attempt.name}_insert{number}"
         if beginning:
             yield from record_underway(load, plan, beginning, done=so_far, running=query_id)
-        step = insert_step(load, plan, batch, into=into, query_id=query_id)
+        step = insert_step(load, plan, group, batch, into=into, query_id=query_id)
         so_far.append(DoneInsert(query_id, (yield from _run(load, plan, step))))
     return Inserted(tuple(so_far))
 
@@ -98,36 +132,55 @@ def await_insert(load: Load, plan: InsertPlan, underway: Underway) -> Steps[tupl
     """
     if not underway.running:
         return underway.done
-    batch = load.files.batches()[len(underway.done)]
-    step = insert_step(load, plan, batch, into=load.staging, query_id=underway.running)
+    group, batch = plan.reading.batches(load.files)[len(underway.done)]
+    step = insert_step(load, plan, group, batch, into=load.staging, query_id=underway.running)
     stats = yield from _run(load, plan, replace(step, is_started=True))
     return (*underway.done, DoneInsert(underway.running, stats))
 
 
-def insert_step(load: Load, plan: InsertPlan, batch: Batch, *, into: TableName, query_id: str) -> Insert:
+def insert_step(
+    load: Load, plan: InsertPlan, group: FileGroup, batch: Batch, *, into: TableName, query_id: str
+) -> Insert:
     """The insert of some objects.
 
     Args:
         load: The load.
         plan: What is inserted, and how.
+        group: How the objects are read.
         batch: The objects.
         into: The table on every node.
         query_id: The insert's.
     """
-    names, expressions = insert_parts(plan.loaded, null_as_default=load.request.selection.null_as_default)
-    function = load.files.read(batch.glob, structure=plan.schema.structure)
-    to = _written(load, into)
-    text = f"INSERT INTO {to} ({names}) SELECT {expressions} FROM {function.text} WHERE {batch.condition}"
+    null_as_default = load.request.selection.null_as_default
+    names = ", ".join(identifier(each.column.name) for each in group.loaded)
+    expressions = ", ".join(each.cast(null_as_default=null_as_default).value for each in group.loaded)
+    function = load.files.read(batch.glob, structure=group.structure)
+    where = _where(group, batch, null_as_default=null_as_default)
+    text = f"INSERT INTO {_written(load, into)} ({names}) SELECT {expressions} FROM {function.text} WHERE {where}"
     return Insert(
         name=f"Insert {len(batch.paths)} objects of {load.request.month}",
         sql=Sql(text, function.secrets),
-        settings=plan.setting_values,
+        settings={**plan.setting_values, **_known(load)},
         query_id=query_id,
         attempt=load.request.nonce,
         cluster=load.around.cluster,
-        total_rows=plan.schema.rows,
+        total_rows=plan.reading.rows,
         paths=batch.paths,
     )
+
+
+def _known(load: Load) -> dict[str, SettingValue]:
+    """How fields are read, by the settings that every node knows."""
+    return {name: value for name, value in load.files.settings.items() if name in load.around.known_settings}
+
+
+def _where(group: FileGroup, batch: Batch, *, null_as_default: bool) -> str:
+    """Only rows of the month's objects, each of whose values is still what its file says."""
+    held = [held for each in group.loaded if (held := each.holds(null_as_default=null_as_default))]
+    if not held:
+        return batch.condition
+    broken = f"{_OF_MONTH} AND NOT ({' AND '.join(held)})"
+    return f"({batch.condition} AS {_OF_MONTH}) AND NOT throwIf({broken}, 'a value does not fit its column')"
 
 
 def _run(load: Load, plan: InsertPlan, step: Insert) -> Steps[InsertStats]:
@@ -153,12 +206,14 @@ def _written(load: Load, into: TableName) -> str:
 
 
 def _explain(load: Load, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:
+    null_as_default = load.request.selection.null_as_default
     try:
-        null_as_default = load.request.selection.null_as_default
-        found = yield from find_misfits(load.files, plan.schema, plan.loaded, null_as_default=null_as_default)
-    except ClickHouseServerError:
-        # The files cannot be read for the explanation either: the first error says why.
-        return
+        found = yield from find_misfits(load.files, plan.reading, null_as_default=null_as_default)
+    except ClickHouseServerError as again:
+        # Rather not the value, but the file.
+        found = None
+        error = again if again.code in _VALUE_ERRORS else error
+    found = found or (yield from explain_parsing(load.files, plan.reading, error))
     if found:
         raise SourceError(found) from error
 
@@ -217,7 +272,7 @@ def verify(load: Load, plan: InsertPlan, inserted: Inserted) -> Steps[Verified]:
     # A row counts once, however many replicas have it.
     once = {node: staged[node] for node in load.around.publishers}
     rows = {node: each.rows + sum(each.other_rows.values()) for node, each in once.items()}
-    counted = yield from rows_of_source(load, plan.schema, inserted.done, staged_rows=sum(rows.values()))
+    counted = yield from rows_of_source(load, plan.reading, inserted.done)
     if sum(rows.values()) != counted.rows:
         per_node = ", ".join(f"{node}: {count}" for node, count in rows.items())
         raise VerificationError(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from airflow_provider_chs3.core.column_types import ColumnType
+from airflow_provider_chs3.core.dialect import reading_settings
 from airflow_provider_chs3.core.laps import NO_LAPS, Laps
 from airflow_provider_chs3.core.ledger import MonthOnNode, look_up, month_on_node
 from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey
-from airflow_provider_chs3.core.models import Manifest, Node, PartitionState, TableName
+from airflow_provider_chs3.core.models import Manifest, Node, PartitionState, SettingValues, TableName
 from airflow_provider_chs3.core.recovery import Course
 from airflow_provider_chs3.core.replication import with_records_of_replicas
 from airflow_provider_chs3.core.request import LoadRequest
@@ -17,6 +19,7 @@ from airflow_provider_chs3.core.sources import S3Source
 from airflow_provider_chs3.core.staging import Attempt
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.core.target import Surroundings
+from airflow_provider_chs3.core.text_types import lacks_elements_of_containers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +62,7 @@ class Load:
             compression=request.compression,
             cluster=around.cluster,
             look_threads=_look_threads(request, around),
+            settings=_reading_settings(request, around),
         )
         key = LedgerKey(around.target, around.shape.uuid, request.month, partition_id)
         return cls(request=request, around=around, files=files, key=key, course=course, laps=laps)
@@ -129,6 +133,15 @@ def values_of(
         # Whoever comes by this node alone learns where the rest of the month is.
         "details": {**({"cluster": load.around.cluster} if load.around.cluster else {}), **(details or {})},
     }
+
+
+def _reading_settings(request: LoadRequest, around: Surroundings) -> SettingValues:
+    columns = around.shape.columns
+    return reading_settings(
+        request.selection.csv,
+        is_selected=bool(request.selection.select),
+        has_nested_containers=any(lacks_elements_of_containers(ColumnType(each.type)) for each in columns),
+    )
 
 
 def _look_threads(request: LoadRequest, around: Surroundings) -> int:

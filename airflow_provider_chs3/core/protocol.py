@@ -190,9 +190,9 @@ def _sizes(load: Load) -> str:
 
 def _plan(load: Load) -> Steps[InsertPlan]:
     looks = (ask_nodes_now(load.around, partition_id=load.key.partition_id), read_files(load))
-    now, (schema, loaded) = yield Together(name="Look at nodes and files", workflows=looks)
+    now, reading = yield Together(name="Look at nodes and files", workflows=looks)
     yield from look_for_risks(load, now)
-    return (yield from plan_insert(load, now, schema, loaded))
+    return (yield from plan_insert(load, now, reading))
 
 
 def _replace(load: Load, plan: InsertPlan, before: Mapping[Node, MonthOnNode], reason: str) -> Steps[LoadResult]:

@@ -90,9 +90,12 @@ def definition_of(
         file_format.name if file_format else None,
         compression,
     )
+    # Only where they are given: months that were published before there was a choice stay as they are.
+    given = {"lossy": selection.lossy_columns, "naive": selection.naive_timestamps, "csv": selection.csv.changes}
     if distribution != "where_read":
-        # Not otherwise: months that were published before there was a choice stay as they are.
         parts = (*parts, distribution)
+    if any(given.values()):
+        parts = (*parts, given)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 

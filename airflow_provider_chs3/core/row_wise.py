@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema, structure_of
+from airflow_provider_chs3.core.columns import VIRTUAL_COLUMNS, LoadedColumn, structure_of
 from airflow_provider_chs3.core.sql import Sql, literal
 from airflow_provider_chs3.core.steps import Ask, Steps
 from airflow_provider_chs3.core.target_facts import Column
@@ -31,18 +31,9 @@ _ALIAS = re.compile(r" \(alias .+\)$")
 #: What only the plan shows.
 _REFUSED_IN_PLAN = {'"Aggregating"': "an aggregate function", '"CreatingSets"': "a table after IN"}
 
-#: What the s3 functions tell of each row's file, beside the file's own columns.
-_VIRTUAL_COLUMNS = {
-    "_path": "LowCardinality(String)",
-    "_file": "LowCardinality(String)",
-    "_size": "Nullable(UInt64)",
-    "_time": "Nullable(DateTime)",
-    "_etag": "LowCardinality(String)",
-}
-
 
 def check_row_wise(
-    select: Mapping[str, str], columns: Sequence[Column], schema: SourceSchema
+    select: Mapping[str, str], columns: Sequence[Column], types: Mapping[str, str]
 ) -> Steps[list[LoadedColumn]]:
     """Check the user's expressions with the server's own parser, and find their types.
 
@@ -53,13 +44,13 @@ def check_row_wise(
         yield from _check_one(name, expression)
     # Under names of their own: under the target's, an expression would see another one in the place of a file's column.
     listed = ",\n".join(f"(\n{text}\n) AS `select {number}`" for number, text in enumerate(select.values()))
-    structure = structure_of({**_VIRTUAL_COLUMNS, **schema.types})
+    structure = structure_of({**VIRTUAL_COLUMNS, **types})
     query = f"SELECT {listed} FROM null({literal(structure)})"
     try:
         plan = yield Ask(name="Ask for the plan of select", sql=Sql(f"EXPLAIN PLAN json = 1 {query}"))
         described = yield Ask(name="Ask for the types of select", sql=Sql(f"DESCRIBE ({query})"))
     except ClickHouseServerError as error:
-        known = ", ".join(schema.types)
+        known = ", ".join(types)
         raise ConfigurationError(f"select is not understood: {error.message} The files have {known}.") from error
     for node, what in _REFUSED_IN_PLAN.items():
         if node in plan[0][0]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from airflow_provider_chs3.core.formats import Format
 from airflow_provider_chs3.core.models import Manifest, SettingValues
@@ -37,6 +37,7 @@ class Files:
         compression: ClickHouse's name of their compression; `auto` goes by the key.
         cluster: The cluster that reads; None for a single server.
         look_threads: Threads of a statement that looks into all of them.
+        settings: How their fields are read, with whatever statement.
     """
 
     source: S3Source
@@ -45,6 +46,12 @@ class Files:
     compression: str
     cluster: str | None
     look_threads: int = LOOK_THREADS
+    settings: SettingValues = field(default_factory=dict)
+
+    @property
+    def look_settings(self) -> SettingValues:
+        """The settings of statements that look into them."""
+        return {**LOOK_SETTINGS, **self.settings}
 
     def read(
         self, glob: str, *, structure: str = "auto", file_format: str | None = None, on_cluster: bool = True

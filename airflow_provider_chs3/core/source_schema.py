@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from airflow_provider_chs3.core.columns import (
-    LoadedColumn,
-    Selection,
-    SourceSchema,
-    plain_columns,
-    text_schema,
-)
+from airflow_provider_chs3.core.columns import VIRTUAL_COLUMNS, FileGroup, LoadedColumn, Selection, plain_columns
 from airflow_provider_chs3.core.describing import describe
-from airflow_provider_chs3.core.errors import is_of_servers
-from airflow_provider_chs3.core.footers import parquet_footers
+from airflow_provider_chs3.core.file_groups import Reading
+from airflow_provider_chs3.core.file_kinds import kinds_of, split_kinds
 from airflow_provider_chs3.core.formats import Format
 from airflow_provider_chs3.core.row_wise import check_row_wise
-from airflow_provider_chs3.core.source_files import LOOK_SETTINGS, Files
-from airflow_provider_chs3.core.sources import plain_prefix
-from airflow_provider_chs3.core.sql import Sql, identifier, literal
-from airflow_provider_chs3.core.steps import Ask, Steps, Together
+from airflow_provider_chs3.core.source_files import Files
+from airflow_provider_chs3.core.sql import Sql
+from airflow_provider_chs3.core.steps import Ask, Steps
 from airflow_provider_chs3.core.target_facts import Column
-from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
+from airflow_provider_chs3.core.text_types import TEXT_TYPE, TextField, read_as
+from airflow_provider_chs3.core.time_zones import with_zones
+from airflow_provider_chs3.exceptions import SourceError
 
-#: Parquet's fixed lengths: footers do not tell them, and a file of another length than the first's would read as NULL.
-_FIXED = re.compile(r"FixedString\(\d+\)")
 
-
-def read_columns(
-    files: Files, selection: Selection, columns: Sequence[Column]
-) -> Steps[tuple[SourceSchema, list[LoadedColumn]]]:
+def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) -> Steps[Reading]:
     """Find what each target column is loaded from.
 
     Args:
@@ -43,26 +33,53 @@ def read_columns(
         ConfigurationError: If the selection does not fit target or files.
     """
     wanted = selection.wanted(columns)
-    if files.format.is_typed:
-        schema = yield from _typed_schema(files)
-    else:
-        paths = [each.path for each in files.manifest.objects] if _needs_names(files.format, selection) else []
-        by_file = yield from describe(files, paths)
-        if not by_file and not selection.columns:
-            # Nobody says that the files have them.
-            wanted = [column for column in wanted if column.default_kind != "EPHEMERAL"]
-        schema = text_schema(files.format, [] if selection.select else wanted, by_file)
+    read = _read_typed if files.format.is_typed else _read_text
+    reading = yield from read(files, selection, wanted)
+    groups = tuple(replace(group, loaded=_marked(group.loaded, selection)) for group in reading.groups)
+    return replace(reading, groups=groups)
+
+
+def _marked(loaded: Iterable[LoadedColumn], selection: Selection) -> tuple[LoadedColumn, ...]:
+    return tuple(replace(each, is_lossy=each.column.name in selection.lossy_columns) for each in loaded)
+
+
+def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
+    paths = [each.path for each in files.manifest.objects] if _needs_names(files.format, selection) else []
+    by_file = yield from describe(files, paths)
+    names = list(dict.fromkeys(name for names in by_file.values() for name in names))
     if selection.select:
+        in_each = [name for name in names if all(name in of_file for of_file in by_file.values())]
         # The names of a JSON file are those of a sample of its lines; there a missing key is NULL anyway.
-        of_all = schema if files.format.name == "JSONEachRow" else schema.in_every_file()
-        return schema, (yield from check_row_wise(selection.select, wanted, of_all))
-    loaded = plain_columns(wanted, schema)
-    if not loaded:
-        raise SourceError(
-            f"The files have none of the table's columns. They have {', '.join(schema.types)}: name what to load with "
-            "select={…}."
-        )
-    return schema, loaded
+        known = names if files.format.name == "JSONEachRow" else in_each
+        types = {name: TEXT_TYPE for name in known if name not in VIRTUAL_COLUMNS}
+        loaded = yield from check_row_wise(selection.select, wanted, types)
+        return Reading((FileGroup(types, tuple(loaded)),))
+    if not by_file and not selection.columns:
+        # Nobody says that the files have them.
+        wanted = [column for column in wanted if column.default_kind != "EPHEMERAL"]
+    fields = {column.name: _field(column, files, selection) for column in wanted if not by_file or column.name in names}
+    loaded = plain_columns(wanted, {name: each.type for name, each in fields.items()}, by_file)
+    _check_any(loaded, names)
+    group = FileGroup(
+        types={name: each.type for name, each in fields.items()},
+        loaded=tuple(_of_field(each, fields[each.column.name]) for each in loaded),
+        defaults={name: each.default for name, each in fields.items() if each.default},
+    )
+    return Reading((group,), unused=_unused(names, fields))
+
+
+def _field(column: Column, files: Files, selection: Selection) -> TextField:
+    return read_as(
+        column.name,
+        column.type,
+        file_format=files.format,
+        null_marker=selection.csv.null,
+        may_be_null=selection.null_as_default,
+    )
+
+
+def _of_field(each: LoadedColumn, text: TextField) -> LoadedColumn:
+    return replace(each, source=text.source, source_type=text.source_type, kept=text.kept)
 
 
 def _needs_names(file_format: Format, selection: Selection) -> bool:
@@ -70,90 +87,61 @@ def _needs_names(file_format: Format, selection: Selection) -> bool:
     return bool(selection.select) or (file_format.names_columns and file_format.name != "JSONEachRow")
 
 
-def _typed_schema(files: Files) -> Steps[SourceSchema]:
-    rows = size_bytes = None
-    paths = [each.path for each in files.manifest.objects]
-    if files.format.name == "Parquet":
-        # Nearly always all files are alike, and this is the one that footers name.
-        likely = min(paths, key=lambda path: (plain_prefix(path) != path, path))
-        looks = (parquet_footers(files), describe(files, [likely]))
-        (paths, rows, size_bytes), by_file = yield Together(name="Read footers and columns", workflows=looks)
-        by_file |= yield from describe(files, [path for path in paths if path not in by_file])
-        by_file = {path: by_file[path] for path in paths}
-    else:
-        by_file = yield from describe(files, paths)
-    types = yield from _common_types(by_file)
-    return SourceSchema(types=types, rows=rows, by_file=by_file, uncompressed_bytes=size_bytes)
+def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
+    kinds, rows, size_bytes = yield from kinds_of(files, wanted)
+    every = list(dict.fromkeys(name for kind in kinds for name in kind.types))
+    needed = [name for name in every if name not in VIRTUAL_COLUMNS]
+    if not selection.select:
+        by_file = {kind.example: kind.types for kind in kinds}
+        found = plain_columns(wanted, {name: kind.types[name] for kind in kinds for name in kind.types}, by_file)
+        _check_any(found, every)
+        needed = [each.column.name for each in found]
+    groups = []
+    for types, some in (yield from split_kinds(kinds, needed)):
+        if selection.select:
+            in_each = {name: of for name, of in types.items() if all(name in kind.types for kind in some)}
+            loaded = yield from check_row_wise(selection.select, wanted, in_each)
+        else:
+            loaded = plain_columns([each.column for each in found], types, {some[0].example: types})
+            loaded = yield from with_zones(loaded, some[0], selection.naive_timestamps)
+        groups.append(FileGroup(types, tuple(loaded), frozenset(path for kind in some for path in kind.paths)))
+    unused = () if selection.select else _unused(every, needed)
+    return Reading(_with_a_rest(groups), rows=rows, uncompressed_bytes=size_bytes, unused=unused)
 
 
-def _common_types(by_file: Mapping[str, Mapping[str, str]]) -> Steps[dict[str, str]]:
-    """For each column a type that holds those of all files, as the server knows it."""
-    types: dict[str, dict[str, str]] = {}
-    for path, columns in by_file.items():
-        for name, column_type in columns.items():
-            types.setdefault(name, {}).setdefault(_FIXED.sub("String", column_type), path)
-    common = {}
-    for name, every in types.items():
-        # A column that is NULL throughout a file says nothing of its type.
-        found = {column_type: path for column_type, path in every.items() if "Nothing" not in column_type} or every
-        common[name] = next(iter(found)) if len(found) == 1 else (yield from _common_type(name, found))
-    return common
+def _with_a_rest(groups: Sequence[FileGroup]) -> tuple[FileGroup, ...]:
+    """The largest group first, without its paths: they may be many, and are all that are in no other."""
+    largest, *others = sorted(groups, key=lambda group: -len(group.paths or ()))
+    return (replace(largest, paths=None), *others)
 
 
-def _common_type(name: str, found: Mapping[str, str]) -> Steps[str]:
-    values = ", ".join(f"defaultValueOfTypeName({literal(column_type)})" for column_type in found)
-    sql = Sql(f"SELECT toTypeName([{values}])")
-    try:
-        rows = yield Ask(name=f"Find a type for column {name}", sql=sql, settings={"use_variant_as_common_type": 0})
-    except ClickHouseServerError as error:
-        if is_of_servers(error):
-            raise
-        (one, in_one), (other, in_other) = list(found.items())[:2]
+def _unused(names: Iterable[str], used: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in set(used))
+
+
+def _check_any(loaded: Sequence[LoadedColumn], names: Iterable[str]) -> None:
+    if not loaded:
         raise SourceError(
-            f"Column {name!r} is {one} in {in_one} and {other} in {in_other}, and no type holds both: mend one of them."
-        ) from error
-    return str(rows[0][0])[len("Array(") : -1]
+            f"The files have none of the table's columns. They have {', '.join(names)}: name what to load with "
+            "select={…}."
+        )
 
 
-def count_rows(files: Files, schema: SourceSchema) -> Steps[int]:
-    """Rows of all files. Footers tell for Parquet, at no cost; other formats are read for it a second time."""
-    if schema.rows is not None:
-        return schema.rows
+def count_rows(files: Files, reading: Reading) -> Steps[int]:
+    """Rows of all files. Footers tell for Parquet, at no cost; other formats are read for it a second time.
+
+    Counted object by object, without the condition that the insert chose its objects by.
+
+    Args:
+        files: The files.
+        reading: How they are read.
+    """
+    if reading.rows is not None:
+        return reading.rows
     rows = 0
-    for batch in files.batches():
-        function = files.read(batch.glob, structure=schema.structure)
-        sql = Sql(f"SELECT count() FROM {function.text} WHERE {batch.condition}", function.secrets)
-        answer = yield Ask(name=f"Count the rows of {len(batch.paths)} files", sql=sql, settings=LOOK_SETTINGS)
-        rows += answer[0][0]
+    for group, batch in reading.batches(files):
+        function = files.read(batch.glob, structure=group.structure)
+        sql = Sql(f"SELECT _path, count() FROM {function.text} GROUP BY _path", function.secrets)
+        answer = yield Ask(name=f"Count the rows of {len(batch.paths)} files", sql=sql, settings=files.look_settings)
+        rows += sum(count for path, count in answer if path in set(batch.paths))
     return rows
-
-
-def find_misfits(
-    files: Files, schema: SourceSchema, loaded: Sequence[LoadedColumn], *, null_as_default: bool
-) -> Steps[str | None]:
-    """After an insert failed over a value: which column, which file, and a value that does not fit."""
-    asked = [(each, condition) for each in loaded if (condition := each.misfit(null_as_default=null_as_default))]
-    if not asked:
-        return None
-    found = ", ".join(
-        f"countIf({condition}), anyIf((_path, toString({each.source})), {condition})" for each, condition in asked
-    )
-    for batch in files.batches():
-        function = files.read(batch.glob, structure=schema.structure)
-        sql = Sql(f"SELECT {found} FROM {function.text} WHERE {batch.condition}", function.secrets)
-        row = (yield Ask(name="Look for the value that does not fit", sql=sql, settings=LOOK_SETTINGS))[0]
-        for (each, _), count, (path, value) in zip(asked, row[::2], row[1::2], strict=True):
-            if count:
-                shown = "NULL, or missing," if value is None else repr(value)
-                return (
-                    f"Column {each.column.name!r} is {each.column.type}, but {path} has {shown} for it "
-                    f"({count} such rows in all). Widen the column, mend the file, or give an expression with "
-                    f"select={{…}}" + ("; null_as_default=True takes the column's default." if value is None else ".")
-                )
-    return None
-
-
-def insert_parts(loaded: Sequence[LoadedColumn], *, null_as_default: bool) -> tuple[str, str]:
-    """The list of columns, and the list of expressions."""
-    names = ", ".join(identifier(each.column.name) for each in loaded)
-    return names, ", ".join(each.cast(null_as_default=null_as_default) for each in loaded)

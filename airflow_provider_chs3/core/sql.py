@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -37,6 +38,11 @@ def identifier(name: str) -> str:
     if not name:
         raise ConfigurationError("A database, table or column has an empty name: give its name.")
     return f"`{name.translate(_BACKTICK_ESCAPES)}`"
+
+
+def unquoted(name: str) -> str:
+    """The name that `identifier` quoted, or the server did; one without quotes stays as it is."""
+    return re.sub(r"\\(.)", r"\1", name[1:-1]) if name.startswith("`") else name
 
 
 def table(name: TableName) -> str:

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema
 from airflow_provider_chs3.core.data_shape import DataShape, shape_of
 from airflow_provider_chs3.core.errors import MEMORY_LIMIT_EXCEEDED
+from airflow_provider_chs3.core.file_groups import Reading
 from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.inserting import insert_step
 from airflow_provider_chs3.core.load import Load
@@ -43,8 +43,7 @@ class Bench:
         load: A load of the sample.
         now: How the nodes were at the beginning, when nothing of the calibration ran.
         nodes: What each has for loads.
-        schema: The sample's columns.
-        loaded: The target's columns, each with where it comes from.
+        reading: What is read of the sample.
         whole: All of the month's files.
         began: When the calibration began, by the clock of `Now`.
     """
@@ -52,8 +51,7 @@ class Bench:
     load: Load
     now: Mapping[Node, NodeNow]
     nodes: Mapping[Node, SizedNode]
-    schema: SourceSchema
-    loaded: tuple[LoadedColumn, ...]
+    reading: Reading
     whole: Manifest
     began: float
 
@@ -100,9 +98,7 @@ class Bench:
             by_sharding_key=request.policies.distribution == "sharding_key",
             profile=profile or _nameless(knobs),
         )
-        return InsertPlan(
-            schema=self.schema, loaded=self.loaded, settings=settings, memory_bytes=one.memory_bytes, memory_steps=0
-        )
+        return InsertPlan(reading=self.reading, settings=settings, memory_bytes=one.memory_bytes, memory_steps=0)
 
     def is_same(self, knobs: Knobs, others: Knobs) -> bool:
         """Whether two ways lead to the same settings, as where the user gave one, or memory allows no more."""
@@ -118,11 +114,11 @@ class Bench:
         return [self.load.of_objects(Manifest.of(objects[number::months])) for number in range(months)]
 
     def _data(self, months: int) -> DataShape:
-        schema, cut = self.schema, self.parts(months)[0]
+        reading, cut = self.reading, self.parts(months)[0]
         part = replace(
-            schema,
-            rows=None if schema.rows is None else schema.rows // months,
-            uncompressed_bytes=None if schema.uncompressed_bytes is None else schema.uncompressed_bytes // months,
+            reading,
+            rows=None if reading.rows is None else reading.rows // months,
+            uncompressed_bytes=None if reading.uncompressed_bytes is None else reading.uncompressed_bytes // months,
         )
         is_remote = any(each.is_on_remote_disk for each in self.now.values())
         return shape_of(cut.files, part, nodes=len(self.nodes), is_on_remote_disk=is_remote)
@@ -177,10 +173,10 @@ def _insert(bench: Bench, asked: Try, plan: InsertPlan, trial: Trial) -> Steps[I
     seconds, read_rows, peaks = 0.0, 0, [0]
     steps = [
         insert_step(
-            part, plan, batch, into=trial.staging(bench.load.around), query_id=f"{trial.name}_insert{at}_{each}"
+            part, plan, group, batch, into=trial.staging(bench.load.around), query_id=f"{trial.name}_insert{at}_{each}"
         )
         for at, part in enumerate(bench.parts(asked.months))
-        for each, batch in enumerate(part.files.batches())
+        for each, (group, batch) in enumerate(plan.reading.batches(part.files))
     ]
     for first in range(0, len(steps), asked.side_by_side):
         inserts = tuple(steps[first : first + asked.side_by_side])

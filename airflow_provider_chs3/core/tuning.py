@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from airflow_provider_chs3.core.data_shape import DataShape
+from airflow_provider_chs3.core.dialect import READING_SETTING_NAMES
 from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Setting, SettingValue, SettingValues
 from airflow_provider_chs3.core.profile import BY_RULE, Knobs, Profile
 from airflow_provider_chs3.core.reading import downloads, read_threads, reader_bytes, reader_memory
@@ -248,7 +249,7 @@ def _allowed(setting: Setting, highest: int | None) -> Setting:
 
 def names_to_look_up(own: SettingValues) -> tuple[str, ...]:
     """The names that nodes are asked about."""
-    return tuple(sorted({*EXACT_NAMES, *TUNED_NAMES, *DDL_SETTINGS, ADAPTIVE_BUFFERS, *own}))
+    return tuple(sorted({*EXACT_NAMES, *READING_SETTING_NAMES, *TUNED_NAMES, *DDL_SETTINGS, ADAPTIVE_BUFFERS, *own}))
 
 
 def settings_table(settings: Iterable[Setting]) -> str:

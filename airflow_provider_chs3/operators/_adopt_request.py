@@ -6,7 +6,7 @@ import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from airflow_provider_chs3.core.columns import Selection
+from airflow_provider_chs3.core.columns import selection_of
 from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.request import LoadRequest, Policies
@@ -29,11 +29,8 @@ def adopt_request(task: AdoptMonthsOperator, month: Month, listing: S3Listing) -
     """
     options, definition = task.hook().options, dict(task.definition or {})
     file_format, compression = definition.pop("file_format", None), definition.pop("compression", None)
-    selection = Selection(
-        columns=tuple(definition.pop("columns", None) or ()),
-        select=dict(definition.pop("select", None) or {}),
-        null_as_default=definition.pop("null_as_default", False),
-    )
+    names = ("columns", "select", "null_as_default", "lossy_columns", "naive_timestamps", "csv")
+    selection = selection_of(**{name: definition.pop(name) for name in names if name in definition})
     return LoadRequest(
         month=month,
         source=task.source(listing),

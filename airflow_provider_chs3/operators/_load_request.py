@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.columns import Selection
+from airflow_provider_chs3.core.columns import selection_of
 from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.reloading import Reload
@@ -89,8 +89,13 @@ def what_is_loaded(task: S3ToClickHouseOperator | CalibrateLoadOperator, listing
         "now": datetime.now(UTC),
         "format": format_named(task.file_format) if task.file_format else None,
         "compression": task.compression or "auto",
-        "selection": Selection(
-            columns=tuple(task.columns or ()), select=dict(task.select or {}), null_as_default=task.null_as_default
+        "selection": selection_of(
+            columns=task.columns,
+            select=task.select,
+            null_as_default=task.null_as_default,
+            lossy_columns=task.lossy_columns,
+            naive_timestamps=task.naive_timestamps,
+            csv=task.csv,
         ),
         "settings": {**tunable(options.settings), **check_settings(task.settings or {}, where="settings")},
         "node_specs": parse_node_specs(task.node_specs or {}, where="node_specs"),

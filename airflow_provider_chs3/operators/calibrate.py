@@ -40,6 +40,9 @@ class CalibrateLoadOperator(MonthlyOperator):
         columns: As for loads.
         select: As for loads.
         null_as_default: As for loads.
+        lossy_columns: As for loads.
+        naive_timestamps: As for loads.
+        csv: As for loads.
         distribution: As for loads.
         settings: As for loads: they win over what is tried.
         node_specs: As for loads.
@@ -60,6 +63,9 @@ class CalibrateLoadOperator(MonthlyOperator):
         "compression",
         "columns",
         "select",
+        "lossy_columns",
+        "naive_timestamps",
+        "csv",
         "distribution",
         "settings",
         "node_specs",
@@ -78,6 +84,9 @@ class CalibrateLoadOperator(MonthlyOperator):
         columns: Sequence[str] | None = None,
         select: Mapping[str, str] | None = None,
         null_as_default: bool = False,
+        lossy_columns: Sequence[str] | None = None,
+        naive_timestamps: str | None = None,
+        csv: Mapping[str, Any] | None = None,
         distribution: str = "where_read",
         settings: Mapping[str, str | int] | None = None,
         node_specs: Mapping[str, Mapping[str, Any]] | None = None,
@@ -94,6 +103,9 @@ class CalibrateLoadOperator(MonthlyOperator):
         self.columns = columns
         self.select = select
         self.null_as_default = null_as_default
+        self.lossy_columns = lossy_columns
+        self.naive_timestamps = naive_timestamps
+        self.csv = csv
         self.distribution = distribution
         self.settings = settings
         self.node_specs = node_specs

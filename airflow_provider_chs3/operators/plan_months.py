@@ -44,8 +44,8 @@ class PlanMonthsOperator(MonthlyOperator):
             a partition key.
         all_months: Look at all months that are in the bucket.
         definition: What the load is told to make of the objects: those of its arguments `columns`, `select`,
-            `null_as_default`, `on_other_months`, `distribution`, `file_format`, `compression` that are given, `{}` for
-            none. A change of it is a reason to load. Default: it is not compared here, only by the load.
+            `null_as_default`, `lossy_columns`, `naive_timestamps`, `csv`, `on_other_months`, `distribution`,
+            `file_format`, `compression` that are given, `{}` for none. A change of it is a reason to load. Default: it is not compared here, only by the load.
 
     Returns:
         The months to load, `YYYY-MM`, in their order.
@@ -164,21 +164,18 @@ class PlanMonthsOperator(MonthlyOperator):
 
 def _definition(
     *,
-    columns: Sequence[str] | None = None,
-    select: Mapping[str, str] | None = None,
-    null_as_default: bool = False,
     on_other_months: str = "fail",
     distribution: str = "where_read",
     file_format: str | None = None,
     compression: str | None = None,
+    **selected: Any,
 ) -> str:
-    from airflow_provider_chs3.core.columns import Selection
+    from airflow_provider_chs3.core.columns import selection_of
     from airflow_provider_chs3.core.formats import format_named
     from airflow_provider_chs3.core.request import definition_of
 
-    selection = Selection(columns=tuple(columns or ()), select=dict(select or {}), null_as_default=null_as_default)
     return definition_of(
-        selection,
+        selection_of(**selected),
         on_other_months=on_other_months,
         distribution=distribution,
         file_format=format_named(file_format) if file_format else None,

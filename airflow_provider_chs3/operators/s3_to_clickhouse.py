@@ -46,6 +46,12 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         select: Instead of `columns`: column of the table → row-wise expression over the files' columns, which are
             strings in text formats.
         null_as_default: NULL in a column that cannot hold it becomes the column's default. Default: it is an error.
+        lossy_columns: Columns whose values may lose what does not fit: digits beyond the scale, parts of a second, the
+            time of day. Default: that is an error.
+        naive_timestamps: What timestamps without a zone mean in files that carry types: `utc`, or `column_zone`, the
+            zone of their column. Default: an error where that is not the same.
+        csv: How CSV is written: `delimiter`, `quote`, `null`, `skip_lines`, `trim`, `blank_lines` (see
+            `core.dialect.Dialect`). Default: commas, double quotes, `\\N`.
         write_mode: `replace`; or `append`, which inserts into the table itself, so that a retry doubles rows.
         allow_duplicates: Allow `append` together with retries.
         distribution: `where_read`: each node keeps the rows of the files that it reads, which is fast. `sharding_key`:
@@ -91,6 +97,9 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         "compression",
         "columns",
         "select",
+        "lossy_columns",
+        "naive_timestamps",
+        "csv",
         "write_mode",
         "distribution",
         "on_no_objects",
@@ -102,7 +111,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         "insert_sql",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(("select", "settings", "node_specs"), "json"),
+        **dict.fromkeys(("select", "csv", "settings", "node_specs"), "json"),
         "insert_sql": "sql",
     }
     ui_color = "#fcf7d6"
@@ -116,6 +125,9 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         columns: Sequence[str] | None = None,
         select: Mapping[str, str] | None = None,
         null_as_default: bool = False,
+        lossy_columns: Sequence[str] | None = None,
+        naive_timestamps: str | None = None,
+        csv: Mapping[str, Any] | None = None,
         write_mode: str = "replace",
         allow_duplicates: bool = False,
         distribution: str = "where_read",
@@ -146,6 +158,9 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         self.columns = columns
         self.select = select
         self.null_as_default = null_as_default
+        self.lossy_columns = lossy_columns
+        self.naive_timestamps = naive_timestamps
+        self.csv = csv
         self.write_mode = write_mode
         self.allow_duplicates = allow_duplicates
         self.distribution = distribution

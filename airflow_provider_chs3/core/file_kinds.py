@@ -1,0 +1,176 @@
+"""Which files of a month have the same columns, of formats that tell the types of theirs."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.column_types import ColumnType
+from airflow_provider_chs3.core.describing import describe
+from airflow_provider_chs3.core.errors import is_of_servers
+from airflow_provider_chs3.core.footers import Footers, parquet_footers
+from airflow_provider_chs3.core.source_files import Files
+from airflow_provider_chs3.core.sources import plain_prefix
+from airflow_provider_chs3.core.sql import Sql, literal
+from airflow_provider_chs3.core.steps import Ask, Steps, Together
+from airflow_provider_chs3.core.target_facts import Column
+from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
+
+#: Lengths that footers do not tell: a file of another length than the first's would read as NULL.
+_FIXED = re.compile(r"FixedString\(\d+\)")
+#: Types that ClickHouse writes as so many raw bytes, and would parse as text.
+_RAW_BYTES = {"Int128": 16, "UInt128": 16, "IPv6": 16, "Int256": 32, "UInt256": 32}
+#: Formats that have no such types.
+_WITHOUT_WIDE_TYPES = ("Parquet", "Arrow", "ORC")
+_FAMILIES = {
+    **dict.fromkeys(("Float32", "Float64"), "float"),
+    **{f"{sign}Int{bits}": "integer" for sign in ("", "U") for bits in (8, 16, 32, 64, 128, 256)},
+    **dict.fromkeys(("String", "FixedString"), "text"),
+}
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """Files with the same columns.
+
+    Args:
+        example: One of them.
+        paths: All of them.
+        types: Column to type.
+        naive: Columns with timestamps that have no zone.
+    """
+
+    example: str
+    paths: tuple[str, ...]
+    types: Mapping[str, str]
+    naive: frozenset[str] = frozenset()
+
+    def tells(self, name: str) -> tuple[str, bool]:
+        """What decides whether a column can be read with that of other files: its type, and if it is naive."""
+        return self.types[name], name in self.naive
+
+
+def kinds_of(files: Files, wanted: Sequence[Column]) -> Steps[tuple[list[FileKind], int | None, int | None]]:
+    """The kinds of the month's files; rows and uncompressed bytes of all, where footers tell.
+
+    Args:
+        files: The files.
+        wanted: The target's columns that are loaded.
+
+    Raises:
+        SourceError: If a file cannot be read.
+    """
+    paths = [each.path for each in files.manifest.objects]
+    rows = size_bytes = None
+    naive: dict[str, frozenset[str]] = {}
+    if files.format.name == "Parquet":
+        # Nearly always all files are alike, and this is the one that footers name.
+        likely = min(paths, key=lambda path: (plain_prefix(path) != path, path))
+        looks = (parquet_footers(files), describe(files, [likely]))
+        footers: Footers
+        footers, by_file = yield Together(name="Read footers and columns", workflows=looks)
+        rows, size_bytes = footers.rows, footers.size_bytes
+        examples = {each.example: each.paths for each in footers.schemas}
+        naive = {each.example: each.naive for each in footers.schemas}
+        _check_times_of_day(footers, wanted)
+    else:
+        by_file, examples = {}, {path: (path,) for path in paths}
+    by_file |= yield from describe(files, [path for path in examples if path not in by_file])
+    raw = files.format.name in _WITHOUT_WIDE_TYPES
+    kinds = (_kind(path, examples[path], by_file[path], wanted, naive.get(path), raw=raw) for path in examples)
+    return _alike_together(kinds), rows, size_bytes
+
+
+def _kind(
+    path: str,
+    paths: tuple[str, ...],
+    columns: Mapping[str, str],
+    wanted: Sequence[Column],
+    naive: frozenset[str] | None,
+    *,
+    raw: bool,
+) -> FileKind:
+    if naive is None:
+        naive = frozenset(name for name, of in columns.items() if raw and _has_no_zone(ColumnType(of)))
+    types = {name: _FIXED.sub("String", column_type) for name, column_type in columns.items()}
+    for column in wanted if raw else ():
+        of = ColumnType(columns.get(column.name, "Nothing")).bare
+        target = ColumnType(column.type).bare.name
+        if of.name == "FixedString" and int(of.arguments[0]) == _RAW_BYTES.get(target):
+            types[column.name] = f"Nullable({target})"
+    return FileKind(path, paths, types, naive)
+
+
+def _has_no_zone(column_type: ColumnType) -> bool:
+    bare = column_type.bare
+    return bare.name == "DateTime64" and not bare.time_zone
+
+
+def _alike_together(kinds: Iterable[FileKind]) -> list[FileKind]:
+    found: dict[object, list[FileKind]] = defaultdict(list)
+    for kind in kinds:
+        found[tuple(kind.types.items()), kind.naive].append(kind)
+    return [
+        FileKind(some[0].example, tuple(path for kind in some for path in kind.paths), some[0].types, some[0].naive)
+        for some in found.values()
+    ]
+
+
+def _check_times_of_day(footers: Footers, wanted: Sequence[Column]) -> None:
+    names = {column.name for column in wanted if not ColumnType(column.type).bare.name.startswith("Time")}
+    for schema in footers.schemas:
+        if found := sorted(schema.times_of_day & names):
+            raise SourceError(
+                f"Column {found[0]!r} in {schema.example} holds times of day, which ClickHouse reads as moments of "
+                "1970: make the column a Time64, or say with select={…} what becomes of it."
+            )
+
+
+def split_kinds(kinds: Sequence[FileKind], needed: Sequence[str]) -> Steps[list[tuple[dict[str, str], list[FileKind]]]]:
+    """Which kinds are read together, and with which types: those that no type holds are read by themselves.
+
+    Args:
+        kinds: The kinds.
+        needed: The columns that are read.
+    """
+    common: dict[str, str] = {}
+    apart = []
+    for name in needed:
+        every = dict.fromkeys(kind.tells(name) for kind in kinds if name in kind.types)
+        # A column that is NULL throughout a file says nothing of its type.
+        told = [each for each in every if "Nothing" not in each[0]] or list(every)
+        found = (yield from _common_type(name, told)) if told else None
+        if found is None:
+            apart.append(name)
+        else:
+            common[name] = found
+    groups: dict[object, list[FileKind]] = defaultdict(list)
+    for kind in kinds:
+        groups[tuple(kind.tells(name) if name in kind.types else None for name in apart)].append(kind)
+    split = []
+    for some in groups.values():
+        own = {name: some[0].types[name] for name in apart if name in some[0].types}
+        types = {name: {**common, **own}[name] for name in needed if name in common or name in own}
+        split.append((types, some))
+    return split
+
+
+def _common_type(name: str, told: Sequence[tuple[str, bool]]) -> Steps[str | None]:
+    """A type that holds those of all files, as the server knows it; None where there is none without a loss."""
+    types = [column_type for column_type, _ in told]
+    if len(told) == 1:
+        return types[0]
+    families = {_FAMILIES.get(bare.name, bare.name) for bare in (ColumnType(each).bare for each in types)}
+    if len(families) > 1 or len({is_naive for _, is_naive in told}) > 1:
+        return None
+    values = ", ".join(f"defaultValueOfTypeName({literal(column_type)})" for column_type in types)
+    sql = Sql(f"SELECT toTypeName([{values}])")
+    try:
+        rows = yield Ask(name=f"Find a type for column {name}", sql=sql, settings={"use_variant_as_common_type": 0})
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        return None
+    return str(rows[0][0])[len("Array(") : -1]

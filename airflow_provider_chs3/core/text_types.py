@@ -1,0 +1,129 @@
+"""As what the fields of text files are read, so that nothing changes before it can be compared.
+
+ClickHouse parses a field by the type that it is asked for, and some types take what they should not: a quoted empty
+field is 0 as a number, a date of 31 February the 3rd of March. So most fields are read as text, and cast afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.column_types import ColumnType
+from airflow_provider_chs3.core.formats import Format
+from airflow_provider_chs3.core.sql import identifier, literal
+
+#: The type of a text field that an expression reads.
+TEXT_TYPE = "Nullable(String)"
+_NUMBER_TYPE = "Nullable(Float64)"
+
+_TEXTS = ("String", "FixedString")
+#: Read as they are: ClickHouse decides what is in them.
+_READ_AS_IS = ("Variant", "Dynamic", "AggregateFunction", "Nothing")
+_CONTAINERS = ("Array", "Map", "Tuple", "Nested")
+#: What a double holds to the last digit: JSON's numbers are doubles to nearly all that write them, and ClickHouse takes
+#: five times as long to read a number as text.
+_INTEGERS_OF_A_DOUBLE = ("Int8", "Int16", "Int32", "UInt8", "UInt16", "UInt32")
+_DIGITS_OF_A_DOUBLE = 15
+#: Stands for a key that a line of JSON has not got, in columns that cannot be NULL.
+_NO_KEY = literal("\0chs3: no such key")
+
+
+@dataclass(frozen=True)
+class TextField:
+    """How a field of a text file is read.
+
+    Args:
+        type: As which type.
+        source: The expression of its value.
+        source_type: The expression's type.
+        default: What it is where a line of JSON lacks the key; empty where that is NULL.
+        kept: A condition that is true where the expression says what the field does; empty where it always does.
+    """
+
+    type: str
+    source: str
+    source_type: str
+    default: str = ""
+    kept: str = ""
+
+
+def read_as(name: str, column_type: str, *, file_format: Format, null_marker: str, may_be_null: bool) -> TextField:
+    """How the field of a column is read.
+
+    Args:
+        name: The column's name.
+        column_type: Its type.
+        file_format: The file's format.
+        null_marker: What a field of CSV is instead of NULL.
+        may_be_null: Whether NULL fits, or becomes the column's default.
+    """
+    column, wanted = identifier(name), ColumnType(column_type)
+    if wanted.bare.name in _READ_AS_IS:
+        return TextField(column_type, column, column_type)
+    if file_format.name == "JSONEachRow":
+        return _of_json(column, wanted)
+    if file_format.name.startswith("TabSeparated"):
+        is_text = wanted.bare.name in _TEXTS
+        return TextField(TEXT_TYPE, column if is_text else f"nullIf({column}, '')", TEXT_TYPE)
+    if may_be_null or wanted.holds_null:
+        return TextField(TEXT_TYPE, f"nullIf({column}, {literal(null_marker)})", TEXT_TYPE)
+    if wanted.bare.name in _TEXTS:
+        # An empty field is an empty text here, so that it cannot be read as NULL.
+        return TextField("String", column, "String", kept=f"{column} != {literal(null_marker)}")
+    return TextField("String", column, "String")
+
+
+def _of_json(column: str, wanted: ColumnType) -> TextField:
+    bare = wanted.bare
+    if bare.name in _CONTAINERS:
+        read = _json_container(bare)
+        default = f"CAST({_no_key(read)}, {literal(read.text)})"
+        return TextField(read.text, column, read.text, default=default, kept=f"{column} != {default}")
+    if bare.name == "JSON":
+        return TextField(TEXT_TYPE, column, TEXT_TYPE, kept=f"isNotNull({column})")
+    if bare.name == "Bool":
+        return TextField("Nullable(Bool)", column, "Nullable(Bool)")
+    if _fits_a_double(bare):
+        kept = f"NOT isInfinite({column})" if bare.name.startswith(("Float", "BFloat")) else ""
+        return TextField(_NUMBER_TYPE, column, _NUMBER_TYPE, kept=kept)
+    return TextField(TEXT_TYPE, column, TEXT_TYPE)
+
+
+def _fits_a_double(bare: ColumnType) -> bool:
+    if bare.name == "Decimal":
+        return bare.precision <= _DIGITS_OF_A_DOUBLE
+    return bare.name in ("Float32", "Float64", "BFloat16", *_INTEGERS_OF_A_DOUBLE)
+
+
+def _json_container(wanted: ColumnType) -> ColumnType:
+    """The same shape, with a text for each value."""
+    bare = wanted.bare
+    if bare.name not in _CONTAINERS:
+        return ColumnType(TEXT_TYPE)
+    inner = [_json_container(each).text for each in bare.inner]
+    if bare.name == "Map":
+        inner[0] = "String"
+    labels = bare.labels
+    parts = [f"{identifier(label)} {each}" for label, each in zip(labels, inner, strict=True)] if labels else inner
+    return ColumnType(f"{bare.name}({', '.join(parts)})")
+
+
+def _no_key(read: ColumnType) -> str:
+    if read.name == "Array":
+        return f"[{_no_key(read.inner[0])}]"
+    if read.name == "Map":
+        return f"map({', '.join(map(_no_key, read.inner))})"
+    return f"tuple({', '.join(map(_no_key, read.inner))})" if read.name == "Tuple" else _NO_KEY
+
+
+def lacks_elements_of_containers(wanted: ColumnType) -> bool:
+    """Whether a Tuple holds an Array, Map or Tuple, which would be empty where a line of JSON lacks it.
+
+    Args:
+        wanted: The column's type.
+    """
+    bare = wanted.bare
+    if bare.name not in _CONTAINERS:
+        return False
+    inner_holds = any(each.bare.name in _CONTAINERS for each in bare.inner)
+    return (bare.name == "Tuple" and inner_holds) or any(lacks_elements_of_containers(each) for each in bare.inner)
