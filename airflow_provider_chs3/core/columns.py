@@ -205,7 +205,7 @@ def plain_columns(
             raise SourceError(_is_missing(column.name, lacking, by_file))
         if column.name == "_path":
             raise SourceError(
-                "The files have a column '_path', which hides ClickHouse's own of that name, by which a load reads just "
+                "The files have a column '_path', which hides ClickHouse's own, by which a load reads just "
                 "the month's objects. Rename the column in the files, or load the others with columns=[…]."
             )
         _check_elements(column, types[column.name], next(iter(by_file), "every file"))

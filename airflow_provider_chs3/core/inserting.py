@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.columns import FileGroup
-from airflow_provider_chs3.core.explaining import explain_parsing, find_misfits
 from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.load import Load
+from airflow_provider_chs3.core.misfits import explain_parsing, find_misfits
 from airflow_provider_chs3.core.models import Node, SettingValue, TableName
 from airflow_provider_chs3.core.replication import follow
 from airflow_provider_chs3.core.source_rows import rows_of_source

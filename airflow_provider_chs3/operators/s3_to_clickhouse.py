@@ -51,7 +51,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         naive_timestamps: What timestamps without a zone mean in files that carry types: `utc`, or `column_zone`, the
             zone of their column. Default: an error where that is not the same.
         csv: How CSV is written: `delimiter`, `quote`, `null`, `skip_lines`, `trim`, `blank_lines` (see
-            `core.dialect.Dialect`). Default: commas, double quotes, `\\N`.
+            `core.dialect.Dialect`). Default: commas, double quotes, and a backslash with N for NULL.
         write_mode: `replace`; or `append`, which inserts into the table itself, so that a retry doubles rows.
         allow_duplicates: Allow `append` together with retries.
         distribution: `where_read`: each node keeps the rows of the files that it reads, which is fast. `sharding_key`:

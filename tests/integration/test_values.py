@@ -1,0 +1,291 @@
+"""Every value is loaded as the file has it, or the load names object, row and column, and nothing is published."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import io
+import json
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.integration.lake import MONTH, Lake
+from tests.integration.refusal import refused
+
+pytestmark = pytest.mark.usefixtures("one_node")
+
+PREFIX = f"trips/{MONTH}/"
+AT = "2026-10-05 12:00:00"
+
+
+@pytest.fixture
+def one_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values are the same on one node and on three, and loads into one are quicker."""
+    load = Lake.operator
+
+    def operator(lake: Lake, **options: Any) -> Any:
+        return load(lake, **{"cluster": lake.cluster.single_node_name, **options})
+
+    monkeypatch.setattr(Lake, "operator", operator)
+
+
+def create(lake: Lake, columns: str, *, key: str = "toYYYYMM(ts)") -> None:
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.trips (ts DateTime('UTC'), {columns}) "
+        f"ENGINE = MergeTree PARTITION BY {key} ORDER BY tuple() SETTINGS allow_nullable_key = 1"
+    )
+
+
+def parquet(**columns: Any) -> bytes:
+    rows = len(next(iter(columns.values())))
+    ts = pa.array([dt.datetime(2026, 10, 5, 12, tzinfo=dt.UTC)] * rows, pa.timestamp("us", "UTC"))
+    file = io.BytesIO()
+    pq.write_table(pa.table({"ts": ts, **columns}), file)
+    return file.getvalue()
+
+
+def values(lake: Lake, expression: str) -> list[Any]:
+    rows = lake.on_node(
+        0, f"SELECT {expression} FROM cluster('{lake.cluster.name}', {lake.database}, trips) ORDER BY ALL"
+    )
+    return [row[0] for row in rows]
+
+
+def loaded(lake: Lake, key: str, body: bytes, expression: str, **options: Any) -> list[Any]:
+    """What is in the table after a load of one file."""
+    lake.put(PREFIX + key, body)
+    lake.load(**options)
+    return values(lake, expression)
+
+
+@pytest.mark.parametrize("name", ["_path", "_file", "_size", "_time", "_etag"])
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "tsv", "jsonl", "parquet"])
+def test_a_source_column_with_the_name_of_a_virtual_one_does_not_matter(lake: Lake, kind: str, name: str) -> None:
+    create(lake, "n Int32")
+    lines = [["ts", "n", name], [AT, "1", "x"], [AT, "2", "y"]]
+    bodies = {
+        "csv": "\n".join(",".join(line) for line in lines).encode(),
+        "csv.gz": gzip.compress("\n".join(",".join(line) for line in lines).encode()),
+        "tsv": "\n".join("\t".join(line) for line in lines).encode(),
+        "jsonl": "\n".join(json.dumps(dict(zip(lines[0], line, strict=True))) for line in lines[1:]).encode(),
+        "parquet": parquet(n=pa.array([1, 2]), **{name: ["x", "y"]}),
+    }
+    assert loaded(lake, f"a.{kind}", bodies[kind], "n") == [1, 2]
+
+
+def test_a_column_that_hides_the_path_of_its_file_is_refused_where_it_is_loaded(lake: Lake) -> None:
+    create(lake, "_path String")
+    lake.put(PREFIX + "a.csv", f"ts,_path\n{AT},x\n".encode())
+    refused(lake, "have a column '_path'.*Rename the column")
+
+
+QUOTED = "String|Nullable(String)|Int32|Nullable(Int32)|Nullable(Int64)|Nullable(Decimal(9, 2))|Nullable(Float64)|Date"
+
+
+@pytest.mark.parametrize("column_type", QUOTED.split("|"))
+def test_a_quoted_empty_field_of_csv_is_a_text_and_nothing_else(lake: Lake, column_type: str) -> None:
+    create(lake, f"n {column_type}")
+    body = f'ts,n\n{AT},""\n'.encode()
+    if "String" in column_type:
+        assert loaded(lake, "a.csv", body, "n") == [""]
+    else:
+        lake.put(PREFIX + "a.csv", body)
+        refused(lake, r"Column 'n' is .*, but row 1 of .*a.csv has ''")
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_an_empty_field_is_null(lake: Lake, ending: str) -> None:
+    create(lake, "n Nullable(Int32), d Nullable(Date), s String")
+    separator = "," if ending == "csv" else "\t"
+    body = f"ts{separator}n{separator}d{separator}s\n{AT}{separator * 3}\n".encode()
+    assert loaded(lake, f"a.{ending}", body, "(n, d, s)") == [(None, None, "")]
+
+
+@pytest.mark.parametrize(
+    ("column_type", "text"),
+    [
+        ("Date", "2026-02-31"),
+        ("Date32", "2026-13-01"),
+        ("DateTime('UTC')", "2026-10-01 25:00:00"),
+        ("DateTime64(3, 'UTC')", "2026-10-01 10:75:00"),
+        ("DateTime('America/New_York')", "2026-03-08 02:30:00"),
+        ("DateTime('UTC')", "2026-10-01 10:00:00.5"),
+        ("Decimal(9, 2)", "1.239"),
+        ("Decimal(9, 2)", "1e-3"),
+        ("Decimal(5, 2)", "12345.67"),
+        ("Int128", "340282366920938463463374607431768211455"),
+        ("Float64", "1e400"),
+        ("UInt8", "256"),
+        ("Int32", "5.0"),
+        ("Int32", "NA"),
+    ],
+)
+@pytest.mark.parametrize(("ending", "nullable"), [("csv", False), ("csv", True), ("tsv", False), ("jsonl", True)])
+def test_a_text_that_the_column_cannot_hold_as_it_is_written(
+    lake: Lake, column_type: str, text: str, ending: str, nullable: bool
+) -> None:
+    create(lake, f"n {f'Nullable({column_type})' if nullable else column_type}")
+    good = {"D": "2026-10-01"}.get(column_type[0], "1")
+    good = "1" if column_type.startswith("Decimal") else good
+    if ending == "jsonl":
+        is_text = column_type.startswith("Date") or text == "NA"
+        lines = [json.dumps({"ts": AT, "n": good}), f'{{"ts": "{AT}", "n": {json.dumps(text) if is_text else text}}}']
+        if column_type == "Int32" and text == "5.0":
+            assert loaded(lake, "a.jsonl", "\n".join(lines).encode(), "n") == [1, 5]
+            return
+    else:
+        separator = "," if ending == "csv" else "\t"
+        lines = [f"ts{separator}n", f"{AT}{separator}{good}", f"{AT}{separator}{text}"]
+    lake.put(f"{PREFIX}a.{ending}", "\n".join(lines).encode())
+    refused(lake, rf"row 2 of {lake.bucket}/{PREFIX}a.{ending}")
+
+
+def test_doubles_become_the_nearest_decimal(lake: Lake) -> None:
+    create(lake, "n Decimal(9, 2)")
+    cents = list(range(10_000))
+    found = loaded(lake, "a.parquet", parquet(n=pa.array([cent / 100 for cent in cents])), "n")
+    assert found == [Decimal(cent).scaleb(-2) for cent in cents]
+
+
+@pytest.mark.parametrize(
+    ("column_type", "array"),
+    [
+        ("Decimal(9, 2)", pa.array([0.29, 1.239])),
+        ("Nullable(Decimal(9, 2))", pa.array([Decimal("0.290"), Decimal("1.239")])),
+        ("Array(Decimal(9, 2))", pa.array([[Decimal("0.290")], [Decimal("1.239")]])),
+        ("Decimal(5, 2)", pa.array([Decimal("1.00"), Decimal("12345.67")])),
+        ("DateTime('UTC')", pa.array([0, 500], pa.timestamp("ms", "UTC"))),
+        ("Date", pa.array([0, 1], pa.timestamp("s", "UTC"))),
+        ("Float32", pa.array([0.1, 1e300])),
+        ("Bool", pa.array([1, 2])),
+        ("Nullable(Int32)", pa.array(["1", "x"])),
+        ("Array(Nullable(Int32))", pa.array([["1"], ["x"]])),
+        ("Tuple(a Nullable(Int32))", pa.array([{"a": "1"}, {"a": "x"}])),
+    ],
+)
+def test_a_typed_value_that_the_column_cannot_hold(lake: Lake, column_type: str, array: pa.Array) -> None:
+    create(lake, f"n {column_type}")
+    lake.put(PREFIX + "a.parquet", parquet(n=array))
+    refused(lake, r"Column 'n' is .*row 2 of .*a.parquet")
+
+
+def test_what_does_not_fit_may_be_lost_if_the_user_says_so(lake: Lake) -> None:
+    create(lake, "n Decimal(9, 2), d Date")
+    body = parquet(n=pa.array([Decimal("1.239")]), d=pa.array([dt.datetime(2026, 10, 1, 5)], pa.timestamp("us", "UTC")))
+    assert loaded(lake, "a.parquet", body, "(n, d)", lossy_columns=["n", "d"]) == [
+        (Decimal("1.23"), dt.date(2026, 10, 1))
+    ]
+
+
+def test_nested_columns_of_json_lines(lake: Lake) -> None:
+    create(lake, "n Nested(a UInt8, b String)")
+    lines = f'{{"ts": "{AT}", "n": {{"a": [1, 2], "b": ["x", "y"]}}}}'.encode()
+    assert loaded(lake, "a.jsonl", lines, "(n.a, n.b)") == [([1, 2], ["x", "y"])]
+
+
+@pytest.mark.parametrize(
+    "column_type", ["Array(UInt8)", "Map(String, UInt8)", "Tuple(a UInt8, b Array(String))", "Nested(a UInt8)", "JSON"]
+)
+def test_a_key_that_a_line_lacks_is_no_empty_value(lake: Lake, column_type: str) -> None:
+    create(lake, f"n {column_type}")
+    lake.put(PREFIX + "a.jsonl", f'{{"ts": "{AT}", "m": 1}}'.encode())
+    refused(lake, r"Column 'n(.a)?' is .*row 1 of .*a.jsonl")
+
+
+def test_keys_of_json_lines_differ_by_case(lake: Lake) -> None:
+    create(lake, "c Int32")
+    assert loaded(lake, "a.jsonl", f'{{"ts": "{AT}", "C": 4, "c": 3}}'.encode(), "c") == [3]
+
+
+def test_wide_numbers_and_addresses_of_clickhouses_own_parquet(lake: Lake) -> None:
+    types = "i Int128, u UInt256, v IPv4, w IPv6, x Nullable(IPv6), y Nullable(Int256)"
+    create(lake, types)
+    endpoint = lake.s3.meta.endpoint_url
+    keys = lake.s3._request_signer._credentials
+    where = f"s3('{endpoint}/{lake.bucket}/{PREFIX}a.parquet', '{keys.access_key}', '{keys.secret_key}', 'Parquet')"
+    lake.on_node(
+        0,
+        f"INSERT INTO FUNCTION {where} SELECT toDateTime('{AT}', 'UTC') AS ts, toInt128(48 + number) AS i, "
+        "toUInt256(57) AS u, toIPv4('1.2.3.4') AS v, toIPv6('::1') AS w, toIPv6('::2') AS x, toInt256(-1) AS y "
+        "FROM numbers(2)",
+    )
+    lake.load()
+    assert values(lake, "concat(i, ' ', u, ' ', v, ' ', w, ' ', x, ' ', y)") == [
+        f"{48 + n} 57 1.2.3.4 ::1 ::2 -1" for n in range(2)
+    ]
+
+
+class TestTimestampsWithoutAZone:
+    BODY = parquet(at=pa.array([dt.datetime(2026, 10, 5, 12)], pa.timestamp("us")))
+
+    def test_are_refused_where_the_columns_zone_is_another(self, lake: Lake) -> None:
+        create(lake, "at DateTime('America/New_York')")
+        lake.put(PREFIX + "a.parquet", self.BODY)
+        refused(lake, "timestamps without a zone.*naive_timestamps='utc' or naive_timestamps='column_zone'")
+
+    @pytest.mark.parametrize(("meaning", "wanted"), [("utc", "08:00:00"), ("column_zone", "12:00:00")])
+    def test_are_what_the_user_says(self, lake: Lake, meaning: str, wanted: str) -> None:
+        create(lake, "at DateTime('America/New_York')")
+        found = loaded(lake, "a.parquet", self.BODY, "toString(at)", naive_timestamps=meaning)
+        assert found == [f"2026-10-05 {wanted}"]
+
+    def test_are_utc_in_a_column_of_utc(self, lake: Lake) -> None:
+        create(lake, "at DateTime64(3, 'UTC')")
+        assert loaded(lake, "a.parquet", self.BODY, "toString(at)") == ["2026-10-05 12:00:00.000"]
+
+
+@pytest.mark.parametrize("column_type", ["Nullable(Int64)", "Nullable(Float64)", "Nullable(Decimal(18, 2))"])
+def test_integers_in_one_file_and_doubles_in_the_next(lake: Lake, column_type: str) -> None:
+    create(lake, f"n {column_type}")
+    lake.put(PREFIX + "a.parquet", parquet(n=pa.array([1, 2**53 + 2])))
+    lake.put(PREFIX + "b.parquet", parquet(n=pa.array([3.0, None])))
+    if "Float" in column_type:
+        lake.load()
+        assert values(lake, "n") == [1.0, 3.0, float(2**53 + 2), None]
+    else:
+        lake.load()
+        assert values(lake, "toString(n)") == ["1", "3", str(2**53 + 2), None]
+
+
+def test_a_conflict_in_a_column_that_is_not_loaded_does_not_matter(lake: Lake) -> None:
+    create(lake, "n Int32")
+    lake.put(PREFIX + "a.parquet", parquet(n=pa.array([1]), x=pa.array([1])))
+    lake.put(PREFIX + "b.parquet", parquet(n=pa.array([2]), x=pa.array(["a"])))
+    assert lake.load()["rows"] == 2
+    assert lake.load(select={"ts": "ts", "n": "n + 1"})["status"] == "published"
+    assert values(lake, "n") == [2, 3]
+
+
+def test_a_file_with_another_delimiter(lake: Lake) -> None:
+    create(lake, "n Int32, s Nullable(String), t String")
+    lake.put(PREFIX + "a.csv", f"# made by hand\nts;n;s;t\n{AT};5;NA;'a;b'\n\n".encode())
+    dialect = {"delimiter": ";", "null": "NA", "skip_lines": 1, "quote": "'", "blank_lines": "skip_last"}
+    refused(lake, "'ts' is missing", csv={})
+    lake.load(csv=dialect)
+    assert values(lake, "(n, s, t)") == [(5, None, "a;b")]
+    assert lake.load(csv=dialect)["status"] == "unchanged"
+
+
+def test_a_missing_column_is_told_with_those_that_are_there(lake: Lake) -> None:
+    create(lake, "n Int32")
+    lake.put(PREFIX + "a.csv", f"ts;n\n{AT};5\n".encode())
+    refused(lake, r"It has 'ts;n'\..*Fields look separated by ';': csv=\{'delimiter': ';'\}")
+    lake.put(PREFIX + "a.csv", f"ts,N\n{AT},5\n".encode())
+    refused(lake, r"It has 'ts', 'N'\. Names are compared letter by letter: 'N' is another one")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (f"ts,n\n{AT},1\n{AT},2,3\n", "row 2 of .*a.csv cannot be read as CSVWithNames: Expected end of line"),
+        (f"ts,n\n{AT},1\n\n", "row 2 of .*a.csv cannot be read as CSVWithNames"),
+    ],
+)
+def test_a_line_that_cannot_be_parsed(lake: Lake, body: str, told: str) -> None:
+    create(lake, "n Int32")
+    lake.put(PREFIX + "a.csv", body.encode())
+    refused(lake, told)
