@@ -13,6 +13,9 @@ SHARED = 0.5
 #: Those arguments of a load that its definition is made of.
 DEFINING = ("columns", "select", "null_as_default", "on_other_months", "distribution", "file_format", "compression")
 
+#: What a plan compares beside them, where it is given.
+PLANNED = (*DEFINING, "settings")
+
 
 def check_definition(given: Iterable[str]) -> None:
     """Check the names of what a load is told to make of objects.
@@ -20,5 +23,5 @@ def check_definition(given: Iterable[str]) -> None:
     Raises:
         ConfigurationError: If one is not known.
     """
-    if unknown := sorted(set(given) - set(DEFINING)):
-        raise ConfigurationError(f"definition has {', '.join(unknown)}: it takes {', '.join(DEFINING)}.")
+    if unknown := sorted(set(given) - set(PLANNED)):
+        raise ConfigurationError(f"definition has {', '.join(unknown)}: it takes {', '.join(PLANNED)}.")

@@ -113,6 +113,11 @@ class SourceSchema:
         """The structure argument of the table function."""
         return structure_of(self.types)
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """All columns of the files; None where these do not name them, or not in a way that can be looked up."""
+        return tuple(self.types) if self.by_file or not self.types else None
+
     def in_every_file(self) -> SourceSchema:
         """Without the columns that some file lacks, which would be NULL there without a word."""
         types = {

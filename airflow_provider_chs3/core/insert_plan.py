@@ -30,6 +30,7 @@ class InsertPlan:
         settings: All settings, with their reasons.
         memory_bytes: What the load may use on a node.
         memory_steps: How often its need of memory was lowered.
+        in_files: All columns of the files; None where they are not known.
     """
 
     schema: SourceSchema
@@ -37,6 +38,7 @@ class InsertPlan:
     settings: tuple[Setting, ...]
     memory_bytes: int
     memory_steps: int
+    in_files: tuple[str, ...] | None = None
 
     @property
     def setting_values(self) -> SettingValues:
@@ -52,6 +54,7 @@ class InsertPlan:
             "settings": [asdict(each) for each in self.settings],
             "memory_bytes": self.memory_bytes,
             "memory_steps": self.memory_steps,
+            "in_files": self.in_files,
         }
 
     @classmethod
@@ -65,6 +68,8 @@ class InsertPlan:
             settings=tuple(Setting(**each) for each in values["settings"]),
             memory_bytes=values["memory_bytes"],
             memory_steps=values["memory_steps"],
+            # Older versions of this package did not record it.
+            in_files=None if values.get("in_files") is None else tuple(values["in_files"]),
         )
 
 
@@ -130,6 +135,7 @@ def plan_insert(
         settings=settings,
         memory_bytes=one.memory_bytes,
         memory_steps=course.memory_steps,
+        in_files=schema.names,
     )
 
 

@@ -33,6 +33,8 @@ COLUMNS = {
     "min_block": "Int64 COMMENT 'of the partition: before it is replaced, with an intent; else after'",
     "max_block": "Int64",
     "data_version": "Int64 COMMENT 'of the partition, as with the blocks'",
+    "evidence": "String COMMENT 'JSON: rows and parts of the partition, as with the blocks'",
+    "structure": "String COMMENT 'JSON: the table when it was published, and what was loaded into it'",
     "details": "String COMMENT 'JSON'",
 }
 

@@ -12,7 +12,8 @@ from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, record
 from airflow_provider_chs3.core.ledger_table import LedgerKey
 from airflow_provider_chs3.core.load import Load, values_of
-from airflow_provider_chs3.core.models import Manifest, Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.models import Manifest, Month, Node, TableName
+from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.recovery import Course
 from airflow_provider_chs3.core.replication import find_replicas
 from airflow_provider_chs3.core.request import LoadRequest
@@ -127,7 +128,7 @@ def record_underway(
         "owner": load.request.owner,
         "is_durable": load.request.is_durable,
         "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
-        "before": {_key(node): asdict(month.state) for node, month in beginning.before.items()},
+        "before": {_key(node): _as_json(month.state) for node, month in beginning.before.items()},
         "reason": beginning.reason,
         "course": asdict(load.course),
         "plan": plan.as_json(),
@@ -229,7 +230,7 @@ def _of_json(around: Surroundings, nonce: str, fingerprint: str, details: Mappin
         nonce=nonce,
         fingerprint=fingerprint,
         newest=_EPOCH + details["newest_microseconds"] * _MICROSECOND,
-        before={node: PartitionState(**state) for node, state in details["before"].items()},
+        before={node: PartitionState(**state, each_part=None) for node, state in details["before"].items()},
         reason=details["reason"],
         course=Course(**details["course"]),
         plan=InsertPlan.of_json(details["plan"]),
@@ -244,6 +245,11 @@ def _stats_of_json(values: Mapping[str, Any]) -> InsertStats:
     # Older versions of this package did not record what was read.
     source = values.get("source")
     return InsertStats(**{**values, "source": SourceRead(**source) if source else None})
+
+
+def _as_json(state: PartitionState) -> dict[str, Any]:
+    """Without its parts: what is there is compared with the record, which has them."""
+    return {name: value for name, value in asdict(state).items() if name not in ("each_part", "mutations")}
 
 
 def _key(node: Node) -> str:

@@ -77,7 +77,10 @@ def monthly_load(
             lookback_months=lookback_months,
             last_month=last_month,
             all_months=all_months,
-            definition={name: value for name, value in load_arguments.items() if name in DEFINING},
+            definition={
+                "settings": load_arguments.get("settings") or {},
+                **{name: value for name, value in load_arguments.items() if name in DEFINING},
+            },
             **shared,
         )
 

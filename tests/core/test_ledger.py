@@ -13,7 +13,8 @@ from airflow_provider_chs3.core.ledger import (
     is_changed,
     standing,
 )
-from airflow_provider_chs3.core.models import Node, PartitionState
+from airflow_provider_chs3.core.models import Node
+from airflow_provider_chs3.core.partition import PartitionState
 
 ONE, TWO, THREE = (Node(number, 1, f"ch-{number}", 9000) for number in (1, 2, 3))
 

@@ -17,7 +17,8 @@ from airflow_provider_chs3.core.ledger import (
     record,
 )
 from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey, create_ledger
-from airflow_provider_chs3.core.models import Month, PartitionState, TableName
+from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.sql import literal
 
 PUBLISHED = Record(

@@ -10,7 +10,8 @@ import pytest
 from airflow_provider_chs3.core.key_template import KeyTemplate
 from airflow_provider_chs3.core.ledger import MonthOnNode, Record
 from airflow_provider_chs3.core.ledger_table import COLUMNS
-from airflow_provider_chs3.core.models import Manifest, Month, PartitionState, S3Object, TableName
+from airflow_provider_chs3.core.models import Manifest, Month, S3Object, TableName
+from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.planned import MonthObjects, PlannedMonth
 from airflow_provider_chs3.core.planning import list_months, look_up_months
 from airflow_provider_chs3.core.sources import Credentials, S3Source

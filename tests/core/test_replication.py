@@ -9,7 +9,8 @@ import pytest
 
 from airflow_provider_chs3.core.inserting import Inserted, Staged, verify
 from airflow_provider_chs3.core.ledger import LedgerKey, MonthOnNode, Record
-from airflow_provider_chs3.core.models import Manifest, Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.models import Manifest, Month, Node, TableName
+from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.place import KeeperPlace
 from airflow_provider_chs3.core.planning import look_up_months
 from airflow_provider_chs3.core.publishing import publish
