@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, record
-from airflow_provider_chs3.core.ledger_table import LedgerKey
+from airflow_provider_chs3.core.ledger_table import LedgerKey, lacks_of_ledger
 from airflow_provider_chs3.core.load import Load, values_of
 from airflow_provider_chs3.core.models import Manifest, Month, Node, TableName
 from airflow_provider_chs3.core.partition import PartitionState
@@ -219,7 +219,7 @@ def attempts_of(around: Surroundings, month: Month, owner: str) -> Steps[set[str
 def _key_of(around: Surroundings, month: Month) -> LedgerKey | None:
     """What the coordinator's ledger knows a month by; None where it has no ledger, or no such table."""
     facts = around.nodes[around.coordinator]
-    if facts.target is None or not facts.has_ledger:
+    if facts.target is None or not facts.has_ledger or lacks_of_ledger(facts.ledger_columns):
         return None
     return LedgerKey(around.target, facts.target.uuid, month, "")
 
