@@ -130,6 +130,7 @@ def record_underway(
         "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
         "before": {_key(node): _as_json(month.state) for node, month in beginning.before.items()},
         "reason": beginning.reason,
+        "structure": load.request.structure(load.around),
         "course": asdict(load.course),
         "plan": plan.as_json(),
         "running": running,
@@ -146,7 +147,7 @@ def find_underway(request: LoadRequest) -> Steps[Underway | None]:
     """Find what an earlier process of the same task left, if all of its staging is still there.
 
     Args:
-        request: What is asked for now; what is made of the objects must be the same as then.
+        request: What is asked for now; what is made of the objects, and the table, must be the same as then.
 
     Raises:
         SupersededError: If the task waited for an attempt, and another load has taken over.
@@ -169,7 +170,10 @@ def find_underway(request: LoadRequest) -> Steps[Underway | None]:
     if request.resumes not in (None, nonce):
         raise SupersededError(superseded(Attempt(around.target, request.month, request.resumes or "")))
     found = json.loads(details)
-    is_own = owner == request.owner and definition == request.definition and found["is_durable"]
+    # Older versions of this package did not record the structure.
+    now = request.structure(around)
+    is_same = definition == request.definition and found.get("structure", now) == now
+    is_own = owner == request.owner and is_same and found["is_durable"]
     if not is_own or not (yield from is_staging_there(around, Attempt(around.target, request.month, nonce))):
         return None
     around = yield from find_replicas(around)
