@@ -6,17 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Standing, record, standing
+from airflow_provider_chs3.core.file_groups import Reading
+from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, record
 from airflow_provider_chs3.core.ledger_table import make_ledger
 from airflow_provider_chs3.core.listing import list_ready_month
-from airflow_provider_chs3.core.load import Load, values_of
-from airflow_provider_chs3.core.models import Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.load import Load, rows_of_shards, values_of
+from airflow_provider_chs3.core.models import Month, Node, TableName
 from airflow_provider_chs3.core.node_specs import shown
+from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.preflight import check_target, partition_id_of
 from airflow_provider_chs3.core.recovery import Course
+from airflow_provider_chs3.core.renewing import ROOM_FOR_RECORDS, structure_text
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.source_schema import count_rows, read_columns
 from airflow_provider_chs3.core.sql import Sql, literal, table
+from airflow_provider_chs3.core.standing import Standing, standing
 from airflow_provider_chs3.core.steps import AskNodes, Say, Steps
 from airflow_provider_chs3.core.target import look_around
 from airflow_provider_chs3.exceptions import (
@@ -105,22 +109,23 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
     if _is_published(load, before):
         rows = {shown(node): each.state.rows for node, each in before.items()}
         return AdoptedMonth(month=request.month, status="unchanged", reason="as published", rows_by_node=rows)
-    counted, source_rows = yield from _count(load)
-    if sum(counted.values()) != source_rows:
+    counted = yield from _count(load)
+    if sum(counted.rows_by_node.values()) != counted.source_rows:
         return AdoptedMonth(
             month=request.month,
             status="refused",
-            reason=_mismatch(load.around.target, counted, source_rows),
-            rows_by_node=counted,
+            reason=_mismatch(load.around.target, counted.rows_by_node, counted.source_rows),
+            rows_by_node=counted.rows_by_node,
         )
     ledgers = {node: facts.ledger_columns for node, facts in load.around.nodes.items()}
     yield from make_ledger(load.around.ledger, ledgers)
     load = load.with_ledger()
     yield from _check_unchanged(load, before)
-    records = {node: _record(load, node, each.state) for node, each in before.items()}
-    yield AskNodes(name=f"Record {request.month} as published", sql=records)
+    shards = rows_of_shards({node: each.state for node, each in before.items()})
+    records = {node: _record(load, node, each.state, shards, counted) for node, each in before.items()}
+    yield AskNodes(name=f"Record {request.month} as published", sql=records, settings=ROOM_FOR_RECORDS)
     reason = f"its {len(load.files.manifest.objects)} objects hold as many rows"
-    return AdoptedMonth(month=request.month, status="adopted", reason=reason, rows_by_node=counted)
+    return AdoptedMonth(month=request.month, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
 
 
 def _look(request: LoadRequest) -> Steps[Load]:
@@ -138,18 +143,19 @@ def _look(request: LoadRequest) -> Steps[Load]:
 
 
 def _is_published(load: Load, before: Mapping[Node, MonthOnNode]) -> bool:
-    found, _ = standing(
-        before,
-        fingerprint=load.files.manifest.fingerprint,
-        definition=load.request.definition,
-        may_lose_all=load.around.shape.may_lose_all,
-        keeps_every_row=load.around.shape.keeps_every_row,
-    )
-    return found is Standing.UNCHANGED
+    return standing(before, load.wanted, load.around.shape).standing is Standing.UNCHANGED
 
 
-def _count(load: Load) -> Steps[tuple[dict[str, int], int]]:
-    """The month's rows on each node, and those of its objects."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Counted:
+    """The month's rows on each node, and its objects: their rows, and what a load takes of them."""
+
+    rows_by_node: Mapping[str, int]
+    source_rows: int
+    reading: Reading
+
+
+def _count(load: Load) -> Steps[_Counted]:
     reading = yield from read_columns(load.files, load.request.selection, load.around.shape.columns)
     source_rows = yield from count_rows(load.files, reading)
     # Not out of system.parts: rows that a lightweight DELETE took away count there.
@@ -157,7 +163,11 @@ def _count(load: Load) -> Steps[tuple[dict[str, int], int]]:
     # A row counts once, however many replicas have it.
     statements = dict.fromkeys(load.around.publishers, sql)
     answers = yield AskNodes(name=f"Count the rows of {load.request.month}", sql=statements)
-    return {shown(node): int(rows[0][0]) for node, rows in answers.items()}, source_rows
+    return _Counted(
+        rows_by_node={shown(node): int(rows[0][0]) for node, rows in answers.items()},
+        source_rows=source_rows,
+        reading=reading,
+    )
 
 
 def _mismatch(target: TableName, counted: Mapping[str, int], source_rows: int) -> str:
@@ -183,6 +193,13 @@ def _check_unchanged(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps[No
             )
 
 
-def _record(load: Load, node: Node, state: PartitionState) -> Sql:
-    values = values_of(load, rows=state.rows, state=state, details={"adopted": True})
+def _record(load: Load, node: Node, state: PartitionState, shards: Mapping[int, int], counted: _Counted) -> Sql:
+    values = values_of(
+        load,
+        rows=state.rows,
+        state=state,
+        rows_of_shards=shards,
+        structure=structure_text(load, node, loaded=counted.reading.loaded, in_files=counted.reading.names),
+        details={"adopted": True},
+    )
     return record(load.around.ledger, load.key_on(node), "published", values)

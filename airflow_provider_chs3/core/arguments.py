@@ -24,6 +24,9 @@ DEFINING = (
     "compression",
 )
 
+#: What a plan compares beside them, where it is given.
+PLANNED = (*DEFINING, "settings")
+
 
 def check_definition(given: Iterable[str]) -> None:
     """Check the names of what a load is told to make of objects.
@@ -31,5 +34,5 @@ def check_definition(given: Iterable[str]) -> None:
     Raises:
         ConfigurationError: If one is not known.
     """
-    if unknown := sorted(set(given) - set(DEFINING)):
-        raise ConfigurationError(f"definition has {', '.join(unknown)}: it takes {', '.join(DEFINING)}.")
+    if unknown := sorted(set(given) - set(PLANNED)):
+        raise ConfigurationError(f"definition has {', '.join(unknown)}: it takes {', '.join(PLANNED)}.")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_provider_chs3.core.ledger import MonthOnNode, Standing, standing
+from airflow_provider_chs3.core.ledger import MonthOnNode
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import Node
+from airflow_provider_chs3.core.standing import Standing, standing
 from airflow_provider_chs3.exceptions import SourceError, TargetChangedError
 
 
@@ -18,27 +19,21 @@ def compare(load: Load, before: Mapping[Node, MonthOnNode]) -> tuple[Standing, s
         SourceError: If it shrank too much.
     """
     request, target = load.request, load.around.target
-    found, nodes = standing(
-        before,
-        fingerprint=load.files.manifest.fingerprint,
-        definition=request.definition,
-        may_lose_all=load.around.shape.may_lose_all,
-        keeps_every_row=load.around.shape.keeps_every_row,
-    )
+    found, nodes, why = standing(before, load.wanted, load.around.shape)
     where = f"{target}, partition {load.key.partition_id}, on {', '.join(map(str, nodes))}"
     if found is Standing.ROWS_UNKNOWN and not request.policies.replace_unknown:
         raise TargetChangedError(
-            f"{where}: {found.value}. To replace them by the objects' rows give replace_unknown=True; "
+            f"{where}: {why}. To replace them by the objects' rows give replace_unknown=True; "
             "to keep them, load into another table."
         )
     if found is Standing.TARGET_CHANGED and request.policies.on_target_changed == "fail":
         raise TargetChangedError(
-            f"{where}: {found.value}. A reload would undo that (rows that were erased on request would come back): "
+            f"{where}: {why}. A reload would undo that (rows that were erased on request would come back): "
             "if that is right, give on_target_changed='reload'."
         )
     if found is not Standing.UNCHANGED:
         _check_shrink(load, before)
-    return found, found.value
+    return found, why
 
 
 def _check_shrink(load: Load, before: Mapping[Node, MonthOnNode]) -> None:

@@ -21,13 +21,18 @@ class Reading:
         groups: Files whose columns no one type holds are in different ones; mostly there is one.
         rows: Rows in all files, where footers tell; None where they do not.
         uncompressed_bytes: Bytes of all values as the files encode them, where footers tell.
-        unused: The files' columns that are not read.
+        names: All columns of the files; None where files do not name them, or not in a way that can be looked up.
     """
 
     groups: tuple[FileGroup, ...]
     rows: int | None = None
     uncompressed_bytes: int | None = None
-    unused: tuple[str, ...] = ()
+    names: tuple[str, ...] | None = None
+
+    @property
+    def loaded(self) -> tuple[LoadedColumn, ...]:
+        """The target's columns that are loaded, each with where it comes from in the first group."""
+        return self.groups[0].loaded if self.groups else ()
 
     @property
     def types(self) -> Mapping[str, str]:
@@ -62,7 +67,7 @@ class Reading:
             }
             for group in self.groups
         ]
-        return {"groups": groups, "rows": self.rows}
+        return {"groups": groups, "rows": self.rows, "names": self.names}
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> Reading:
@@ -76,4 +81,5 @@ class Reading:
             )
             for group in values["groups"]
         )
-        return cls(groups=groups, rows=values["rows"])
+        names = values["names"]
+        return cls(groups=groups, rows=values["rows"], names=None if names is None else tuple(names))

@@ -73,8 +73,10 @@ def read_files(load: Load) -> Steps[Reading]:
     if not load.files.manifest.objects:
         return Reading((), rows=0)
     reading = yield from read_columns(load.files, load.request.selection, load.around.shape.columns)
-    if reading.unused:
-        yield Say(name=f"Columns of the files that are not loaded: {', '.join(reading.unused)}.")
+    used = {each.column.name for each in reading.loaded}
+    unused = [name for name in reading.names or () if name not in used]
+    if unused and not load.request.selection.select:
+        yield Say(name=f"Columns of the files that are not loaded: {', '.join(unused)}.")
     if len(reading.groups) > 1:
         yield Say(name=f"The files' columns differ in type: they are inserted as {len(reading.groups)} groups.")
     return reading

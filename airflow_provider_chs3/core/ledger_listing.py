@@ -7,13 +7,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE, STANDING_EVENTS, MonthOnNode, Standing, standing
+from airflow_provider_chs3.core.ledger import LEDGER_TABLE, STANDING_EVENTS, MonthOnNode
 from airflow_provider_chs3.core.ledger_table import LedgerKey
-from airflow_provider_chs3.core.models import Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.models import Month, Node, TableName
+from airflow_provider_chs3.core.month_lookup import look_up_months
 from airflow_provider_chs3.core.node_specs import shown
-from airflow_provider_chs3.core.planning import look_up_months
+from airflow_provider_chs3.core.partition import PartitionState
+from airflow_provider_chs3.core.parts import PARTITION, state_columns
 from airflow_provider_chs3.core.preflight import check_target
 from airflow_provider_chs3.core.sql import Sql, literal, table
+from airflow_provider_chs3.core.standing import Standing, Wanted, standing
 from airflow_provider_chs3.core.steps import AskNodes, Row, Steps
 from airflow_provider_chs3.core.target import Surroundings, look_around
 
@@ -188,7 +191,7 @@ def _ask(around: Surroundings) -> Steps[tuple[_Records, _States]]:
     newest, partitions = {}, {}
     for node, ((months, states),) in answers.items():
         newest[node] = {Month.parse(month): _Newest(*fields) for month, fields in months}
-        partitions[node] = {partition_id: PartitionState(*state) for partition_id, state in states}
+        partitions[node] = {partition_id: PartitionState.of(partition_id, state) for partition_id, state in states}
     return newest, partitions
 
 
@@ -201,11 +204,11 @@ def _months_query(around: Surroundings, node: Node, columns: Collection[str]) ->
             f"FROM {table(around.ledger)} WHERE {_table_condition(around, node)} AND event IN ({STANDING_EVENTS}) "
             "GROUP BY month))"
         )
-    state = "sum(rows), count(), sum(bytes_on_disk), min(min_block_number), max(max_block_number), max(data_version)"
     return Sql(
-        f"SELECT {months}, (SELECT groupArray(found) FROM (SELECT (partition_id, ({state})) AS found FROM system.parts "
+        f"SELECT {months}, (SELECT groupArray(found) FROM (SELECT ({PARTITION} AS partition, "
+        f"({state_columns(with_content=False)})) AS found FROM system.parts "
         f"WHERE database = {literal(around.target.database)} AND table = {literal(around.target.table)} "
-        "AND active AND rows > 0 AND NOT startsWith(partition_id, 'patch-') GROUP BY partition_id))"
+        "AND active AND rows > 0 GROUP BY partition))"
     )
 
 
@@ -238,18 +241,12 @@ def _listed(
 ) -> MonthInLedger:
     published = {node: each.record for node, each in nodes.items() if each.record and each.record.event == "published"}
     one = next(iter(published.values()), None)
-    found, where = standing(
-        nodes,
-        fingerprint=one.fingerprint if one else "",
-        definition=None,
-        may_lose_all=around.shape.may_lose_all,
-        keeps_every_row=around.shape.keeps_every_row,
-    )
+    found, where, why = standing(nodes, Wanted(), around.shape)
     nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(shown, where))})"
     listed = MonthInLedger(
         month=month,
         partition_id=next(each[month].partition_id for each in newest.values() if month in each),
-        standing=found.value + nowhere_else,
+        standing=why + nowhere_else,
         is_as_published=found is Standing.UNCHANGED,
         nodes=nodes,
     )

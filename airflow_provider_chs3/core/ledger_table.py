@@ -33,8 +33,22 @@ COLUMNS = {
     "min_block": "Int64 COMMENT 'of the partition: before it is replaced, with an intent; else after'",
     "max_block": "Int64",
     "data_version": "Int64 COMMENT 'of the partition, as with the blocks'",
+    "evidence": "String COMMENT 'JSON: rows and parts of the partition, as with the blocks'",
+    "structure": "String COMMENT 'JSON: the table when it was published, and what was loaded into it'",
     "details": "String COMMENT 'JSON'",
 }
+
+#: Those that came with a later version of this package.
+_LATER = ("nodes", "data_version", "evidence", "structure")
+
+
+def lacks_of_ledger(columns: Collection[str]) -> list[str]:
+    """The columns that any version of this package gives a ledger, and this table has not.
+
+    Args:
+        columns: Those of the table; none where there is no such table, which then lacks nothing.
+    """
+    return [name for name in COLUMNS if columns and name not in columns and name not in _LATER]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,15 @@ from airflow_provider_chs3.core.dialect import reading_settings
 from airflow_provider_chs3.core.laps import NO_LAPS, Laps
 from airflow_provider_chs3.core.ledger import MonthOnNode, look_up, month_on_node
 from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey
-from airflow_provider_chs3.core.models import Manifest, Node, PartitionState, SettingValues, TableName
+from airflow_provider_chs3.core.models import Manifest, Node, SettingValues, TableName
+from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.recovery import Course
 from airflow_provider_chs3.core.replication import with_records_of_replicas
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.source_files import LOOK_THREADS, Files
 from airflow_provider_chs3.core.sources import S3Source
 from airflow_provider_chs3.core.staging import Attempt
+from airflow_provider_chs3.core.standing import Wanted
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.core.target import Surroundings
 from airflow_provider_chs3.core.text_types import lacks_elements_of_containers
@@ -96,6 +98,15 @@ class Load:
         target = self.around.nodes[node].target
         return replace(self.key, target_uuid=target.uuid) if target else self.key
 
+    @property
+    def wanted(self) -> Wanted:
+        """What the month is compared with."""
+        return Wanted(
+            fingerprint=self.files.manifest.fingerprint,
+            definition=self.request.definition,
+            structure=self.request.structure(self.around),
+        )
+
     def look_up(self) -> Steps[dict[Node, MonthOnNode]]:
         """Ask every node for its newest record of the month, and for the month's parts."""
         ledger = self.around.ledger
@@ -108,7 +119,13 @@ class Load:
 
 
 def values_of(
-    load: Load, *, rows: int, state: PartitionState, details: Mapping[str, object] | None = None
+    load: Load,
+    *,
+    rows: int,
+    state: PartitionState,
+    rows_of_shards: Mapping[int, int] | None = None,
+    structure: str = "",
+    details: Mapping[str, object] | None = None,
 ) -> dict[str, str | int | Mapping[str, object]]:
     """What a node's record tells of a month.
 
@@ -116,6 +133,8 @@ def values_of(
         load: What was read, and how.
         rows: Rows of the month on the node.
         state: The partition there.
+        rows_of_shards: Rows of the month on each shard, where it is published.
+        structure: The table, and what was loaded into it, where it is published (see `core.structure_record`).
         details: What else there is to tell.
     """
     manifest = load.files.manifest
@@ -127,9 +146,8 @@ def values_of(
         "source_bytes": manifest.size_bytes,
         "nodes": len(load.around.nodes),
         "rows": rows,
-        "min_block": state.min_block,
-        "max_block": state.max_block,
-        "data_version": state.data_version,
+        **evidence_of_state(state, rows_of_shards),
+        "structure": structure,
         # Whoever comes by this node alone learns where the rest of the month is.
         "details": {**({"cluster": load.around.cluster} if load.around.cluster else {}), **(details or {})},
     }
@@ -142,6 +160,26 @@ def _reading_settings(request: LoadRequest, around: Surroundings) -> SettingValu
         is_selected=bool(request.selection.select),
         has_nested_containers=any(lacks_elements_of_containers(ColumnType(each.type)) for each in columns),
     )
+
+
+def evidence_of_state(state: PartitionState, rows_of_shards: Mapping[int, int] | None = None) -> dict[str, str | int]:
+    """The columns of a record by which the partition is known again.
+
+    Args:
+        state: The partition.
+        rows_of_shards: Rows of the month on each shard; None where they are not known yet.
+    """
+    return {
+        "min_block": state.min_block,
+        "max_block": state.max_block,
+        "data_version": state.data_version,
+        "evidence": state.evidence(rows_of_shards).as_text(),
+    }
+
+
+def rows_of_shards(states: Mapping[Node, PartitionState]) -> dict[int, int]:
+    """Rows of a month on each shard, by its number; a row counts once, however many replicas have it."""
+    return {node.shard_num: state.rows for node, state in sorted(states.items(), reverse=True)}
 
 
 def _look_threads(request: LoadRequest, around: Surroundings) -> int:

@@ -194,27 +194,6 @@ class Setting:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
-    """The active parts of one month on one node.
-
-    Args:
-        rows: Rows in them.
-        parts: How many there are.
-        size_bytes: Bytes on disk.
-        min_block: Lowest block number, which merges keep; 0 without parts.
-        max_block: Highest block number; 0 without parts.
-        data_version: Highest data version; above `max_block` once a mutation ran.
-    """
-
-    rows: int = 0
-    parts: int = 0
-    size_bytes: int = 0
-    min_block: int = 0
-    max_block: int = 0
-    data_version: int = 0
-
-
 @dataclass(frozen=True)
 class LoadResult:
     """What a load did.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, StrEnum
 
 from airflow_provider_chs3.core.health import Health
-from airflow_provider_chs3.core.ledger import Standing
+from airflow_provider_chs3.core.standing import Standing
 
 
 class MonthState(StrEnum):

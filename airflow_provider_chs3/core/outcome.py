@@ -11,7 +11,8 @@ from airflow_provider_chs3.core.inserting import Inserted, Verified
 from airflow_provider_chs3.core.ledger import record
 from airflow_provider_chs3.core.ledger_table import COLUMNS, make_ledger
 from airflow_provider_chs3.core.load import Load, values_of
-from airflow_provider_chs3.core.models import LoadResult, Node, PartitionState
+from airflow_provider_chs3.core.models import LoadResult, Node
+from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.sql import Sql, literal, table
 from airflow_provider_chs3.core.steps import AskNodes, Say, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SupersededError

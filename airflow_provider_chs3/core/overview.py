@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.health import Thresholds, Verdict, judge, overall
-from airflow_provider_chs3.core.ledger import MonthOnNode, Standing, standing
-from airflow_provider_chs3.core.models import Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.ledger import MonthOnNode
+from airflow_provider_chs3.core.models import Month, Node, TableName
 from airflow_provider_chs3.core.month_state import Load, MonthState, state_of
 from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.overview_facts import Seen
 from airflow_provider_chs3.core.overview_records import FailureRecord, InsertRecord, MonthRecords
+from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.preflight import month_of_partition
 from airflow_provider_chs3.core.progress import progress_of
 from airflow_provider_chs3.core.replication import records_of_replicas
+from airflow_provider_chs3.core.standing import Found, Standing, Wanted, standing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,6 +150,7 @@ def _months(seen: Seen) -> Iterator[_Month]:
     for node in seen.nodes.values():
         for key, told in node.records.items():
             partition_ids[key] = told.partition_id or partition_ids.get(key, "")
+    holding = {name: node.tables_with_rows for name, node in seen.nodes.items()}
     for (table, month), partition_id in partition_ids.items():
         key = (table, month)
         records = {name: node.records[key] for name, node in seen.nodes.items() if key in node.records}
@@ -158,6 +161,7 @@ def _months(seen: Seen) -> Iterator[_Month]:
                 if (table, partition_id) in node.partitions
                 else PartitionState(),
                 has_history=key in node.known,
+                has_rows=table in holding[name],
             )
             for name, node in seen.nodes.items()
         }
@@ -165,17 +169,17 @@ def _months(seen: Seen) -> Iterator[_Month]:
 
 
 def _month_overview(seen: Seen, month: _Month, at_work: Collection[str], thresholds: Thresholds) -> MonthOverview:
-    found, where = _standing(seen, month)
+    found = _standing(seen, month)
     verdicts = _verdicts(seen, month, thresholds)
     unpublished = month.unpublished
     load = _load(seen, month, at_work)
-    state = state_of(found, load, overall(verdicts))
+    state = state_of(found.standing, load, overall(verdicts))
     published = [each for each in month.records.values() if each.record and each.record.event == "published"]
     shards = {node.shard_num: each.state.rows for node, each in month.nodes.items()}
     described = MonthOverview(
         month=month.month,
         state=state,
-        why=_why(state, found, where, verdicts, month),
+        why=_why(state, found, verdicts, month),
         rows=sum(shards.values()),
         size_bytes=sum(each.state.size_bytes for each in month.nodes.values()),
         parts=sum(each.state.parts for each in month.nodes.values()),
@@ -204,7 +208,7 @@ def _load(seen: Seen, month: _Month, at_work: Collection[str]) -> Load:
     return Load.FAILED if month.failure else Load.GONE
 
 
-def _standing(seen: Seen, month: _Month) -> tuple[Standing, tuple[Node, ...]]:
+def _standing(seen: Seen, month: _Month) -> Found:
     shape = next(node.tables[month.table] for node in seen.nodes.values() if month.table in node.tables)
     nodes = records_of_replicas(month.nodes) if shape.is_replicated else dict(month.nodes)
     if seen.down:
@@ -213,14 +217,7 @@ def _standing(seen: Seen, month: _Month) -> tuple[Standing, tuple[Node, ...]]:
             node: replace(each, record=each.record and replace(each.record, nodes=each.record.nodes - len(seen.down)))
             for node, each in nodes.items()
         }
-    one = next((each.record for each in nodes.values() if each.record and each.record.event == "published"), None)
-    return standing(
-        nodes,
-        fingerprint=one.fingerprint if one else "",
-        definition=None,
-        may_lose_all=shape.may_lose_all,
-        keeps_every_row=shape.keeps_every_row,
-    )
+    return standing(nodes, Wanted(), shape)
 
 
 def _verdicts(seen: Seen, month: _Month, thresholds: Thresholds) -> list[Verdict]:
@@ -228,7 +225,7 @@ def _verdicts(seen: Seen, month: _Month, thresholds: Thresholds) -> list[Verdict
     return [judge(state, thresholds) for state in states if state]
 
 
-def _why(state: MonthState, found: Standing, where: Sequence[Node], verdicts: Iterable[Verdict], month: _Month) -> str:
+def _why(state: MonthState, found: Found, verdicts: Iterable[Verdict], month: _Month) -> str:
     if state is MonthState.LOADING:
         again = f"its task is at it again; its last try failed: {month.failure.error}" if month.failure else ""
         return again or "a load of it inserts"
@@ -237,10 +234,10 @@ def _why(state: MonthState, found: Standing, where: Sequence[Node], verdicts: It
         return "; ".join(f"{shown(each.state.node)}: {each.reason}" for each in verdicts if each.health is worst)
     if state is MonthState.FAILED and month.failure:
         return f"its newest load failed: {month.failure.error}"
-    if state is MonthState.UNFINISHED and found in (Standing.UNCHANGED, Standing.NEW):
-        return f"its newest load ended without publishing; the partition is {found.value}"
-    nowhere_else = "" if len(where) in (0, len(month.nodes)) else f" ({', '.join(map(shown, where))})"
-    return found.value + nowhere_else
+    if state is MonthState.UNFINISHED and found.standing in (Standing.UNCHANGED, Standing.NEW):
+        return f"its newest load ended without publishing; the partition is {found.why}"
+    nowhere_else = "" if len(found.nodes) in (0, len(month.nodes)) else f" ({', '.join(map(shown, found.nodes))})"
+    return found.why + nowhere_else
 
 
 def _is_running(seen: Seen, insert: InsertRecord) -> bool:

@@ -10,8 +10,11 @@ from typing import Any
 from airflow_provider_chs3.core import overview_statements
 from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.merge_state import Merge, MergeState, Mutation, replica_of
-from airflow_provider_chs3.core.models import Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.models import Month, Node, TableName
+from airflow_provider_chs3.core.mutations import Mutation as TableMutation
+from airflow_provider_chs3.core.mutations import mutations_of
 from airflow_provider_chs3.core.overview_records import MonthOfTable, MonthRecords, of_current_tables
+from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.place import nodes_of
 from airflow_provider_chs3.core.steps import Row, Steps
 from airflow_provider_chs3.core.target_facts import TargetFacts
@@ -56,6 +59,11 @@ class NodeSeen:
     free_bytes: Mapping[TableName, int] = field(default_factory=dict)
     table_parts: Mapping[TableName, int] = field(default_factory=dict)
     limits: Mapping[TableName, Limits] = field(default_factory=dict)
+
+    @property
+    def tables_with_rows(self) -> set[TableName]:
+        """The tables of which it holds rows, of whatever month."""
+        return {table for (table, _), partition in self.partitions.items() if partition.state.rows}
 
     def merge_state(self, node: Node, table: TableName, month: Month, partition_id: str) -> MergeState | None:
         """How the merges of a month stand; None where it has no parts.
@@ -143,10 +151,10 @@ def look_at_all_tables(cluster: str | None) -> Steps[Seen]:
 
 def _node_seen(records: Iterable[Row], partitions: Iterable[Row], rest: Row) -> NodeSeen:
     tables, merges, mutations, limits, replicated_limits, policies, disks, pool, broken, replicas, queue = rest[:11]
-    processes, uptime, at_seconds = rest[11:]
+    processes, all_mutations, uptime, at_seconds = rest[11:]
     facts = {TableName(*row[:2]): target_of(*row[2:5]) for row in tables}
     free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
-    of_parts = dict(_partitions(partitions))
+    of_parts = dict(_partitions(partitions, {TableName(*row[:2]): mutations_of(row[2]) for row in all_mutations}))
     table_parts: dict[TableName, int] = defaultdict(int)
     for (table, _), partition in of_parts.items():
         table_parts[table] += partition.parts
@@ -176,10 +184,12 @@ def _node_seen(records: Iterable[Row], partitions: Iterable[Row], rest: Row) -> 
     )
 
 
-def _partitions(rows: Iterable[Row]) -> Iterable[tuple[tuple[TableName, str], Partition]]:
+def _partitions(
+    rows: Iterable[Row], mutations: Mapping[TableName, tuple[TableMutation, ...]]
+) -> Iterable[tuple[tuple[TableName, str], Partition]]:
     for database, table, partition_id, state, parts, size_bytes, two_smallest_bytes, age_seconds in rows:
         partition = Partition(
-            state=PartitionState(*state),
+            state=PartitionState.of(partition_id, state, mutations.get(TableName(database, table), ())),
             parts=parts,
             size_bytes=size_bytes,
             two_smallest_bytes=two_smallest_bytes,

@@ -8,6 +8,8 @@ from airflow_provider_chs3.core.ledger import LEDGER_TABLE, STANDING_EVENTS, rec
 from airflow_provider_chs3.core.ledger_table import absent
 from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.models import TableName
+from airflow_provider_chs3.core.mutations import mutations_query
+from airflow_provider_chs3.core.parts import PARTITION, state_columns
 from airflow_provider_chs3.core.sql import Sql, literal, literals, table
 
 #: What is shown of an error where all months are.
@@ -43,7 +45,7 @@ def _records(database: str, columns: Collection[str]) -> str:
 
     details = known("details")
     published = (
-        f"partition_id, ({record_columns(columns)}), {known('objects')}, "
+        f"partition_id, ({record_columns(columns, structure=absent('structure'))}), {known('objects')}, "
         f"formatDateTime(recorded_at, '%F %T', 'UTC'), JSONExtractBool({details}, 'adopted'), "
         f"{literal(database)}"
     )
@@ -68,13 +70,10 @@ def _records(database: str, columns: Collection[str]) -> str:
 
 def partitions(tables: Iterable[TableName]) -> Sql:
     """Ask a node for the partitions of tables: as the ledger compares them, and as merges see them."""
-    # What counts, and why, says `core.ledger.look_up`.
     plain = "NOT startsWith(partition_id, 'patch-')"
-    own = f"({plain} AND rows > 0)"
     return Sql(
-        "SELECT database, table, replaceRegexpOne(partition_id, '^patch-[^-]*-', '') AS partition, "
-        f"(sumIf(rows, {own}), countIf({own}), sumIf(bytes_on_disk, {own}), minIf(min_block_number, {own}), "
-        f"maxIf(max_block_number, {own}), max(data_version)), countIf({plain}), sumIf(bytes_on_disk, {plain}), "
+        f"SELECT database, table, {PARTITION} AS partition, ({state_columns(with_content=False)}), "
+        f"countIf({plain}), sumIf(bytes_on_disk, {plain}), "
         f"arraySum(arraySlice(arraySort(groupArrayIf(bytes_on_disk, {plain})), 1, 2)), "
         f"dateDiff('second', max(modification_time), now()) "
         f"FROM system.parts WHERE active AND {_of(tables)} GROUP BY database, table, partition"
@@ -108,6 +107,7 @@ SELECT
         WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') AND {of_tables}),
     (SELECT groupArray((initial_query_id, is_initial_query, read_rows, read_bytes, memory_usage, peak_memory_usage,
             elapsed)) FROM system.processes WHERE startsWith(initial_query_id, 'chs3_')),
+    {mutations_query(of_tables, group="database, table")},
     uptime(),
     toFloat64(now64(3))
 """)

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.key_template import KeyTemplate, MonthKeys
-from airflow_provider_chs3.core.ledger import (
-    LEDGER_TABLE,
-    STANDING_EVENTS,
-    MonthOnNode,
-    Standing,
-    record_columns,
-    record_of,
-    standing,
-)
-from airflow_provider_chs3.core.models import Fingerprint, Month, Node, PartitionState, S3Object, TableName
+from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode
+from airflow_provider_chs3.core.models import Fingerprint, Month, Node, S3Object, SettingValues, TableName
+from airflow_provider_chs3.core.month_lookup import look_up_months
 from airflow_provider_chs3.core.planned import MonthObjects, PlannedMonth
 from airflow_provider_chs3.core.preflight import check_target
 from airflow_provider_chs3.core.reloading import ASKED_FOR, Reload
-from airflow_provider_chs3.core.replication import with_records_of_replicas
 from airflow_provider_chs3.core.sources import S3Source
-from airflow_provider_chs3.core.sql import Sql, identifier, literal, literals, table
-from airflow_provider_chs3.core.steps import Ask, AskNodes, Row, Say, Steps
+from airflow_provider_chs3.core.standing import Standing, Wanted, standing
+from airflow_provider_chs3.core.steps import Say, Steps
+from airflow_provider_chs3.core.structure_record import structure_of
 from airflow_provider_chs3.core.target import Surroundings, look_around
 from airflow_provider_chs3.exceptions import SourceError
 
@@ -41,7 +34,9 @@ class PlanRequest:
         months: The months to look at; None looks at all in the bucket.
         leave_out_empty: Whether a month that was never loaded and has no objects is nothing to load. Else the load
             decides what that means.
-        definition: Of what is to be made of the objects; None does not compare it.
+        definition: Of what is to be made of the objects; None compares neither it nor the table's structure.
+        distribution: Where the load's rows go; see `core.request.Policies`.
+        settings: The user's settings of the load; None where they are not known.
         reload: What is loaded again, though it is as published, and nothing else: `months` are its months.
     """
 
@@ -53,6 +48,8 @@ class PlanRequest:
     months: tuple[Month, ...] | None
     leave_out_empty: bool
     definition: str | None = None
+    distribution: str = "where_read"
+    settings: SettingValues | None = None
     reload: Reload | None = None
 
 
@@ -80,22 +77,25 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
     )
     check_target(around, required_settings=())
     published = yield from look_up_months(around, listed)
-    planned = [_planned(request, around, month, listed[month], published[month]) for month in sorted(listed)]
+    wanted = Wanted(
+        definition=request.definition,
+        structure=structure_of(around, distribution=request.distribution, settings=request.settings),
+    )
+    planned = [_planned(request, around, wanted, month, listed[month], published[month]) for month in sorted(listed)]
     for each in planned:
         yield Say(name=f"{each}.")
     return planned
 
 
 def _planned(
-    request: PlanRequest, around: Surroundings, month: Month, objects: MonthObjects, nodes: Mapping[Node, MonthOnNode]
+    request: PlanRequest,
+    around: Surroundings,
+    wanted: Wanted,
+    month: Month,
+    objects: MonthObjects,
+    nodes: Mapping[Node, MonthOnNode],
 ) -> PlannedMonth:
-    found, _ = standing(
-        nodes,
-        fingerprint=objects.fingerprint,
-        definition=request.definition,
-        may_lose_all=around.shape.may_lose_all,
-        keeps_every_row=around.shape.keeps_every_row,
-    )
+    found, _, why = standing(nodes, replace(wanted, fingerprint=objects.fingerprint), around.shape)
     if request.reload and found is Standing.UNCHANGED:
         return PlannedMonth(month, objects, ASKED_FOR, is_to_load=True, target=around.target)
     if found is Standing.NEW and not objects.count and request.leave_out_empty:
@@ -103,7 +103,7 @@ def _planned(
     return PlannedMonth(
         month,
         objects,
-        found.value,
+        why,
         is_to_load=found is not Standing.UNCHANGED,
         target=around.target,
         has_changed_objects=found is Standing.OBJECTS_CHANGED,
@@ -185,91 +185,3 @@ def _sorted_out(template: KeyTemplate, objects: Iterable[S3Object], *, base: str
             keys[month] = template.keys_of(month)
         if keys[month].select(key, each.size_bytes):
             yield month, each
-
-
-def look_up_months(around: Surroundings, months: Collection[Month]) -> Steps[dict[Month, dict[Node, MonthOnNode]]]:
-    """Ask once for the newest record of each month on each node, and for the months' parts.
-
-    Args:
-        around: The nodes; those that have no ledger yet are not asked, as no month counts as published there.
-        months: The months.
-    """
-    answers = yield from _ask_for_months(around, sorted(months))
-    records = [record for row in answers for record in row[0]]
-    parts = [part for row in answers for part in row[1]]
-    own = [(number, month, *newest) for number, month, newest, is_own in records if is_own]
-    newest = {(number, month): record_of(fields) for number, month, _, fields in own}
-    partition_ids = {month: partition_id for _, month, partition_id, _ in own}
-    known = {(number, month) for number, month, *_ in records}
-    states = {(number, partition_id): PartitionState(*state) for number, partition_id, state in parts}
-    found = {
-        month: {
-            node: MonthOnNode(
-                newest.get((number, str(month))),
-                states.get((number, partition_ids.get(str(month), "")), PartitionState()),
-                has_history=(number, str(month)) in known,
-            )
-            for node, number in _numbers(around).items()
-        }
-        for month in months
-    }
-    return {month: with_records_of_replicas(around, nodes) for month, nodes in found.items()}
-
-
-def _numbers(around: Surroundings) -> dict[Node, int]:
-    """A number for each node: its shard's, as `_shard_num` gives it, unless shards have several nodes."""
-    if len(around.publishers) == len(around.nodes):
-        return {node: node.shard_num for node in around.nodes}
-    return {node: number for number, node in enumerate(around.nodes)}
-
-
-def _ask_for_months(around: Surroundings, months: Collection[Month]) -> Steps[list[Row]]:
-    name = f"Look up {len(months)} months in the ledger"
-    knowing = [node for node, facts in around.nodes.items() if facts.has_ledger]
-    shapes = {facts.ledger_columns for facts in around.nodes.values()}
-    if around.cluster and knowing and len(shapes) == 1 and len(around.publishers) == len(around.nodes):
-        sql = _look_up_months(around, months, shapes.pop(), cluster=around.cluster, number="_shard_num")
-        rows: list[Row] = yield Ask(name=f"{name} of every node", sql=sql)
-        return rows
-    # A table or a column that a node does not have fails the query for all of them; and nothing tells replicas apart.
-    numbers = _numbers(around)
-    each = {
-        node: _look_up_months(
-            around, months, around.nodes[node].ledger_columns, cluster=None, number=f"toUInt32({numbers[node]})"
-        )
-        for node in knowing
-    }
-    answers = yield AskNodes(name=name, sql=each)
-    return [rows[0] for rows in answers.values()]
-
-
-def _look_up_months(
-    around: Surroundings, months: Iterable[Month], columns: Collection[str], *, cluster: str | None, number: str
-) -> Sql:
-    target = around.target
-    # Each node's records tell of its own table, and no two tables share a UUID.
-    uuids = sorted({facts.target.uuid for facts in around.nodes.values() if facts.target})
-    is_own = f"target_uuid IN ({literals(uuids)})"
-    newest = f"argMaxIf((partition_id, ({record_columns(columns)})), (sequence, recorded_at), {is_own})"
-    records = (
-        f"SELECT ({number}, month, {newest}, countIf({is_own}) > 0) AS record "
-        f"FROM {_from(around.ledger, cluster)} "
-        f"WHERE target_database = {literal(target.database)} AND target_table = {literal(target.table)} "
-        f"AND month IN ({literals(map(str, months))}) AND event IN ({STANDING_EVENTS}) GROUP BY {number}, month"
-    )
-    # What counts, and why, says `core.ledger.look_up`.
-    own = "NOT startsWith(partition_id, 'patch-') AND rows > 0"
-    parts = (
-        f"SELECT ({number}, replaceRegexpOne(partition_id, '^patch-[^-]*-', '') AS partition, (sumIf(rows, {own}), "
-        f"countIf({own}), sumIf(bytes_on_disk, {own}), minIf(min_block_number, {own}), "
-        f"maxIf(max_block_number, {own}), max(data_version))) AS part "
-        f"FROM {_from(TableName('system', 'parts'), cluster)} WHERE database = {literal(target.database)} "
-        f"AND table = {literal(target.table)} AND active GROUP BY {number}, partition"
-    )
-    return Sql(f"SELECT (SELECT groupArray(record) FROM ({records})), (SELECT groupArray(part) FROM ({parts}))")
-
-
-def _from(name: TableName, cluster: str | None) -> str:
-    if cluster is None:
-        return table(name)
-    return f"clusterAllReplicas({literal(cluster)}, {identifier(name.database)}, {identifier(name.table)})"

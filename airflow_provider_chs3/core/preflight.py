@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from airflow_provider_chs3.core.ledger_table import lacks_of_ledger
 from airflow_provider_chs3.core.models import Month, Node
 from airflow_provider_chs3.core.sql import Sql, identifier, literal
 from airflow_provider_chs3.core.steps import AskNodes, Steps
@@ -34,6 +35,7 @@ def check_target(around: Surroundings, *, required_settings: Iterable[str]) -> N
         *_differing(around),
         *_engines(around),
         *_unknown_settings(around, required_settings),
+        *_ledgers(around),
     ]
     if findings:
         raise PreflightError(findings)
@@ -119,6 +121,15 @@ def _unknown_settings(around: Surroundings, required: Iterable[str]) -> Iterator
         unknown = sorted(set(required) - facts.known_settings.keys())
         if unknown:
             yield f"Node {node} does not know {', '.join(unknown)}, which a load depends on: upgrade it."
+
+
+def _ledgers(around: Surroundings) -> Iterator[str]:
+    for node, facts in around.nodes.items():
+        if lacking := lacks_of_ledger(facts.ledger_columns):
+            yield (
+                f"{around.ledger} on {node} is not a ledger of this package, as it has no column {', '.join(lacking)}: "
+                "rename it, or give another database as staging_database."
+            )
 
 
 def month_of_partition(partition_id: str) -> Month | None:

@@ -24,6 +24,7 @@ _SYSTEM_TABLES = (
     "disks",
     "macros",
     "merge_tree_settings",
+    "mutations",
     "parts",
     "processes",
     "projections",
@@ -125,7 +126,7 @@ def privileges_of_planning(place: Place) -> Needed:
     """The privileges of planning, and of listing the ledger."""
     of_cluster = ("SELECT ON system.clusters", "READ ON REMOTE") if place.cluster else ()
     return Needed(
-        ("CREATE TEMPORARY TABLE ON *.*", *of_cluster, *_on_system(_OF_TARGET)),
+        ("CREATE TEMPORARY TABLE ON *.*", *of_cluster, *_on_system((*_OF_TARGET, "mutations"))),
         (*_sight_of(place), f"SELECT ON {table(place.ledger)}"),
     )
 

@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.errors import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.insert_plan import InsertPlan, plan_insert, read_files
 from airflow_provider_chs3.core.inserting import await_insert, insert, verify
 from airflow_provider_chs3.core.laps import Laps, begin_laps
-from airflow_provider_chs3.core.ledger import MonthOnNode, Standing
+from airflow_provider_chs3.core.ledger import MonthOnNode
 from airflow_provider_chs3.core.ledger_table import make_ledger
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.looking import list_and_look_around
@@ -25,6 +25,7 @@ from airflow_provider_chs3.core.preflight import check_target, partition_id_of
 from airflow_provider_chs3.core.publishing import publish
 from airflow_provider_chs3.core.recovery import Course, after
 from airflow_provider_chs3.core.reloading import ASKED_FOR
+from airflow_provider_chs3.core.renewing import renew_records
 from airflow_provider_chs3.core.replication import find_replicas
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.risks import look_for_risks
@@ -36,6 +37,7 @@ from airflow_provider_chs3.core.staging import (
     rename_staging,
     take_over,
 )
+from airflow_provider_chs3.core.standing import Standing
 from airflow_provider_chs3.core.steps import Pause, Say, Steps, Together
 from airflow_provider_chs3.core.tuning import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.underway import (
@@ -126,6 +128,7 @@ def _load_into(load: Load) -> Steps[LoadResult]:
         if is_own or not load.request.reload:
             yield from _clean_up_published(load, before)
             yield from record_unchanged(load)
+            yield from renew_records(load, before)
             status, reason = ("published", PUBLISHED_BY_OWNER) if is_own else ("unchanged", reason)
             states = {node: month.state for node, month in before.items()}
             return result_of(load, states, status=status, reason=reason)
@@ -221,7 +224,7 @@ def _stage_and_publish(
         load = yield from load.end_lap("insert", at_least_seconds=inserted.stats.seconds)
         verified = yield from verify(load, plan, inserted)
         load = yield from load.end_lap("verify")
-        states = yield from publish(load, beginning.before, verified.staged)
+        states = yield from publish(load, plan, beginning.before, verified.staged)
         load = yield from load.end_lap("publish")
     except SupersededError:
         raise

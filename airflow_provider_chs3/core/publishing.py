@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.inserting import Staged
-from airflow_provider_chs3.core.ledger import MonthOnNode, is_changed, record
-from airflow_provider_chs3.core.load import Load, values_of
-from airflow_provider_chs3.core.models import Node, PartitionState
+from airflow_provider_chs3.core.ledger import MonthOnNode, record
+from airflow_provider_chs3.core.load import Load, rows_of_shards, values_of
+from airflow_provider_chs3.core.models import Node
+from airflow_provider_chs3.core.partition import PartitionState
+from airflow_provider_chs3.core.renewing import ROOM_FOR_RECORDS, structure_text
 from airflow_provider_chs3.core.replication import follow
 from airflow_provider_chs3.core.sql import Sql, literal, table
 from airflow_provider_chs3.core.staging import ddl_settings
+from airflow_provider_chs3.core.standing import is_changed
 from airflow_provider_chs3.core.steps import AskNodes, Steps, Together
 from airflow_provider_chs3.core.structure import check_structure
 from airflow_provider_chs3.exceptions import TargetChangedError, VerificationError
 
 
 def publish(
-    load: Load, before: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]
+    load: Load, plan: InsertPlan, before: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]
 ) -> Steps[dict[Node, PartitionState]]:
     """Replace the month's partition on every node by what is staged there.
 
@@ -27,6 +31,7 @@ def publish(
 
     Args:
         load: The load.
+        plan: What was inserted.
         before: What the nodes held when the load decided to go on.
         staged: What is staged on each.
 
@@ -41,12 +46,13 @@ def publish(
     looks = (load.look_up(), check_structure(load))
     now, _ = yield Together(name=f"Look at {load.around.target} before it is published", workflows=looks)
     _check_untouched(load, before, now)
-    intents = {
-        node: _record(load, node, "intent", rows=each.rows, state=now[node].state) for node, each in staged.items()
-    }
+    intents = {node: _intent(load, node, rows=each.rows, state=now[node].state) for node, each in staged.items()}
     # With query ids, so that whoever takes over ends these too before it goes on.
     yield AskNodes(
-        name=f"Record the intent to publish {load.request.month}", sql=intents, query_id=f"{load.attempt.name}_intent"
+        name=f"Record the intent to publish {load.request.month}",
+        sql=intents,
+        settings=ROOM_FOR_RECORDS,
+        query_id=f"{load.attempt.name}_intent",
     )
     sql = Sql(
         f"ALTER TABLE {table(load.around.target)} REPLACE PARTITION ID {literal(load.key.partition_id)} "
@@ -62,16 +68,27 @@ def publish(
     months = yield from load.look_up()
     states = {node: month.state for node, month in months.items()}
     _check_published(load, staged, states)
-    records = {node: _record(load, node, "published", rows=state.rows, state=state) for node, state in states.items()}
-    yield AskNodes(
-        name=f"Record {load.request.month} as published", sql=records, query_id=f"{load.attempt.name}_published"
-    )
+    yield from _record_published(load, plan, states)
     return states
 
 
-def _record(load: Load, node: Node, event: str, *, rows: int, state: PartitionState) -> Sql:
+def _intent(load: Load, node: Node, *, rows: int, state: PartitionState) -> Sql:
     values = values_of(load, rows=rows, state=state)
-    return record(load.around.ledger, load.key_on(node), event, values, staging=load.staging)
+    return record(load.around.ledger, load.key_on(node), "intent", values, staging=load.staging)
+
+
+def _record_published(load: Load, plan: InsertPlan, states: Mapping[Node, PartitionState]) -> Steps[None]:
+    records, shards = {}, rows_of_shards(states)
+    for node, state in states.items():
+        structure = structure_text(load, node, loaded=plan.reading.loaded, in_files=plan.reading.names)
+        values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
+        records[node] = record(load.around.ledger, load.key_on(node), "published", values, staging=load.staging)
+    yield AskNodes(
+        name=f"Record {load.request.month} as published",
+        sql=records,
+        settings=ROOM_FOR_RECORDS,
+        query_id=f"{load.attempt.name}_published",
+    )
 
 
 def _check_untouched(load: Load, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:
@@ -89,8 +106,7 @@ def _check_untouched(load: Load, before: Mapping[Node, MonthOnNode], now: Mappin
 def _is_written_by_others(load: Load, before: MonthOnNode, now: MonthOnNode) -> bool:
     """Whether somebody other than a load wrote to the partition since this load looked first."""
     if now.record is not None:
-        shape = load.around.shape
-        return is_changed(now, may_lose_all=shape.may_lose_all, keeps_every_row=shape.keeps_every_row)
+        return is_changed(now, shape=load.around.shape)
     was, is_now = before.state, now.state
     # Replicas number from 0, so that the first block of others has no higher number than no block at all.
     return (is_now.rows > 0 and not was.rows) or max(is_now.max_block, is_now.data_version) > max(

@@ -14,6 +14,8 @@ from airflow_provider_chs3.core.models import Manifest, Month, NodeSpec, Setting
 from airflow_provider_chs3.core.reloading import Reload
 from airflow_provider_chs3.core.slices import Share
 from airflow_provider_chs3.core.sources import S3Source
+from airflow_provider_chs3.core.structure_record import Structure, structure_of
+from airflow_provider_chs3.core.target import Surroundings
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 _CHOICES = {
@@ -159,6 +161,17 @@ class LoadRequest:
             distribution=self.policies.distribution,
             file_format=self.format,
             compression=self.compression,
+        )
+
+    def structure(self, around: Surroundings, *, shard_num: int | None = None) -> Structure:
+        """What decides about rows beside objects and definition (see `core.structure_record`).
+
+        Args:
+            around: The table and its nodes.
+            shard_num: The shard that it is recorded of; None where it is only compared with.
+        """
+        return structure_of(
+            around, distribution=self.policies.distribution, settings=self.settings, shard_num=shard_num
         )
 
     def format_of(self, manifest: Manifest) -> Format:

@@ -53,7 +53,7 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
         known = names if files.format.name == "JSONEachRow" else in_each
         types = {name: TEXT_TYPE for name in known if name not in VIRTUAL_COLUMNS}
         loaded = yield from check_row_wise(selection.select, wanted, types)
-        return Reading((FileGroup(types, tuple(loaded)),))
+        return Reading((FileGroup(types, tuple(loaded)),), names=tuple(names))
     if not by_file and not selection.columns:
         # Nobody says that the files have them.
         wanted = [column for column in wanted if column.default_kind != "EPHEMERAL"]
@@ -65,7 +65,7 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
         loaded=tuple(_of_field(each, fields[each.column.name]) for each in loaded),
         defaults={name: each.default for name, each in fields.items() if each.default},
     )
-    return Reading((group,), unused=_unused(names, fields))
+    return Reading((group,), names=tuple(names) if by_file else None)
 
 
 def _field(column: Column, files: Files, selection: Selection) -> TextField:
@@ -105,18 +105,13 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
             loaded = plain_columns([each.column for each in found], types, {some[0].example: types})
             loaded = yield from with_zones(loaded, some[0], selection.naive_timestamps)
         groups.append(FileGroup(types, tuple(loaded), frozenset(path for kind in some for path in kind.paths)))
-    unused = () if selection.select else _unused(every, needed)
-    return Reading(_with_a_rest(groups), rows=rows, uncompressed_bytes=size_bytes, unused=unused)
+    return Reading(_with_a_rest(groups), rows=rows, uncompressed_bytes=size_bytes, names=tuple(every))
 
 
 def _with_a_rest(groups: Sequence[FileGroup]) -> tuple[FileGroup, ...]:
     """The largest group first, without its paths: they may be many, and are all that are in no other."""
     largest, *others = sorted(groups, key=lambda group: -len(group.paths or ()))
     return (replace(largest, paths=None), *others)
-
-
-def _unused(names: Iterable[str], used: Iterable[str]) -> tuple[str, ...]:
-    return tuple(name for name in names if name not in set(used))
 
 
 def _check_any(loaded: Sequence[LoadedColumn], names: Iterable[str]) -> None:

@@ -33,6 +33,7 @@ class NodeFacts:
         macros: Those of its macros that declare its size: `cores`, `memory`.
         has_metrics: Whether it has `system.asynchronous_metrics`.
         keeper: Where a replicated target is known in Keeper; asked for by `core.replication`.
+        time_zone: That of columns that name none.
     """
 
     target: TargetFacts | None
@@ -43,6 +44,7 @@ class NodeFacts:
     macros: Mapping[str, str] = field(default_factory=dict)
     has_metrics: bool = False
     keeper: KeeperPlace | None = None
+    time_zone: str = ""
 
     @property
     def has_ledger(self) -> bool:
@@ -89,6 +91,11 @@ class Surroundings:
         target = self.nodes[self.coordinator].target
         assert target is not None  # the preflight saw to it
         return target
+
+    @property
+    def time_zone(self) -> str:
+        """That of columns that name none, on every node."""
+        return ", ".join(sorted({facts.time_zone for facts in self.nodes.values()}))
 
     @property
     def known_settings(self) -> dict[str, int | None]:
@@ -158,12 +165,12 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
         WHERE database = {literal(ledger.database)} AND table = {literal(ledger.table)}),
     (SELECT groupArray((name, max)) FROM (SELECT name, max FROM system.settings{of_tables})
         WHERE name IN ({literals(names)})),
-    {SIZE}
+    timezone(), {SIZE}
 """
 
 
 def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
-    *target, databases, of_ledger, settings, cores, memory_bytes, macros, metrics = row
+    *target, databases, of_ledger, settings, time_zone, cores, memory_bytes, macros, metrics = row
     return NodeFacts(
         target=target_facts(target),
         databases=frozenset(databases),
@@ -172,4 +179,5 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
         measured=NodeSpec(cores=int(cores), memory_bytes=int(memory_bytes)),
         macros=dict(macros),
         has_metrics=bool(metrics),
+        time_zone=time_zone,
     )

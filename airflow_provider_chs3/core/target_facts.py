@@ -105,6 +105,11 @@ class TargetFacts:
         return self.has_ttl or self.engine.endswith(vanishing) or "replacing_merge_with_cleanup" in self.engine_full
 
     @property
+    def may_be_patched(self) -> bool:
+        """Whether it takes lightweight updates, of which merges leave nothing but a version."""
+        return "enable_block_number_column = " in self.engine_full
+
+    @property
     def keeps_every_row(self) -> bool:
         """Whether no merge makes rows fewer, so that counts must stay as they are."""
         return self.is_plain and not self.has_ttl

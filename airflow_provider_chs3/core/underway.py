@@ -10,9 +10,10 @@ from typing import Any
 
 from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, record
-from airflow_provider_chs3.core.ledger_table import LedgerKey
+from airflow_provider_chs3.core.ledger_table import LedgerKey, lacks_of_ledger
 from airflow_provider_chs3.core.load import Load, values_of
-from airflow_provider_chs3.core.models import Manifest, Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.models import Manifest, Month, Node, TableName
+from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.recovery import Course
 from airflow_provider_chs3.core.replication import find_replicas
 from airflow_provider_chs3.core.request import LoadRequest
@@ -127,8 +128,9 @@ def record_underway(
         "owner": load.request.owner,
         "is_durable": load.request.is_durable,
         "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
-        "before": {_key(node): asdict(month.state) for node, month in beginning.before.items()},
+        "before": {_key(node): _as_json(month.state) for node, month in beginning.before.items()},
         "reason": beginning.reason,
+        "structure": load.request.structure(load.around),
         "course": asdict(load.course),
         "plan": plan.as_json(),
         "running": running,
@@ -145,7 +147,7 @@ def find_underway(request: LoadRequest) -> Steps[Underway | None]:
     """Find what an earlier process of the same task left, if all of its staging is still there.
 
     Args:
-        request: What is asked for now; what is made of the objects must be the same as then.
+        request: What is asked for now; what is made of the objects, and the table, must be the same as then.
 
     Raises:
         SupersededError: If the task waited for an attempt, and another load has taken over.
@@ -168,7 +170,10 @@ def find_underway(request: LoadRequest) -> Steps[Underway | None]:
     if request.resumes not in (None, nonce):
         raise SupersededError(superseded(Attempt(around.target, request.month, request.resumes or "")))
     found = json.loads(details)
-    is_own = owner == request.owner and definition == request.definition and found["is_durable"]
+    # Older versions of this package did not record the structure.
+    now = request.structure(around)
+    is_same = definition == request.definition and found.get("structure", now) == now
+    is_own = owner == request.owner and is_same and found["is_durable"]
     if not is_own or not (yield from is_staging_there(around, Attempt(around.target, request.month, nonce))):
         return None
     around = yield from find_replicas(around)
@@ -218,7 +223,7 @@ def attempts_of(around: Surroundings, month: Month, owner: str) -> Steps[set[str
 def _key_of(around: Surroundings, month: Month) -> LedgerKey | None:
     """What the coordinator's ledger knows a month by; None where it has no ledger, or no such table."""
     facts = around.nodes[around.coordinator]
-    if facts.target is None or not facts.has_ledger:
+    if facts.target is None or not facts.has_ledger or lacks_of_ledger(facts.ledger_columns):
         return None
     return LedgerKey(around.target, facts.target.uuid, month, "")
 
@@ -229,7 +234,7 @@ def _of_json(around: Surroundings, nonce: str, fingerprint: str, details: Mappin
         nonce=nonce,
         fingerprint=fingerprint,
         newest=_EPOCH + details["newest_microseconds"] * _MICROSECOND,
-        before={node: PartitionState(**state) for node, state in details["before"].items()},
+        before={node: PartitionState(**state, each_part=None) for node, state in details["before"].items()},
         reason=details["reason"],
         course=Course(**details["course"]),
         plan=InsertPlan.of_json(details["plan"]),
@@ -244,6 +249,11 @@ def _stats_of_json(values: Mapping[str, Any]) -> InsertStats:
     # Older versions of this package did not record what was read.
     source = values.get("source")
     return InsertStats(**{**values, "source": SourceRead(**source) if source else None})
+
+
+def _as_json(state: PartitionState) -> dict[str, Any]:
+    """Without its parts: what is there is compared with the record, which has them."""
+    return {name: value for name, value in asdict(state).items() if name not in ("each_part", "mutations")}
 
 
 def _key(node: Node) -> str:

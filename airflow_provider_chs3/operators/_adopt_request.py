@@ -10,6 +10,8 @@ from airflow_provider_chs3.core.columns import selection_of
 from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.request import LoadRequest, Policies
+from airflow_provider_chs3.core.tuning import tunable
+from airflow_provider_chs3.hooks.connection import check_settings
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.s3 import S3Listing
@@ -29,6 +31,7 @@ def adopt_request(task: AdoptMonthsOperator, month: Month, listing: S3Listing) -
     """
     options, definition = task.hook().options, dict(task.definition or {})
     file_format, compression = definition.pop("file_format", None), definition.pop("compression", None)
+    settings = check_settings(definition.pop("settings", None) or {}, where="settings")
     names = ("columns", "select", "null_as_default", "lossy_columns", "naive_timestamps", "csv")
     selection = selection_of(**{name: definition.pop(name) for name in names if name in definition})
     return LoadRequest(
@@ -44,4 +47,5 @@ def adopt_request(task: AdoptMonthsOperator, month: Month, listing: S3Listing) -
         compression=compression or "auto",
         selection=selection,
         policies=Policies(**definition),
+        settings={**tunable(options.settings), **settings},
     )

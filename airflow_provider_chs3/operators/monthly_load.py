@@ -77,7 +77,7 @@ def monthly_load(
             lookback_months=lookback_months,
             last_month=last_month,
             all_months=all_months,
-            definition={name: value for name, value in load_arguments.items() if name in DEFINING},
+            definition=_compared(load_arguments),
             **shared,
         )
 
@@ -110,6 +110,12 @@ def _emit(load: S3ToClickHouseOperator, outlets: Sequence[Asset]) -> EmitMonthOp
     return EmitMonthOperator(
         task_id="emit", result=load.output, outlets=list(outlets), map_index_template="{{ month }}"
     )
+
+
+def _compared(load_arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What the plan compares beside the objects. Settings are compared also where the load has none any more."""
+    given = {name: value for name, value in load_arguments.items() if name in DEFINING}
+    return {"settings": load_arguments.get("settings") or {}, **given}
 
 
 def _refuse_append(load_arguments: Mapping[str, Any]) -> None:

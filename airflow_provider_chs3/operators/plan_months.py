@@ -15,7 +15,7 @@ from airflow_provider_chs3.plugin.entry import PLAN_KEY
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.models import Month
+    from airflow_provider_chs3.core.models import Month, SettingValue, SettingValues
     from airflow_provider_chs3.core.planned import PlannedMonth
     from airflow_provider_chs3.core.planning import PlanRequest
     from airflow_provider_chs3.core.reloading import Reload
@@ -45,7 +45,9 @@ class PlanMonthsOperator(MonthlyOperator):
         all_months: Look at all months that are in the bucket.
         definition: What the load is told to make of the objects: those of its arguments `columns`, `select`,
             `null_as_default`, `lossy_columns`, `naive_timestamps`, `csv`, `on_other_months`, `distribution`,
-            `file_format`, `compression` that are given, `{}` for none. A change of it is a reason to load. Default: it is not compared here, only by the load.
+            `file_format`, `compression`, `settings` that are given, `{}` for none. A change of it, or of the table's
+            columns, is a reason to load; settings are compared where they are in it. Default: none of that is compared
+            here, only by the load.
 
     Returns:
         The months to load, `YYYY-MM`, in their order.
@@ -158,26 +160,34 @@ class PlanMonthsOperator(MonthlyOperator):
             months=months,
             leave_out_empty=self._is_looking_back and not reload,
             reload=reload,
-            definition=None if self.definition is None else _definition(**self.definition),
+            **_compared(options.settings, **(self.definition or {})) if self.definition is not None else {},
         )
 
 
-def _definition(
+def _compared(
+    of_connection: SettingValues,
     *,
+    settings: Mapping[str, SettingValue] | None = None,
     on_other_months: str = "fail",
     distribution: str = "where_read",
     file_format: str | None = None,
     compression: str | None = None,
     **selected: Any,
-) -> str:
+) -> dict[str, Any]:
+    """What a plan compares beside the objects: the arguments of `PlanRequest` that tell it."""
     from airflow_provider_chs3.core.columns import selection_of
     from airflow_provider_chs3.core.formats import format_named
     from airflow_provider_chs3.core.request import definition_of
+    from airflow_provider_chs3.core.tuning import tunable
+    from airflow_provider_chs3.hooks.connection import check_settings
 
-    return definition_of(
-        selection_of(**selected),
+    selection = selection_of(**selected)
+    definition = definition_of(
+        selection,
         on_other_months=on_other_months,
         distribution=distribution,
         file_format=format_named(file_format) if file_format else None,
         compression=compression or "auto",
     )
+    own = None if settings is None else {**tunable(of_connection), **check_settings(settings, where="settings")}
+    return {"definition": definition, "distribution": distribution, "settings": own}

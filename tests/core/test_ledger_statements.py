@@ -17,7 +17,9 @@ from airflow_provider_chs3.core.ledger import (
     record,
 )
 from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey, create_ledger
-from airflow_provider_chs3.core.models import Month, PartitionState, TableName
+from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.partition import PartitionState
+from airflow_provider_chs3.core.parts import PARTITION
 from airflow_provider_chs3.core.sql import literal
 
 PUBLISHED = Record(
@@ -31,9 +33,11 @@ PUBLISHED = Record(
     min_block=5,
     max_block=7,
 )
-AS_PUBLISHED = PartitionState(rows=10, parts=3, size_bytes=1, min_block=5, max_block=7, data_version=7)
+AS_PUBLISHED = PartitionState(
+    rows=10, parts=3, size_bytes=1, min_block=5, max_block=7, data_version=7, partition_id="202610"
+)
 LOADED = MonthOnNode(PUBLISHED, AS_PUBLISHED)
-EMPTY = MonthOnNode(None, PartitionState())
+EMPTY = MonthOnNode(None, PartitionState(partition_id="202610"))
 UNKNOWN = MonthOnNode(None, AS_PUBLISHED)
 HOSTILE = LedgerKey(TableName("d'b", "t; DROP TABLE y --"), "uu'id", Month(2026, 10), "20'2610")
 LEDGER = TableName("st`aging", LEDGER_TABLE)
@@ -48,12 +52,12 @@ class TestStatements:
 
     def test_the_look_up_asks_an_older_ledger_for_no_column_that_it_lacks(self):
         text = look_up(LEDGER, HOSTILE, columns=set(COLUMNS) - {"definition", "data_version"}).text
-        assert "SELECT (event, attempt, fingerprint, '', source_bytes, nodes, rows, min_block, max_block, 0)" in text
+        assert "SELECT (event, attempt, fingerprint, '', source_bytes, nodes, rows, min_block, max_block, 0, " in text
 
     @pytest.mark.parametrize("columns", [COLUMNS, ()])
     def test_the_look_up_counts_the_months_active_parts(self, columns):
         text = look_up(LEDGER, HOSTILE, columns=columns).text
-        assert f"active AND (partition_id = {literal(HOSTILE.partition_id)} OR " in text
+        assert text.endswith(f" AND active AND {PARTITION} = {literal(HOSTILE.partition_id)}")
 
     def test_the_look_up_reads_the_newest_record_by_its_number(self):
         text = look_up(LEDGER, HOSTILE, columns=COLUMNS).text
@@ -92,14 +96,18 @@ class TestStatements:
 class TestAnswer:
     def test_with_a_record(self):
         fields = tuple(getattr(PUBLISHED, name) for name in Record.__dataclass_fields__)
-        assert month_on_node(([fields], 10, 3, 1, 5, 7, 7, 1)) == replace(LOADED, has_history=True)
+        assert month_on_node(("202610", [fields], 1, 1, [], 10, 3, 1, 5, 7, 7, [])) == replace(
+            LOADED, has_history=True, has_rows=True
+        )
 
     def test_without_one(self):
-        assert month_on_node(([], 0, 0, 0, 0, 0, 0, 0)) == EMPTY
+        assert month_on_node(("202610", [], 0, 0, [], 0, 0, 0, 0, 0, 0, [])) == EMPTY
 
     def test_a_month_that_was_forgotten_has_none(self):
         fields = tuple(getattr(replace(PUBLISHED, event="forgotten"), name) for name in Record.__dataclass_fields__)
-        assert month_on_node(([fields], 10, 3, 1, 5, 7, 7, 1)) == replace(UNKNOWN, has_history=True)
+        assert month_on_node(("202610", [fields], 1, 1, [], 10, 3, 1, 5, 7, 7, [])) == replace(
+            UNKNOWN, has_history=True, has_rows=True
+        )
 
     def test_the_record_is_asked_for_in_its_fields_order(self):
         asked = re.search(r"SELECT \(([^()]*)\) AS record", look_up(LEDGER, HOSTILE, columns=COLUMNS).text)[1]

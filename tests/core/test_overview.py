@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_chs3.core.health import Health
-from airflow_provider_chs3.core.ledger import Standing
 from airflow_provider_chs3.core.month_state import Load, MonthState, state_of
+from airflow_provider_chs3.core.standing import Standing
 
 NOTHING = (Load.NONE, Health.HEALTHY)
 

@@ -10,9 +10,12 @@ import pytest
 from airflow_provider_chs3.core.key_template import KeyTemplate
 from airflow_provider_chs3.core.ledger import MonthOnNode, Record
 from airflow_provider_chs3.core.ledger_table import COLUMNS
-from airflow_provider_chs3.core.models import Manifest, Month, PartitionState, S3Object, TableName
+from airflow_provider_chs3.core.models import Manifest, Month, S3Object, TableName
+from airflow_provider_chs3.core.month_lookup import look_up_months
+from airflow_provider_chs3.core.mutations import mutations_of
+from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.planned import MonthObjects, PlannedMonth
-from airflow_provider_chs3.core.planning import list_months, look_up_months
+from airflow_provider_chs3.core.planning import list_months
 from airflow_provider_chs3.core.sources import Credentials, S3Source
 from airflow_provider_chs3.core.steps import Ask, AskNodes, ListObjects
 from airflow_provider_chs3.exceptions import SourceError
@@ -84,48 +87,57 @@ class TestListing:
             drive(list_months(source(), None), iter(written("other/a.parquet")))
 
 
-RECORD = Record("published", "nonce", "f", "d", 100, 3, 10, 5, 7)
-FIELDS = tuple(getattr(RECORD, name) for name in RECORD.__slots__)
-STATE = PartitionState(10, 1, 99, 5, 7, 7)
-STATE_FIELDS = (10, 1, 99, 5, 7, 7)
+RECORD = Record("published", "nonce", "f", "d", 100, 3, 10, 5, 7, structure="{}")
+STRUCTURES = [("hash", "{}")]
+FIELDS = tuple(getattr(replace(RECORD, structure="hash"), name) for name in RECORD.__slots__)
+PARTS = [(5, 7, 1, 5, 10, "hash", "", 0)]
+MUTATION = (8, "", "(DELETE WHERE 1)", 1, [])
+STATE = PartitionState.of("202610", (10, 1, 99, 5, 7, 7, PARTS), mutations_of([MUTATION]))
+STATE_FIELDS = (10, 1, 99, 5, 7, 7, PARTS)
+MUTATIONS = [(number, [MUTATION]) for number in (1, 2)]
 KNOWING = replace(FACTS, ledger_columns=frozenset(COLUMNS))
 
 
 class TestLookUp:
     def test_one_statement_asks_for_all_months_of_all_nodes(self):
         around = surroundings(KNOWING, KNOWING, KNOWING)
-        rows = [([(2, "2026-10", ("202610", FIELDS), 1)], [(2, "202610", STATE_FIELDS), (1, "202610", STATE_FIELDS)])]
+        parts = [(2, "202610", STATE_FIELDS), (1, "202610", STATE_FIELDS)]
+        rows = [([(2, "2026-10", ("202610", FIELDS), 1)], STRUCTURES, parts, MUTATIONS)]
         driven = drive(look_up_months(around, [SEPTEMBER, OCTOBER]), rows)
         (step,) = driven.steps
         assert isinstance(step, Ask)
         assert driven.result[OCTOBER] == {
-            ONE: MonthOnNode(None, STATE),
-            TWO: MonthOnNode(RECORD, STATE, has_history=True),
+            ONE: MonthOnNode(None, STATE, has_rows=True),
+            TWO: MonthOnNode(RECORD, STATE, has_history=True, has_rows=True),
             THREE: MonthOnNode(None, PartitionState()),
         }
-        assert driven.result[SEPTEMBER] == dict.fromkeys((ONE, TWO, THREE), MonthOnNode(None, PartitionState()))
+        nothing = MonthOnNode(None, PartitionState())
+        holding = replace(nothing, has_rows=True)
+        assert driven.result[SEPTEMBER] == {ONE: holding, TWO: holding, THREE: nothing}
 
     def test_a_month_that_was_forgotten_has_no_record_but_rows(self):
         forgotten = tuple(getattr(replace(RECORD, event="forgotten"), name) for name in RECORD.__slots__)
-        rows = [([(1, "2026-10", ("202610", forgotten), 1)], [(1, "202610", STATE_FIELDS)])]
+        rows = [([(1, "2026-10", ("202610", forgotten), 1)], [], [(1, "202610", STATE_FIELDS)], MUTATIONS)]
         driven = drive(look_up_months(surroundings(KNOWING, nodes=(ONE,)), [OCTOBER]), rows)
-        assert driven.result[OCTOBER] == {ONE: MonthOnNode(None, STATE, has_history=True)}
+        assert driven.result[OCTOBER] == {ONE: MonthOnNode(None, STATE, has_history=True, has_rows=True)}
 
     def test_ledgers_of_different_versions_are_asked_one_by_one(self):
         older = replace(FACTS, ledger_columns=frozenset(COLUMNS) - {"data_version"})
-        answer = {node: [([], [])] for node in (ONE, TWO)}
+        answer = {node: [([], [], [], [])] for node in (ONE, TWO)}
         (step,) = drive(look_up_months(surroundings(KNOWING, older, nodes=(ONE, TWO)), [OCTOBER]), answer).steps
         assert isinstance(step, AskNodes)
-        assert ["data_version)), (sequence" in sql.text for sql in step.sql.values()] == [True, False]
+        asked = [sql.text.split(" AS record ")[0] for sql in step.sql.values()]
+        assert ["data_version" in text for text in asked] == [True, False]
 
     def test_nodes_without_a_ledger_are_not_asked(self):
         around = surroundings(KNOWING, FACTS, KNOWING)
-        answer = {ONE: [([(1, "2026-10", ("202610", FIELDS), 1)], [(1, "202610", STATE_FIELDS)])], THREE: [([], [])]}
+        told = ([(1, "2026-10", ("202610", FIELDS), 1)], STRUCTURES, [(1, "202610", STATE_FIELDS)], MUTATIONS)
+        answer = {ONE: [told], THREE: [([], [], [], [])]}
         driven = drive(look_up_months(around, [OCTOBER]), answer)
         (step,) = driven.steps
         assert isinstance(step, AskNodes)
         assert list(step.sql) == [ONE, THREE]
-        assert driven.result[OCTOBER][ONE] == MonthOnNode(RECORD, STATE, has_history=True)
+        assert driven.result[OCTOBER][ONE] == MonthOnNode(RECORD, STATE, has_history=True, has_rows=True)
         assert driven.result[OCTOBER][TWO] == MonthOnNode(None, PartitionState())
 
 

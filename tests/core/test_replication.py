@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from airflow_provider_chs3.core.columns import Selection
 from airflow_provider_chs3.core.inserting import Inserted, Staged, verify
 from airflow_provider_chs3.core.ledger import LedgerKey, MonthOnNode, Record
-from airflow_provider_chs3.core.models import Manifest, Month, Node, PartitionState, TableName
+from airflow_provider_chs3.core.models import Manifest, Month, Node, TableName
+from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.place import KeeperPlace
 from airflow_provider_chs3.core.planning import look_up_months
 from airflow_provider_chs3.core.publishing import publish
@@ -146,7 +148,14 @@ def load(*, before=()):
         key=KEY,
         key_on=lambda node: KEY,
         files=SimpleNamespace(manifest=Manifest(())),
-        request=SimpleNamespace(month=MONTH, nonce="ab", definition="d", policies=Policies()),
+        request=SimpleNamespace(
+            month=MONTH,
+            nonce="ab",
+            definition="d",
+            policies=Policies(),
+            selection=Selection(),
+            structure=lambda around, shard_num: {},
+        ),
         look_up=look_up,
     )
 
@@ -158,6 +167,7 @@ def months(*rows: int, block: int = 0):
     }
 
 
+PLAN = SimpleNamespace(loaded=(), in_files=None)
 STAGED = {ONE: Staged(10, {}), ONE_B: Staged(10, {}), TWO: Staged(5, {}), TWO_B: Staged(5, {})}
 
 
@@ -165,7 +175,7 @@ class TestPublishing:
     def test_one_replica_of_each_shard_publishes_and_the_others_are_waited_for(self):
         under_way = load(before=[months(0, 0, 0, 0), months(10, 10, 5, 5, block=1)])
         _, intent, replacing, following, recording = drive(
-            publish(under_way, months(0, 0, 0, 0), STAGED), as_before, {}, {}, {}, {}
+            publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), as_before, {}, {}, {}, {}
         ).steps
         assert [set(step.sql) for step in (intent, replacing, following, recording)] == [
             set(NODES),
@@ -178,12 +188,12 @@ class TestPublishing:
     def test_a_replica_that_did_not_follow_is_not_recorded(self):
         under_way = load(before=[months(0, 0, 0, 0), months(10, 0, 5, 5, block=1)])
         with pytest.raises(VerificationError, match=r"on ch-1b:9000 holds 0 rows .* but 10 were staged"):
-            drive(publish(under_way, months(0, 0, 0, 0), STAGED), as_before, {}, {}, {})
+            drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), as_before, {}, {}, {})
 
     def test_the_first_block_of_others_is_noticed_though_replicas_number_from_0(self):
         under_way = load(before=[months(3, 3, 0, 0, block=0)])
         with pytest.raises(TargetChangedError, match="somebody wrote to partition 202610"):
-            drive(publish(under_way, months(0, 0, 0, 0), STAGED), as_before)
+            drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), as_before)
 
 
 class TestVerifying:
@@ -226,6 +236,7 @@ def nothing():
 def test_a_plan_asks_each_replica_for_itself():
     facts = {node: replace(facts, ledger_columns=frozenset({"month"})) for node, facts in AROUND.nodes.items()}
     asked = drive(
-        look_up_months(replace(AROUND, nodes=facts), [MONTH]), lambda step: {node: [([], [])] for node in step.sql}
+        look_up_months(replace(AROUND, nodes=facts), [MONTH]),
+        lambda step: {node: [([], [], [], [])] for node in step.sql},
     ).steps[0]
     assert len(set(statements(asked).values())) == 4

@@ -76,9 +76,18 @@ class TestLoss:
         with pytest.raises(AirflowFailException, match="rows that no load has put there"):
             loaded.load()
 
+    @pytest.mark.parametrize("deferrable", [False, True])
+    def test_a_table_of_the_ledgers_name_that_is_none_is_refused_with_a_way_out(
+        self, trips_lake: Lake, deferrable: bool
+    ) -> None:
+        trips_lake.on_every_node(f"CREATE TABLE {trips_lake.database}.chs3_ledger (event String) ORDER BY event")
+        trips_lake.upload(TRIPS)
+        with pytest.raises(AirflowFailException, match=r"is not a ledger of this package, .* staging_database"):
+            trips_lake.load(deferrable=deferrable)
+
 
 #: Of the ledger's first version.
-FIRST_COLUMNS = [name for name in COLUMNS if name not in ("nodes", "data_version")]
+FIRST_COLUMNS = [name for name in COLUMNS if name not in ("nodes", "data_version", "evidence", "structure")]
 
 
 class TestUpgrade:
@@ -105,6 +114,8 @@ class TestUpgrade:
 
     def test_a_record_that_tells_too_little_costs_a_reload(self, older: Lake) -> None:
         older.on_every_node(f"ALTER TABLE {older.database}.chs3_ledger DROP COLUMN nodes")
+        for name in ("evidence", "structure"):
+            older.on_every_node(f"ALTER TABLE {older.database}.chs3_ledger DROP COLUMN {name}")
         assert ledger_columns(older) == [sorted(FIRST_COLUMNS)] * 3
         assert older.load()["status"] == "published"
         assert older.facts() == TRIPS.facts(MONTH)

@@ -1,4 +1,4 @@
-"""What a run finds of a month, from what was recorded on each node and what is there now."""
+"""Where a month stands, from what was recorded on each node and what is there now."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.ledger import (
-    MonthOnNode,
-    Record,
-    Standing,
-    is_changed,
-    standing,
-)
-from airflow_provider_chs3.core.models import Node, PartitionState
+from airflow_provider_chs3.core.ledger import MonthOnNode, Record
+from airflow_provider_chs3.core.models import Node
+from airflow_provider_chs3.core.partition import PartitionState
+from airflow_provider_chs3.core.parts import Evidence
+from airflow_provider_chs3.core.standing import Standing, Wanted, is_changed, standing
+from tests.core.surroundings import TARGET
 
 ONE, TWO, THREE = (Node(number, 1, f"ch-{number}", 9000) for number in (1, 2, 3))
 
@@ -35,6 +33,7 @@ PUBLISHED_EMPTY = replace(PUBLISHED, rows=0, min_block=0, max_block=0)
 
 LOADED = MonthOnNode(PUBLISHED, AS_PUBLISHED)
 EMPTY = MonthOnNode(None, NOTHING)
+VANISHING = "SummingMergeTree"
 UNKNOWN = MonthOnNode(None, AS_PUBLISHED)
 
 
@@ -42,11 +41,17 @@ def find(*months: MonthOnNode, fingerprint: str = "f", definition: str = "d"):
     """The standing of months that were spread over as many nodes as are given."""
     spread = [replace(month, record=month.record and replace(month.record, nodes=len(months))) for month in months]
     nodes = dict(zip((ONE, TWO, THREE), spread, strict=False))
-    return standing(nodes, fingerprint=fingerprint, definition=definition, may_lose_all=False, keeps_every_row=True)
+    return stands(nodes, fingerprint=fingerprint, definition=definition)
+
+
+def stands(nodes: dict[Node, MonthOnNode], *, fingerprint: str = "f", definition: str = "d"):
+    found = standing(nodes, Wanted(fingerprint=fingerprint, definition=definition), TARGET)
+    return found.standing, found.nodes
 
 
 def changed(month: MonthOnNode, *, may_lose_all: bool = False, keeps_every_row: bool = True) -> bool:
-    return is_changed(month, may_lose_all=may_lose_all, keeps_every_row=keeps_every_row)
+    engines = {(False, True): "MergeTree", (False, False): "ReplacingMergeTree"}
+    return is_changed(month, shape=replace(TARGET, engine=engines.get((may_lose_all, keeps_every_row), VANISHING)))
 
 
 class TestStanding:
@@ -85,7 +90,7 @@ class TestStanding:
 
     def test_a_node_that_was_not_there_when_the_month_was_published_has_lost_nothing(self):
         months = {ONE: LOADED, TWO: LOADED, THREE: LOADED, Node(4, 1, "ch-4", 9000): UNKNOWN}
-        found, _ = standing(months, fingerprint="f", definition="d", may_lose_all=False, keeps_every_row=True)
+        found, _ = stands(months)
         assert found is Standing.ROWS_UNKNOWN
 
     def test_without_any_record_nobody_vouches(self):
@@ -108,14 +113,14 @@ class TestStanding:
 
     def test_a_month_that_was_spread_over_more_nodes_is_not_all_here(self):
         months = {ONE: LOADED, TWO: LOADED}
-        found, _ = standing(months, fingerprint="f", definition="d", may_lose_all=False, keeps_every_row=True)
+        found, _ = stands(months)
         assert found is Standing.OTHER_NODES
 
     def test_a_node_that_has_not_got_the_month_is_unfinished(self):
         assert find(LOADED, EMPTY) == (Standing.UNFINISHED, (TWO,))
 
     def test_nodes_that_disagree_are_unfinished(self):
-        other = MonthOnNode(replace(PUBLISHED, fingerprint="older"), AS_PUBLISHED)
+        other = MonthOnNode(replace(PUBLISHED, attempt="older"), AS_PUBLISHED)
         assert find(LOADED, other)[0] is Standing.UNFINISHED
 
     def test_other_objects_are_told(self):
@@ -229,3 +234,32 @@ class TestIsChangedAfterAnIntent:
     @pytest.mark.parametrize("state", [NOTHING, AS_PUBLISHED])
     def test_an_intent_to_publish_no_rows_ends_in_none_or_in_those_before(self, state):
         assert not changed(MonthOnNode(replace(self.BEFORE, rows=0), state))
+
+
+class TestNodeWithoutLedger:
+    """A node has neither records nor history of a month that the others have published."""
+
+    RECORD = replace(
+        PUBLISHED, evidence=Evidence(rows=10, parts=None, rows_of_shards={1: 10, 2: 10, 3: 0}).as_text(), nodes=3
+    )
+
+    def find(self, state: PartitionState, *, engine: str = "MergeTree", has_rows: bool = True):
+        told = MonthOnNode(self.RECORD, AS_PUBLISHED)
+        months = {ONE: told, TWO: MonthOnNode(None, state, has_rows=has_rows), THREE: told}
+        found = standing(months, Wanted(fingerprint="f", definition="d"), replace(TARGET, engine=engine))
+        return found.standing, found.nodes
+
+    def test_with_its_rows_it_has_lost_its_ledger_alone(self):
+        assert self.find(AS_PUBLISHED) == (Standing.LEDGER_LOST, (TWO,))
+
+    @pytest.mark.parametrize("rows", [0, 9, 11])
+    def test_with_others_its_rows_were_changed(self, rows):
+        assert self.find(replace(AS_PUBLISHED, rows=rows)) == (Standing.TARGET_CHANGED, (TWO,))
+
+    def test_without_a_row_of_the_table_it_is_a_new_node(self):
+        assert self.find(NOTHING, has_rows=False) == (Standing.UNFINISHED, (TWO,))
+
+    def test_where_rows_are_merged_away_it_may_have_fewer_but_not_none(self):
+        assert self.find(replace(AS_PUBLISHED, rows=9), engine="ReplacingMergeTree")[0] is Standing.LEDGER_LOST
+        assert self.find(NOTHING, engine="ReplacingMergeTree")[0] is Standing.TARGET_CHANGED
+        assert self.find(NOTHING, engine="SummingMergeTree")[0] is Standing.UNFINISHED

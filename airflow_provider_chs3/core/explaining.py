@@ -1,0 +1,108 @@
+"""Is a partition still what was recorded of it, and changed by merges alone?"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.mutations import are_elsewhere, wait_for
+from airflow_provider_chs3.core.partition import PartitionState
+from airflow_provider_chs3.core.parts import Evidence, Part
+from airflow_provider_chs3.core.target_facts import TargetFacts
+
+
+def is_explained(recorded: Evidence, state: PartitionState, *, shape: TargetFacts) -> bool:
+    """Whether a partition is as recorded, but for merges and for mutations of other partitions.
+
+    Each part must be a recorded one, by its blocks and the hash of its data, or what merges made of recorded ones; and
+    each recorded part must be in one of them, unless rows may go by themselves.
+
+    Args:
+        recorded: What was recorded of it.
+        state: What is there now.
+        shape: The table.
+    """
+    if recorded.parts is None or state.each_part is None or wait_for(state.mutations, state.partition_id):
+        return False
+    if not fit_rows(recorded, state, shape):
+        return False
+    explained = 0
+    for patches in {part.patches for part in state.each_part}:
+        known = _Known(sorted(_of(recorded.parts, patches), key=lambda part: part.min_block))
+        for part in _of(state.each_part, patches):
+            within = known.within(part)
+            if not within or not _is_made_of(within, part, recorded, state, shape):
+                return False
+            explained += 0 if patches else len(within)
+    return shape.may_lose_all or explained == len(_of(recorded.parts, ""))
+
+
+def is_untouched(state: PartitionState) -> bool:
+    """Whether no mutation of this partition has passed its parts, and none waits for them.
+
+    Args:
+        state: What is there.
+    """
+    return (
+        state.each_part is not None
+        and not wait_for(state.mutations, state.partition_id)
+        and all(_has_version(part, {0}, state) and not part.patches for part in state.each_part)
+    )
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Recorded parts, in the order of their blocks, which do not overlap."""
+
+    parts: list[Part]
+
+    def within(self, part: Part) -> list[Part]:
+        """The recorded parts of which merges have made a part; none where it cannot be made of recorded ones.
+
+        Merges join whole parts. A part may begin lower only before the first of them: the part without rows that covers
+        what REPLACE PARTITION took away is merged, too, after a restart.
+        """
+        first = bisect_left(self.parts, part.min_block, key=lambda each: each.min_block)
+        end = bisect_right(self.parts, part.max_block, key=lambda each: each.max_block)
+        found = self.parts[first:end]
+        begins = not first or self.parts[first - 1].max_block < part.min_block
+        ends = bool(found) and found[-1].max_block == part.max_block
+        return found if begins and ends and (found[0].min_block == part.min_block or not first) else []
+
+
+def _of(parts: Iterable[Part], patches: str) -> list[Part]:
+    return [part for part in parts if part.patches == patches]
+
+
+def fit_rows(recorded: Evidence, state: PartitionState, shape: TargetFacts) -> bool:
+    """Whether as many rows are there as merges may have left of the recorded ones.
+
+    They take rows away where the engine does, where rows expire, and where a lightweight DELETE has hidden them.
+
+    Args:
+        recorded: What was recorded.
+        state: What is there now.
+        shape: The table.
+    """
+    is_exact = shape.keeps_every_row and not any(part.hides_rows for part in recorded.parts or ())
+    return state.rows == recorded.rows if is_exact else state.rows <= recorded.rows
+
+
+def _is_made_of(within: list[Part], part: Part, recorded: Evidence, state: PartitionState, shape: TargetFacts) -> bool:
+    one = within[0]
+    if (part.min_block, part.max_block, part.level) == (one.min_block, one.max_block, one.level):
+        if part.content and one.content:
+            # Mutations that change nothing in it, such as those of other months, give it a version all the same.
+            return part.content == one.content
+    elif part.level <= max(each.level for each in within):
+        return False
+    versions = {each.mutation for each in (*within, *(each for each in recorded.parts or () if each.patches))}
+    # What a merge made of patches has their version, too, and nothing else tells of it once they are gone.
+    return part.mutation in versions if shape.may_be_patched else _has_version(part, versions, state)
+
+
+def _has_version(part: Part, versions: set[int], state: PartitionState) -> bool:
+    return part.mutation in versions or are_elsewhere(
+        state.mutations, state.partition_id, after=max(versions), version=part.mutation
+    )

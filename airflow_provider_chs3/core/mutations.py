@@ -1,0 +1,102 @@
+"""Mutations of a table, and which months they are about.
+
+A mutation of one month (`ALTER TABLE … DELETE IN PARTITION …`) gives the parts of all months of a plain table its
+number as their version, at once or when its turn comes: those of the others as links to the same files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_SCOPE = re.compile(r"\bIN PARTITION\b")
+#: As the server writes a command: a partition's id, or the value of a key such as 202604 or '2026-04-01'.
+_OF_ONE = re.compile(r"IN PARTITION (?:ID '(?P<id>[^'\\]*)'|'?(?P<value>\d[\d-]*)'?)(?= WHERE |\)|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One command of a mutation, as `system.mutations` shows it.
+
+    Args:
+        number: Its block number: parts that it has passed have it as their version.
+        partition_id: The partition that the number is of; empty in plain tables, where numbers are of the table.
+        command: The command, as the server writes it.
+        is_done: Whether no part is left to do.
+        waiting: The partitions that have parts left to do.
+    """
+
+    number: int
+    partition_id: str
+    command: str
+    is_done: bool
+    waiting: tuple[str, ...] = ()
+
+    def concerns(self, partition_id: str) -> bool:
+        """Whether it may change rows of a partition.
+
+        Args:
+            partition_id: The partition.
+        """
+        if self.partition_id:
+            return self.partition_id == partition_id
+        return not _is_of_another(self.command, partition_id)
+
+
+def mutations_query(condition: str, *, source: str = "system.mutations", group: str = "") -> str:
+    """A scalar sub-query for all mutations that servers remember, of a table the last hundred by default.
+
+    Args:
+        condition: On `database` and `table`.
+        source: What to select from.
+        group: Expressions that tell nodes or tables apart: then it gives, for each, these and the mutations.
+    """
+    waiting = "if(is_done, [], arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)))"
+    blocks = "arrayZip(`block_numbers.partition_id`, `block_numbers.number`)"
+    each = f"arrayMap(block -> (block.2, block.1, command, is_done, {waiting}), {blocks})"
+    if not group:
+        return f"(SELECT groupArrayArray({each}) FROM {source} WHERE {condition})"
+    grouped = f"SELECT ({group}, groupArrayArray({each})) AS found FROM {source} WHERE {condition} GROUP BY {group}"
+    return f"(SELECT groupArray(found) FROM ({grouped}))"
+
+
+def mutations_of(rows: Iterable[tuple[int, str, str, int, list[str]]]) -> tuple[Mutation, ...]:
+    """What `mutations_query` gave."""
+    return tuple(
+        Mutation(number, partition_id, command, bool(is_done), tuple(waiting))
+        for number, partition_id, command, is_done, waiting in rows
+    )
+
+
+def wait_for(mutations: Iterable[Mutation], partition_id: str) -> bool:
+    """Whether rows of a partition are still to be changed by a mutation, or were to be by one that fails."""
+    return any(not each.is_done and partition_id in each.waiting and each.concerns(partition_id) for each in mutations)
+
+
+def are_elsewhere(mutations: Iterable[Mutation], partition_id: str, *, after: int, version: int) -> bool:
+    """Whether a part got its version from mutations of other partitions alone.
+
+    Args:
+        mutations: Those that the server remembers.
+        partition_id: The part's partition.
+        after: The version that it had before.
+        version: The one that it has now.
+    """
+    passed = [each for each in mutations if after < each.number <= version and each.partition_id in ("", partition_id)]
+    return any(each.number == version for each in passed) and not any(each.concerns(partition_id) for each in passed)
+
+
+def _is_of_another(command: str, partition_id: str) -> bool:
+    """Whether a command says, in a way that is understood, that it is of another partition."""
+    blank = _QUOTED.sub(lambda quoted: "?" * len(quoted[0]), command)
+    scopes = [found.start() for found in _SCOPE.finditer(blank)]
+    matched = _OF_ONE.match(command, scopes[0]) if len(scopes) == 1 else None
+    if matched is None:
+        return False
+    if matched["id"] is not None:
+        return matched["id"] != partition_id
+    # Another form than that of this table's ids says nothing: 2026-04-01 is 20260401 where months are days.
+    number = matched["value"].replace("-", "")
+    return partition_id.isdecimal() and len(number) == len(partition_id) and number != partition_id

@@ -1,0 +1,119 @@
+"""The parts of a month's partition, and what is recorded of them, by which a later look knows them again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from typing import Any, Self
+
+#: A partition of more parts is recorded without them: at so many, servers begin to delay INSERTs, and merges go on.
+MOST_PARTS = 1_000
+
+#: The partition that a part is of: the patches of lightweight updates are in `patch-<hash>-<id>` beside it.
+PARTITION = "replaceRegexpOne(partition_id, '^patch-[^-]*-', '')"
+
+_OWN = "(rows > 0 AND NOT startsWith(partition_id, 'patch-'))"
+#: Of the data itself. `hash_of_uncompressed_files` is that of files which are not compressed (marks, counts), and equal
+#: for other rows of the same shape; `hash_of_all_files` changes with the codec.
+_HASH = "substring(uncompressed_hash_of_compressed_files, 1, 16)"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Part:
+    """An active part that holds rows.
+
+    Args:
+        min_block: Its lowest block number.
+        max_block: Its highest.
+        level: How many merges it comes from; 0 is as it was inserted.
+        data_version: The number of the last mutation that passed it, above `max_block`; else `min_block`.
+        rows: Rows in it, those among them that a lightweight DELETE hides.
+        content: The beginning of a hash of its data; empty where it was not asked for.
+        patches: The partition of patches that it is of; empty for a part of the table's own rows.
+        hides_rows: Whether a lightweight DELETE hides some of its rows.
+    """
+
+    min_block: int
+    max_block: int
+    level: int
+    data_version: int
+    rows: int
+    content: str = ""
+    patches: str = ""
+    hides_rows: int = 0
+
+    @property
+    def mutation(self) -> int:
+        """The number of the last mutation that passed it; 0 without one."""
+        return self.data_version if self.data_version > self.max_block else 0
+
+
+def state_columns(*, with_content: bool = True) -> str:
+    """What a SELECT from `system.parts` asks for of active parts; `core.partition.PartitionState.of` reads its answer.
+
+    Parts without rows do not count: REPLACE PARTITION covers the old parts with one, which is active again after a
+    restart. A lightweight update leaves the parts as they are, and writes patches beside them.
+
+    Args:
+        with_content: Whether to ask for hashes. Servers compute them for all parts of the table, whatever the
+            condition: 0.15 ms for each part of 100 columns in files of their own.
+    """
+    part = (
+        "min_block_number, max_block_number, toUInt32(level), data_version, rows, "
+        f"{_HASH if with_content else _NOT_ASKED}, "
+        "if(startsWith(partition_id, 'patch-'), partition_id, ''), has_lightweight_delete"
+    )
+    return (
+        f"sumIf(rows, {_OWN}), countIf({_OWN}), sumIf(bytes_on_disk, {_OWN}), minIf(min_block_number, {_OWN}), "
+        f"maxIf(max_block_number, {_OWN}), max(data_version), groupArrayIf({MOST_PARTS + 1})(({part}), rows > 0)"
+    )
+
+
+_NOT_ASKED = "''"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What is recorded of a partition on one node.
+
+    Args:
+        rows: Rows in it.
+        parts: Its parts; None where they were too many.
+        rows_of_shards: Rows of the month on each shard, by its number; empty where they were not known yet.
+    """
+
+    rows: int
+    parts: tuple[Part, ...] | None
+    rows_of_shards: Mapping[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of_text(cls, text: str) -> Self | None:
+        """What `as_text` gave; None for the empty text, which records of older versions of this package have."""
+        if not text:
+            return None
+        told: dict[str, Any] = json.loads(text)
+        parts: Sequence[Sequence[Any]] | None = told["parts"]
+        return cls(
+            rows=told["rows"],
+            parts=None if parts is None else tuple(Part(*each) for each in parts),
+            rows_of_shards={int(shard): rows for shard, rows in told.get("rows_of_shards", {}).items()},
+        )
+
+    def as_text(self) -> str:
+        """The same as compact JSON."""
+        told: dict[str, Any] = {"rows": self.rows, "parts": self.parts and [_short(each) for each in self.parts]}
+        if self.rows_of_shards:
+            told["rows_of_shards"] = dict(self.rows_of_shards)
+        return json.dumps(told, separators=(",", ":"))
+
+
+def _short(part: Part) -> list[Any]:
+    """Its fields, without those at the end that are as usual."""
+    fields = list(astuple(part))
+    while fields[-1] in ("", 0) and len(fields) > len(_ALWAYS):
+        fields.pop()
+    return fields
+
+
+_ALWAYS = ("min_block", "max_block", "level", "data_version", "rows")

@@ -1,0 +1,80 @@
+"""What is recorded of a published month beside its rows, and how it is kept up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from airflow_provider_chs3.core.columns import LoadedColumn
+from airflow_provider_chs3.core.ledger import MonthOnNode, Record, renew
+from airflow_provider_chs3.core.ledger_table import make_ledger
+from airflow_provider_chs3.core.load import Load, evidence_of_state, rows_of_shards
+from airflow_provider_chs3.core.models import Node, SettingValues
+from airflow_provider_chs3.core.partition import PartitionState
+from airflow_provider_chs3.core.sql import PARSED
+from airflow_provider_chs3.core.standing import evidence_of
+from airflow_provider_chs3.core.steps import AskNodes, Say, Steps
+from airflow_provider_chs3.core.structure_record import as_text, loaded_of
+from airflow_provider_chs3.exceptions import Chs3Error
+
+#: A record of a thousand columns and parts is longer than statements may be by default.
+ROOM_FOR_RECORDS: SettingValues = {"max_query_size": PARSED["max_query_size"]}
+
+
+def structure_text(
+    load: Load, node: Node, *, loaded: Iterable[LoadedColumn] = (), in_files: Iterable[str] | None = None
+) -> str:
+    """The structure for the record of a node: the table, and what was loaded into it.
+
+    Args:
+        load: The load.
+        node: The node.
+        loaded: The columns that were loaded, as far as they are known.
+        in_files: All columns of the files; None where they are not known.
+    """
+    selection = load.request.selection
+    every_column = not selection.columns and not selection.select
+    return as_text(
+        load.request.structure(load.around, shard_num=node.shard_num),
+        loaded_of((each.column.name for each in loaded), in_files, every_column=every_column),
+    )
+
+
+def renew_records(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[None]:
+    """Record anew by what a month that is as published is known again, where merges have changed its parts since.
+
+    The shorter the way from a record to what is there, the more it proves. Records of an older version of this package
+    get what they lack. If that fails, the month is as published all the same.
+
+    Args:
+        load: The load that found it.
+        months: What each node has.
+    """
+    states = {node: month.state for node, month in months.items()}
+    shards = rows_of_shards(states)
+    old = {
+        node: month.record
+        for node, month in months.items()
+        if month.record and month.has_history and not _is_up_to_date(month.record, month.state, shards)
+    }
+    if not old:
+        return
+    ledger, nodes = load.around.ledger, load.around.nodes
+    try:
+        yield from make_ledger(ledger, {node: nodes[node].ledger_columns for node in old})
+        statements = {
+            node: renew(
+                ledger,
+                load.key_on(node),
+                attempt=record.attempt,
+                evidence=evidence_of_state(states[node], shards),
+                structure=structure_text(load, node),
+            )
+            for node, record in old.items()
+        }
+        yield AskNodes(name=f"Record the parts of {load.request.month} anew", sql=statements, settings=ROOM_FOR_RECORDS)
+    except Chs3Error as error:
+        yield Say(name=f"The month is as published, but what it is made of now could not be recorded: {error}")
+
+
+def _is_up_to_date(record: Record, state: PartitionState, shards: Mapping[int, int]) -> bool:
+    return evidence_of(record) == state.evidence(shards)

@@ -1,0 +1,132 @@
+"""What the recorded parts of a partition explain, and what is a change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_chs3.core.ledger import MonthOnNode, Record
+from airflow_provider_chs3.core.mutations import Mutation
+from airflow_provider_chs3.core.partition import PartitionState
+from airflow_provider_chs3.core.parts import Evidence, Part
+from airflow_provider_chs3.core.standing import is_changed
+from tests.core.surroundings import TARGET
+
+APRIL, OCTOBER = (f"(DELETE IN PARTITION ID '{month}' WHERE n = 3)" for month in ("202604", "202610"))
+PUBLISHED = Record("published", "nonce", "f", "d", 100, 3, 30, 5, 9)
+PARTS = tuple(Part(block, block, 0, block, 10, f"hash {block}") for block in (5, 6, 9))
+RECORD = replace(PUBLISHED, rows=30, min_block=5, max_block=9, evidence=Evidence(rows=30, parts=PARTS).as_text())
+
+
+def state_of(*parts: Part, **changes) -> PartitionState:
+    found = PartitionState(
+        rows=sum(part.rows for part in parts),
+        parts=len(parts),
+        min_block=min((part.min_block for part in parts), default=0),
+        max_block=max((part.max_block for part in parts), default=0),
+        each_part=parts,
+        partition_id="202610",
+    )
+    return replace(found, **changes)
+
+
+def changed(*parts: Part, engine: str = "MergeTree", record: Record | None = None, **changes) -> bool:
+    month = MonthOnNode(record or RECORD, state_of(*parts, **changes))
+    return is_changed(month, shape=replace(TARGET, engine=engine))
+
+
+def test_the_recorded_parts_are_no_change():
+    assert not changed(*PARTS)
+
+
+@pytest.mark.parametrize("engine", ["MergeTree", "ReplacingMergeTree", "SummingMergeTree"])
+@pytest.mark.parametrize(
+    "part", [Part(5, 9, 1, 5, 30), Part(5, 9, 3, 5, 30, "new"), Part(2, 9, 2, 2, 30, "with the covering part")]
+)
+def test_what_merges_made_of_them_is_none(engine, part):
+    assert not changed(part, engine=engine)
+
+
+def test_neither_is_what_they_made_of_some():
+    assert not changed(Part(5, 6, 1, 5, 20, "new"), PARTS[2])
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ((PARTS[0], PARTS[2]), "a part in the middle is gone"),
+        ((*PARTS, Part(10, 10, 0, 10, 10)), "an INSERT"),
+        ((replace(PARTS[0], content="other"), *PARTS[1:]), "the same block with other rows"),
+        ((replace(PARTS[0], data_version=12, content="other"), *PARTS[1:]), "a mutation"),
+        ((Part(5, 10, 1, 5, 30),), "a merge with a part that is not recorded"),
+        ((Part(5, 7, 1, 5, 20), PARTS[2]), "a merge with a part that is gone again"),
+        ((Part(6, 9, 1, 6, 30),), "a merge without the first"),
+        ((replace(PARTS[0], level=1, data_version=12), *PARTS[1:]), "a merge of what a mutation has changed"),
+        ((Part(1, 3, 1, 1, 10), *PARTS), "old rows beside the new ones"),
+        ((*PARTS, Part(12, 12, 0, 11, 1, "patch", "patch-1-202610")), "a lightweight update"),
+    ],
+)
+@pytest.mark.parametrize("engine", ["MergeTree", "ReplacingMergeTree"])
+def test_what_it_does_not_explain_is_a_change(parts, why, engine):
+    assert changed(*parts, engine=engine), why
+
+
+def test_fewer_rows_after_a_merge_are_a_change_where_every_row_is_kept():
+    merged = Part(5, 9, 1, 5, 29)
+    assert changed(merged)
+    assert not changed(merged, engine="ReplacingMergeTree")
+
+
+def test_more_rows_are_one_everywhere():
+    assert changed(Part(5, 9, 1, 5, 31), engine="SummingMergeTree")
+
+
+def test_rows_that_are_hidden_may_go():
+    hiding = replace(PARTS[0], hides_rows=1)
+    evidence = Evidence(rows=30, parts=(hiding, *PARTS[1:])).as_text()
+    record = replace(RECORD, evidence=evidence)
+    assert not changed(replace(hiding, level=1, rows=8, hides_rows=0), *PARTS[1:], record=record)
+
+
+@pytest.mark.parametrize("parts", [(), PARTS[1:], (PARTS[0], PARTS[2])])
+def test_parts_may_go_where_rows_cancel_each_other_out(parts):
+    assert not changed(*parts, engine="SummingMergeTree")
+
+
+def test_too_many_parts_are_known_by_blocks_and_rows():
+    record = replace(RECORD, evidence=Evidence(rows=30, parts=None).as_text())
+    assert not changed(*PARTS, record=record)
+    assert changed(PARTS[0], PARTS[2], record=record)
+
+
+@pytest.mark.parametrize(("command", "is_change"), [(APRIL, False), (OCTOBER, True), ("(DELETE WHERE 1)", True)])
+def test_a_version_of_another_months_mutation_is_no_change(command, is_change):
+    mutations = (Mutation(12, "", command, is_done=True),)
+    merged = Part(5, 9, 1, 12, 30, "new")
+    assert changed(merged, mutations=mutations) == is_change
+
+
+def test_parts_that_a_mutation_left_as_they_were_are_no_change():
+    touched = tuple(replace(part, data_version=12) for part in PARTS)
+    assert not changed(*touched, mutations=(Mutation(12, "", "(DELETE WHERE 1)", is_done=True),))
+
+
+@pytest.mark.parametrize(("command", "is_change"), [(APRIL, False), (OCTOBER, True)])
+def test_a_mutation_that_waits_for_this_month_is_a_change(command, is_change):
+    mutations = (Mutation(12, "", command, is_done=False, waiting=("202610",)),)
+    assert changed(*PARTS, mutations=mutations) == is_change
+
+
+def test_where_lightweight_updates_are_taken_a_version_proves_nothing():
+    shape = replace(TARGET, engine_full="MergeTree SETTINGS enable_block_number_column = 1")
+    state = state_of(Part(5, 9, 1, 12, 30), mutations=(Mutation(12, "", APRIL, is_done=True),))
+    assert is_changed(MonthOnNode(RECORD, state), shape=shape)
+
+
+def test_after_an_intent_either_version_is_no_change():
+    intent = replace(RECORD, event="intent", rows=12)
+    assert not changed(*PARTS, record=intent)
+    assert not changed(Part(11, 11, 0, 11, 12), record=intent)
+    assert changed(Part(11, 11, 0, 12, 12), record=intent)
+    assert changed(*PARTS[1:], record=intent)

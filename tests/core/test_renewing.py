@@ -1,0 +1,83 @@
+"""Records of months that are as published, and what is known of them by now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from airflow_provider_chs3.core.columns import Selection
+from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Record
+from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey
+from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.partition import PartitionState
+from airflow_provider_chs3.core.parts import Evidence, Part
+from airflow_provider_chs3.core.renewing import renew_records
+from airflow_provider_chs3.core.steps import AskNodes, Say
+from airflow_provider_chs3.exceptions import PreflightError
+from tests.core.driving import drive, server_error
+from tests.core.surroundings import FACTS, ONE, TWO, surroundings
+
+KNOWING = replace(FACTS, ledger_columns=frozenset(COLUMNS))
+OLDER = replace(FACTS, ledger_columns=frozenset(COLUMNS) - {"evidence", "structure"})
+PARTS = (Part(5, 5, 0, 5, 10, "hash"),)
+STATE = PartitionState(10, 1, 99, 5, 5, 5, PARTS)
+SHARDS = {1: 10, 2: 10}
+RECORD = Record("published", "nonce", "f", "d", 100, 2, 10, 5, 5, 5)
+CURRENT = replace(RECORD, evidence=STATE.evidence(SHARDS).as_text())
+
+
+def load(facts=KNOWING):
+    around = surroundings(facts, facts, nodes=(ONE, TWO))
+    key = LedgerKey(around.target, "uuid", Month(2026, 10), "202610")
+    return SimpleNamespace(
+        around=around,
+        key_on=lambda node: key,
+        request=SimpleNamespace(month=key.month, selection=Selection(), structure=lambda around, shard_num: {}),
+    )
+
+
+def renewed(first: Record, second: Record, *answers, facts=KNOWING):
+    months = {node: MonthOnNode(record, STATE, has_history=True) for node, record in ((ONE, first), (TWO, second))}
+    return drive(renew_records(load(facts), months), *answers).steps
+
+
+def test_what_is_known_already_is_not_recorded_again():
+    assert renewed(CURRENT, CURRENT) == []
+
+
+@pytest.mark.parametrize(
+    "record", [RECORD, replace(CURRENT, evidence=Evidence(rows=10, parts=(), rows_of_shards=SHARDS).as_text())]
+)
+def test_a_record_that_lacks_the_parts_of_now_is_renewed_on_its_node_alone(record):
+    (step,) = renewed(CURRENT, record, {})
+    assert isinstance(step, AskNodes)
+    assert list(step.sql) == [TWO]
+    ledger = TableName("db", LEDGER_TABLE)
+    assert f"INSERT INTO `{ledger.database}`.`{ledger.table}` " in step.sql[TWO].text
+    assert step.sql[TWO].text.endswith("WHERE event = 'published' AND attempt = 'nonce'")
+
+
+def test_a_replica_that_goes_by_the_record_of_another_gets_none():
+    months = {ONE: MonthOnNode(CURRENT, STATE, has_history=True), TWO: MonthOnNode(RECORD, STATE)}
+    assert drive(renew_records(load(), months)).steps == []
+
+
+def test_a_user_who_may_not_add_columns_is_told_how():
+    adding, said = renewed(RECORD, RECORD, server_error(497), None, facts=OLDER)
+    assert isinstance(adding, AskNodes)
+    assert isinstance(said, Say)
+    assert "GRANT ALTER ADD COLUMN ON `db`.`chs3_ledger`" in said.name
+
+
+def test_an_error_of_another_kind_is_no_error_of_the_month():
+    _, said = renewed(RECORD, RECORD, PreflightError(["it did not work"]), None)
+    assert said.name.startswith("The month is as published, but what it is made of now could not be recorded: ")
+
+
+def test_evidence_is_compact_and_comes_back_as_it_was():
+    many = Evidence(rows=30, parts=(PARTS[0], Part(6, 9, 2, 12, 20, "", "patch-1-202610", 1)), rows_of_shards={2: 5})
+    assert Evidence.of_text(many.as_text()) == many
+    assert STATE.evidence().as_text() == '{"rows":10,"parts":[[5,5,0,5,10,"hash"]]}'
+    assert Evidence.of_text("") is None

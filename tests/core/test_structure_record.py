@@ -1,0 +1,128 @@
+"""Which changes of a table make a month another one, and in which words."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_chs3.core.structure_record import (
+    as_text,
+    difference,
+    loaded_of,
+    settings_of_reading,
+    structure_of,
+)
+from airflow_provider_chs3.core.target_facts import Column
+from tests.core.surroundings import TARGET, surroundings, with_target
+
+AT = Column("at", "DateTime", in_partition_key=True)
+KIND = Column("kind", "Enum8('a' = 1)")
+COUNT = Column("count", "UInt64", "ALIAS", "n + 1")
+
+
+def now(*columns: Column, time_zone: str = "UTC", sharding_key: str | None = None, settings=None, **changes):
+    facts = replace(with_target(columns=columns or (AT, KIND, COUNT), **changes), time_zone=time_zone)
+    around = replace(surroundings(facts, facts, facts), sharding_key=sharding_key)
+    return structure_of(
+        around, distribution="sharding_key" if sharding_key else "where_read", settings=settings or {}, shard_num=2
+    )
+
+
+def recorded(structure=None, *, in_files=("at", "kind", "extra"), every_column: bool = True):
+    loaded = loaded_of(["at", "kind"], in_files, every_column=every_column)
+    return json.loads(as_text(structure or now(), loaded))
+
+
+def difference_of(before, after, shard_num: int = 2) -> str:
+    return difference(before, after, shard_num=shard_num)
+
+
+def test_the_same_table_is_no_difference():
+    assert difference_of(recorded(), now()) == ""
+
+
+class TestColumns:
+    def test_one_that_the_files_have(self):
+        after = now(AT, KIND, COUNT, Column("extra", "UInt8"))
+        assert difference_of(recorded(), after) == "the table got column 'extra', which the month's files have"
+
+    def test_one_that_they_do_not_have(self):
+        assert difference_of(recorded(), now(AT, KIND, COUNT, Column("other", "UInt8", "DEFAULT", "7"))) == ""
+
+    def test_one_that_they_may_have(self):
+        after = now(AT, KIND, COUNT, Column("other", "UInt8"))
+        assert difference_of(recorded(in_files=None), after) == "the table got column 'other'"
+
+    def test_one_that_is_not_loaded(self):
+        after = now(AT, KIND, COUNT, Column("extra", "UInt8", "MATERIALIZED", "7"))
+        assert difference_of(recorded(), after) == ""
+
+    def test_one_that_was_not_asked_for(self):
+        assert difference_of(recorded(every_column=False), now(AT, KIND, COUNT, Column("extra", "UInt8"))) == ""
+
+    @pytest.mark.parametrize(
+        "changed", [replace(KIND, type="Enum8('a' = 1, 'b' = 2)"), replace(COUNT, default_expression="n + 2")]
+    )
+    def test_one_that_has_the_same_values_as_before(self, changed):
+        columns = tuple(changed if each.name == changed.name else each for each in (AT, KIND, COUNT))
+        assert difference_of(recorded(), now(*columns)) == ""
+
+    def test_one_of_another_time_zone(self):
+        after = now(replace(AT, type="DateTime('Asia/Tokyo')"), KIND, COUNT)
+        assert difference_of(recorded(), after) == (
+            "column 'at' of the table was DateTime and is DateTime('Asia/Tokyo')"
+        )
+
+    def test_one_with_another_default(self):
+        after = now(AT, replace(KIND, default_kind="DEFAULT", default_expression="'a'"), COUNT)
+        assert difference_of(recorded(), after).endswith("is Enum8('a' = 1) DEFAULT 'a'")
+
+
+def test_the_servers_time_zone_counts_where_the_key_has_none():
+    assert difference_of(recorded(), now(time_zone="Asia/Tokyo")) == (
+        "the servers' time zone was 'UTC' and is 'Asia/Tokyo'"
+    )
+    zoned = replace(AT, type="DateTime('UTC')")
+    assert difference_of(recorded(now(zoned)), now(zoned, time_zone="Asia/Tokyo")) == ""
+
+
+@pytest.mark.parametrize("changes", [{"indices": (("i", "set(10)", "kind", 1),)}, {"sorting_key": "id, at, kind"}])
+def test_indices_and_the_order_change_no_row(changes):
+    assert difference_of(recorded(), now(**changes)) == ""
+
+
+class TestSettings:
+    NAME = "input_format_csv_skip_first_lines"
+
+    def test_one_that_changed(self):
+        before, after = now(settings={self.NAME: 1}), now(settings={self.NAME: 2})
+        assert difference_of(recorded(before), after) == f"setting {self.NAME} was '1' and is '2'"
+
+    def test_one_that_is_not_given_any_more(self):
+        assert difference_of(recorded(now(settings={self.NAME: 1})), now()).endswith("was '1' and is not given")
+
+    def test_where_they_are_not_known_they_are_not_compared(self):
+        assert difference_of(recorded(now(settings={self.NAME: 1})), {**now(), "settings": None}) == ""
+
+    def test_only_those_of_reading_count(self):
+        given = {self.NAME: 1, "max_threads": 2, "input_format_parquet_max_block_size": 3, "format_csv_delimiter": ";"}
+        assert settings_of_reading(given) == {"format_csv_delimiter": ";", self.NAME: "1"}
+
+
+class TestSharding:
+    def test_another_key(self):
+        after = now(sharding_key="rand()")
+        assert difference_of(recorded(now(sharding_key="id")), after) == "the sharding key was id and is rand()"
+
+    def test_another_order_of_shards(self):
+        by_key = now(sharding_key="id")
+        assert difference_of(recorded(by_key), by_key, 3) == "shard 2 of 3 is shard 3 of 3 now"
+
+    def test_without_a_key_the_order_is_nothing(self):
+        assert difference_of(recorded(), now(), 3) == ""
+
+
+def test_the_target_of_tests_has_a_key_without_a_time_zone():
+    assert now(*TARGET.columns)["time_zone"] == "UTC"

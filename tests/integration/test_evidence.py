@@ -1,0 +1,207 @@
+"""What tells that a month is still what was published, and what tells of those who changed it."""
+
+from __future__ import annotations
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from tests.integration.events import (
+    CHANGED,
+    FILES,
+    OTHER_MONTH,
+    adopt,
+    alter,
+    count_records,
+    create,
+    events,
+    evidence,
+    fullest,
+    load,
+    merge,
+    parts,
+    plan,
+    published,
+    refused,
+    upload,
+)
+from tests.integration.lake import MONTH, Lake
+
+__all__ = ["events"]
+
+
+class TestLostRows:
+    @pytest.mark.parametrize("engine", ["MergeTree", "ReplacingMergeTree"])
+    @pytest.mark.parametrize("how", ["DROP", "DETACH"])
+    def test_a_part_in_the_middle_that_is_gone_is_a_change(self, events: Lake, engine: str, how: str) -> None:
+        published(events, engine=engine)
+        number = fullest(events)
+        alter(events, number, f"{how} PART '{parts(events, number)[1]}'")
+        refused(events)
+
+    def test_so_it_is_after_the_others_were_merged(self, events: Lake) -> None:
+        published(events)
+        number = fullest(events)
+        alter(events, number, f"DROP PART '{parts(events, number)[1]}'")
+        merge(events, number)
+        assert len(parts(events, number)) == 1
+        refused(events)
+
+    def test_rows_that_optimize_deduplicate_took_away_are_a_change(self, events: Lake) -> None:
+        create(events)
+        upload(events)
+        for file in range(FILES):
+            body = events.s3.get_object(Bucket=events.bucket, Key=f"events/{MONTH}/{file}.parquet")["Body"].read()
+            events.put(f"events/{MONTH}/twice_{file}.parquet", body)
+        load(events)
+        for each in range(3):
+            merge(events, each, how="FINAL DEDUPLICATE")
+        assert sum(events.rows_per_node()) < 2 * FILES * 10
+        refused(events)
+
+    def test_block_numbers_that_are_used_again_with_other_rows_are_a_change(self, events: Lake) -> None:
+        if not isinstance(events.cluster, ClickHouseCluster):
+            pytest.skip("nodes of others are not restarted")
+        create(events)
+        upload(events, files=1)
+        load(events)
+        rows = events.rows_per_node()
+        number = rows.index(10)
+        # What is there after REPLACE PARTITION is in the block after it: a month that was inserted, and adopted.
+        name, (before,) = f"{events.database}.events", parts(events, number)
+        events.on_every_node(f"DROP TABLE {name} SYNC")
+        create(events)
+        insert = f"INSERT INTO {name} SELECT '{MONTH}-02', number + {{}}, 'kind 0' FROM numbers(10)"
+        events.on_node(number, insert.format(0))
+        before = parts(events, number)
+        adopt(events)
+        assert load(events)["status"] == "unchanged"
+        alter(events, number, "DROP PARTITION ID '202610'")
+        events.cluster.restart(number)
+        events.on_node(number, insert.format(70))
+        assert parts(events, number) == before
+        refused(events)
+
+    def test_old_rows_beside_the_new_ones_are_a_change(self, events: Lake) -> None:
+        published(events)
+        number = fullest(events)
+        first = parts(events, number)[0].split("_")[1]
+        record = (
+            f"ALTER TABLE {events.database}.chs3_ledger UPDATE min_block = {int(first) + 1}, evidence = "
+            "replaceRegexpOne(evidence, '\"parts\":\\\\[\\\\[[^\\\\]]*\\\\],', '\"parts\":[') WHERE event = 'published'"
+            " SETTINGS mutations_sync = 2"
+        )
+        events.on_node(number, record)
+        refused(events)
+
+
+class TestMutations:
+    DELETE = "DELETE IN PARTITION ID '202609' WHERE n < 5"
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            DELETE,
+            "DELETE IN PARTITION 202609 WHERE n < 5",
+            "UPDATE kind = ' IN PARTITION ' IN PARTITION 202609 WHERE 1",
+        ],
+    )
+    @pytest.mark.parametrize("is_merged", [False, True])
+    def test_one_of_another_month_changes_nothing(self, events: Lake, change: str, is_merged: bool) -> None:
+        published(events, OTHER_MONTH, MONTH)
+        events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
+        for number in range(3):
+            alter(events, number, change)
+        if is_merged:
+            merge(events)
+        assert load(events)["status"] == "unchanged"
+        assert plan(events) == []
+        with pytest.raises(AirflowFailException, match=CHANGED):
+            load(events, OTHER_MONTH)
+
+    def test_a_failed_one_of_another_month_changes_nothing(self, events: Lake) -> None:
+        published(events, OTHER_MONTH, MONTH)
+        events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
+        failing = "DELETE IN PARTITION ID '202609' WHERE throwIf(n >= 0)"
+        for number in range(3):
+            alter(events, number, failing, mutations_sync=0)
+        merge(events)
+        assert load(events)["status"] == "unchanged"
+
+    @pytest.mark.parametrize("condition", ["n = 5", "throwIf(n >= 0)"])
+    def test_one_of_this_month_that_is_not_done_is_a_change(self, events: Lake, condition: str) -> None:
+        published(events)
+        for number in range(3):
+            alter(events, number, f"DELETE IN PARTITION ID '202610' WHERE {condition}", mutations_sync=0)
+        refused(events)
+
+    def test_one_without_a_partition_that_takes_rows_of_another_month_changes_nothing(self, events: Lake) -> None:
+        published(events, OTHER_MONTH, MONTH)
+        events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
+        for number in range(3):
+            alter(events, number, f"DELETE WHERE at < '{MONTH}-01'")
+        assert load(events)["status"] == "unchanged"
+
+    @pytest.mark.parametrize("change", ["DELETE WHERE n = 5", "UPDATE kind = 'x' WHERE n = 5"])
+    def test_one_of_all_months_that_takes_rows_of_this_is_a_change(self, events: Lake, change: str) -> None:
+        published(events)
+        events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
+        for number in range(3):
+            alter(events, number, change)
+        refused(events)
+
+    def test_a_lightweight_update_is_a_change_after_a_merge_too(self, events: Lake) -> None:
+        published(
+            events,
+            OTHER_MONTH,
+            MONTH,
+            settings="enable_block_number_column = 1, enable_block_offset_column = 1",
+        )
+        number = fullest(events)
+        with events.cluster.nodes[number].client() as client:
+            update = f"UPDATE {events.database}.events SET kind = 'x' WHERE at >= '{MONTH}-01'"
+            client.execute(update, settings={"enable_lightweight_update": 1})
+        merge(events, number)
+        alter(events, number, self.DELETE)
+        refused(events)
+
+
+class TestMerges:
+    @pytest.mark.parametrize("engine", ["MergeTree", "ReplacingMergeTree", "SummingMergeTree", "AggregatingMergeTree"])
+    def test_merges_are_no_change(self, events: Lake, engine: str) -> None:
+        published(events, engine=engine)
+        merge(events)
+        assert plan(events) == []
+        assert load(events)["status"] == "unchanged"
+
+    def test_what_they_made_is_recorded_anew(self, events: Lake) -> None:
+        published(events)
+        number = fullest(events)
+        merge(events)
+        load(events)
+        assert evidence(events, number).count('"]') == 1
+        records = count_records(events)
+        load(events)
+        assert count_records(events) == records
+
+    def test_a_replaced_partition_that_was_merged_after_a_restart_is_unchanged(self, events: Lake) -> None:
+        if not isinstance(events.cluster, ClickHouseCluster):
+            pytest.skip("nodes of others are not restarted")
+        published(events)
+        upload(events, files=8)
+        load(events)
+        for number in range(3):
+            events.cluster.restart(number)
+        merge(events)
+        assert load(events)["status"] == "unchanged"
+
+    def test_rows_that_a_lightweight_delete_had_hidden_may_go_from_an_adopted_month(self, events: Lake) -> None:
+        create(events)
+        upload(events, files=3)
+        name = f"{events.database}.events"
+        events.on_node(0, f"INSERT INTO {name} SELECT '{MONTH}-02', number, '' FROM numbers(33)")
+        events.on_every_node(f"SYSTEM START MERGES {name}")
+        events.on_node(0, f"DELETE FROM {name} WHERE n >= 30")
+        adopt(events)
+        merge(events, 0)
+        assert load(events)["status"] == "unchanged"

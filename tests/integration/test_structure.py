@@ -1,0 +1,106 @@
+"""A month is loaded again when its table became another one, in a way that makes other rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.events import (
+    create,
+    events,
+    load,
+    plan,
+    published,
+    upload,
+)
+from tests.integration.lake import MONTH, Lake
+
+__all__ = ["events"]
+
+
+class TestStructure:
+    def add(self, lake: Lake, change: str) -> None:
+        lake.on_every_node(f"ALTER TABLE {lake.database}.events {change}")
+
+    def test_a_column_that_the_files_have_had_all_along_makes_the_month_load_again(self, events: Lake) -> None:
+        create(events)
+        upload(events, extra=7)
+        load(events)
+        self.add(events, "ADD COLUMN extra Int64 DEFAULT 1")
+        assert plan(events) == [MONTH]
+        reason = load(events)["reason"]
+        assert reason.endswith(": the table got column 'extra', which the month's files have")
+        assert events.on_node(0, f"SELECT DISTINCT extra FROM {events.database}.events") == [(7,)]
+        assert load(events)["status"] == "unchanged"
+
+    def test_a_column_that_no_file_has_changes_nothing(self, events: Lake) -> None:
+        published(events)
+        self.add(events, "ADD COLUMN extra Int64 DEFAULT 1")
+        assert plan(events) == []
+        assert load(events)["status"] == "unchanged"
+
+    @pytest.mark.parametrize("selection", [{"columns": ["at", "n"]}, {"select": {"at": "at", "n": "n"}}])
+    def test_a_column_that_was_not_asked_for_changes_nothing(self, events: Lake, selection: dict[str, Any]) -> None:
+        create(events)
+        upload(events, extra=7)
+        load(events, **selection)
+        self.add(events, "ADD COLUMN extra Int64 DEFAULT 1")
+        assert plan(events, definition=selection) == []
+        assert load(events, **selection)["status"] == "unchanged"
+
+    @pytest.mark.parametrize(
+        ("change", "why"),
+        [
+            (
+                "MODIFY COLUMN kind String DEFAULT 'x'",
+                "column 'kind' of the table was String and is String DEFAULT 'x'",
+            ),
+            (
+                "MODIFY COLUMN at DateTime('Asia/Tokyo')",
+                "column 'at' of the table was DateTime('UTC') and is DateTime('Asia/Tokyo')",
+            ),
+        ],
+    )
+    def test_a_column_that_became_another_one_is_told(self, events: Lake, change: str, why: str) -> None:
+        published(events)
+        self.add(events, change)
+        assert load(events)["reason"].endswith(f": {why}")
+        assert load(events)["status"] == "unchanged"
+
+    def test_an_index_changes_nothing(self, events: Lake) -> None:
+        published(events)
+        self.add(events, "ADD INDEX by_kind kind TYPE set(10)")
+        assert load(events)["status"] == "unchanged"
+
+    def test_a_setting_of_reading_is_told(self, events: Lake) -> None:
+        published(events)
+        settings = {"input_format_parquet_case_insensitive_column_matching": 1}
+        assert plan(events, definition={"settings": settings}) == [MONTH]
+        assert load(events, settings=settings)["reason"].endswith(
+            ": setting input_format_parquet_case_insensitive_column_matching was not given and is '1'"
+        )
+        assert plan(events, definition={"settings": settings}) == []
+        assert load(events, settings=settings)["status"] == "unchanged"
+
+    def test_the_definition_goes_before_the_objects(self, events: Lake) -> None:
+        create(events)
+        upload(events, extra=7)
+        load(events)
+        self.add(events, "ADD COLUMN extra Int64 DEFAULT 1")
+        upload(events, extra=8)
+        assert "the table got column 'extra'" in load(events)["reason"]
+
+    def test_another_sharding_key_is_told(self, events: Lake) -> None:
+        create(events)
+        upload(events)
+        sql = (
+            f"CREATE OR REPLACE TABLE {events.database}.every AS {events.database}.events "
+            f"ENGINE = Distributed({events.cluster.name}, {events.database}, events, {{}})"
+        )
+        events.on_every_node(sql.format("n"))
+        by_key = {"table": "every", "cluster": None, "distribution": "sharding_key"}
+        load(events, **by_key)
+        events.on_every_node(sql.format("intDiv(n, 3)"))
+        assert load(events, **by_key)["reason"].endswith(": the sharding key was n and is intDiv(n, 3)")
+        assert load(events, **by_key)["status"] == "unchanged"
