@@ -130,7 +130,7 @@ def _float_to_decimal(casting: Casting, value: str, one: ColumnType, target: Col
     """The nearest decimal: the server's own conversion cuts 0.29, which is a little less as a double, to 0.28."""
     scale = target.bare.scale
     if target.bare.precision <= _INT64_DIGITS:
-        units = f"CAST({casting.function}(round({value} * 1e{scale}), 'Int64'), 'Nullable(Decimal(18, 0))')"
+        units = f"CAST(accurateCastOrNull(round({value} * 1e{scale}), 'Int64'), 'Nullable(Decimal(18, 0))')"
         nearest = f"{units} * CAST('1e-{scale}', 'Decimal(18, {scale})')"
     else:
         # Five times as slow, and there are no decimals of wider integers.

@@ -95,6 +95,11 @@ _ALWAYS: dict[str, SettingValue] = {
     "input_format_orc_case_insensitive_column_matching": 0,
     "input_format_arrow_case_insensitive_column_matching": 0,
     "input_format_skip_unknown_fields": 1,
+    # A column of the file that has the name of a virtual one would be compared in its place.
+    "input_format_parquet_filter_push_down": 0,
+    "input_format_parquet_bloom_filter_push_down": 0,
+    "input_format_parquet_page_filter_push_down": 0,
+    "input_format_orc_filter_push_down": 0,
     "input_format_csv_empty_as_default": 1,
     "input_format_tsv_empty_as_default": 0,
     "input_format_import_nested_json": 1,

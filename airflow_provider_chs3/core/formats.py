@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -18,13 +17,11 @@ class Format:
         name: ClickHouse's name.
         is_typed: Files carry the types of their columns, so that they are asked for them; else values are text.
         names_columns: Files carry the names of their columns.
-        empty_is_text: An empty field of a text column is the empty string, not NULL.
     """
 
     name: str
     is_typed: bool = False
     names_columns: bool = True
-    empty_is_text: bool = False
 
 
 def compression_of_key(key: str) -> str:
@@ -39,8 +36,8 @@ _FORMATS = {
         Format("ORC", is_typed=True),
         Format("Arrow", is_typed=True),
         Format("Native", is_typed=True),
-        Format("CSV", names_columns=False, empty_is_text=True),
-        Format("CSVWithNames", empty_is_text=True),
+        Format("CSV", names_columns=False),
+        Format("CSVWithNames"),
         Format("TabSeparated", names_columns=False),
         Format("TabSeparatedWithNames"),
         Format("JSONEachRow"),
@@ -83,35 +80,3 @@ def format_of_key(key: str) -> Format:
     if words[-1] not in _BY_ENDING:
         raise ConfigurationError(f"The ending of {key!r} names no format: give it, such as format='Parquet'.")
     return _FORMATS[_BY_ENDING[words[-1]]]
-
-
-#: An integer type; or a string, such as the name of an Enum's value, in which nothing is one.
-_INTEGER = re.compile(r"'(?:[^'\\]|\\.)*'|\bU?Int(8|16|32|64|128)\b")
-
-
-def roomy_text_type(column_type: str, *, empty_is_text: bool) -> str:
-    """The type to read a text field as, so that a value which does not fit its column fails instead of wrapping.
-
-    ClickHouse's text formats take an integer modulo its width (70000 becomes 4464 in a UInt16) and fill a missing field
-    with 0. Read into a wider integer that may be NULL, both come out and can be refused afterwards.
-
-    Args:
-        column_type: The column's type.
-        empty_is_text: As in `Format`.
-    """
-    inner = column_type
-    if inner.startswith("LowCardinality("):
-        inner = inner[len("LowCardinality(") : -1]
-    if inner.startswith(("Array(", "Map(", "Tuple(", "JSON", "Nested(", "Variant(", "Dynamic", "AggregateFunction(")):
-        return _INTEGER.sub(_wider, inner)
-    if inner.startswith("Nullable("):
-        inner = inner[len("Nullable(") : -1]
-    elif empty_is_text and inner.startswith(("String", "FixedString")):
-        return inner
-    return f"Nullable({_INTEGER.sub(_wider, inner)})"
-
-
-def _wider(found: re.Match[str]) -> str:
-    if not found[1]:
-        return found[0]
-    return "Int256" if found[1] == "128" else "Int128"

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_provider_chs3.core.columns import SourceSchema
+from airflow_provider_chs3.core.columns import FileGroup
 from airflow_provider_chs3.core.data_shape import DataShape, row_width_bytes, shape_of
+from airflow_provider_chs3.core.file_groups import Reading
 from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.key_template import KeyTemplate
 from airflow_provider_chs3.core.merge_limits import Limits
@@ -235,23 +236,23 @@ class TestTheShapeOfTheData:
         [("CSV", "a.csv", 600), ("CSV", "a.csv.gz", 1800), ("CSV", "a.csv.lz4", 1200), ("JSONEachRow", "a.jsonl", 300)],
     )
     def test_text_is_estimated_from_size_and_compression(self, file_format, key, share):
-        schema = SourceSchema(types={}, rows=None)
-        shape = shape_of(self.files(file_format, key), schema, nodes=1, is_on_remote_disk=False)
+        reading = Reading(())
+        shape = shape_of(self.files(file_format, key), reading, nodes=1, is_on_remote_disk=False)
         assert (shape.share_bytes, shape.is_text) == (share, True)
 
     def test_a_compression_that_is_given_counts(self):
         files = self.files("CSV", "a", compression="xz")
-        shape = shape_of(files, SourceSchema(types={}, rows=None), nodes=1, is_on_remote_disk=False)
+        shape = shape_of(files, Reading(()), nodes=1, is_on_remote_disk=False)
         assert shape.share_bytes == 2400
 
     def test_parquets_footers_tell_bytes_and_rows(self):
-        schema = SourceSchema(types={"a": "Nullable(UInt64)"}, rows=30, uncompressed_bytes=900)
-        shape = shape_of(self.files("Parquet", "a", "b", "c"), schema, nodes=3, is_on_remote_disk=True)
+        reading = Reading((FileGroup({"a": "Nullable(UInt64)"}, ()),), rows=30, uncompressed_bytes=900)
+        shape = shape_of(self.files("Parquet", "a", "b", "c"), reading, nodes=3, is_on_remote_disk=True)
         assert (shape.share_bytes, shape.share_rows, shape.files_per_node) == (300, 10, 1)
 
     def test_values_take_at_least_their_width_in_memory(self):
-        schema = SourceSchema(types={"a": "Nullable(UInt64)"}, rows=300, uncompressed_bytes=900)
-        assert shape_of(self.files("Parquet", "a"), schema, nodes=1, is_on_remote_disk=False).share_bytes == 2400
+        reading = Reading((FileGroup({"a": "Nullable(UInt64)"}, ()),), rows=300, uncompressed_bytes=900)
+        assert shape_of(self.files("Parquet", "a"), reading, nodes=1, is_on_remote_disk=False).share_bytes == 2400
 
     @pytest.mark.parametrize(
         ("column_type", "width"),

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from airflow_provider_chs3.core.columns import Selection
+from airflow_provider_chs3.core.file_groups import Reading
 from airflow_provider_chs3.core.inserting import Inserted, Staged, verify
 from airflow_provider_chs3.core.ledger import LedgerKey, MonthOnNode, Record
 from airflow_provider_chs3.core.models import Manifest, Month, Node, TableName
@@ -167,7 +168,7 @@ def months(*rows: int, block: int = 0):
     }
 
 
-PLAN = SimpleNamespace(loaded=(), in_files=None)
+PLAN = SimpleNamespace(reading=Reading(()))
 STAGED = {ONE: Staged(10, {}), ONE_B: Staged(10, {}), TWO: Staged(5, {}), TWO_B: Staged(5, {})}
 
 
@@ -202,10 +203,10 @@ class TestVerifying:
         under_way = load()
         under_way.files.manifest = SimpleNamespace(objects=(1,), changes_in=lambda now: "", added_in=lambda now: 0)
         under_way.files.source = SimpleNamespace(list_month=lambda month: nothing())
-        schema = SimpleNamespace(rows=source_rows)
+        reading = Reading((), rows=source_rows)
         counted = {node: [("202610", count)] for node, count in zip(NODES, rows, strict=True)}
         inserted = Inserted(())
-        return drive(verify(under_way, SimpleNamespace(schema=schema), inserted), {}, counted).result.staged
+        return drive(verify(under_way, SimpleNamespace(reading=reading), inserted), {}, counted).result.staged
 
     def test_rows_count_once_however_many_replicas_have_them(self):
         assert self.verified(10, 10, 5, 5, source_rows=15) == STAGED

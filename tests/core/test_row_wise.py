@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema
+from airflow_provider_chs3.core.columns import LoadedColumn
 from airflow_provider_chs3.core.row_wise import check_row_wise
 from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.exceptions import ConfigurationError
 from tests.core.driving import Driven, drive, server_error
 
-SCHEMA = SourceSchema(types={"a": "Int64", "b`x": "String"}, rows=1)
+TYPES = {"a": "Int64", "b`x": "String"}
 X = Column("x", "Int64")
 ROW_WISE_PLAN = [('[{"Plan": {"Node Type": "Expression", "Plans": [{"Node Type": "ReadFromStorage"}]}}]',)]
 
@@ -36,7 +36,7 @@ DESCRIBED = [("x", "Int64", "", "", "", "", "")]
 
 
 def check(*answers, expression: str = "a + 1") -> Driven:
-    return drive(check_row_wise({"x": expression}, [X], SCHEMA), *answers)
+    return drive(check_row_wise({"x": expression}, [X], TYPES), *answers)
 
 
 class TestARowWiseExpression:
@@ -82,7 +82,7 @@ class TestARowWiseExpression:
     def test_each_expression_is_parsed_by_itself(self):
         select = {"x": "a", "y": "b"}
         driven = drive(
-            check_row_wise(select, [X, Column("y", "String")], SCHEMA),
+            check_row_wise(select, [X, Column("y", "String")], TYPES),
             parsed("    Identifier a"),
             parsed("    Identifier b"),
             ROW_WISE_PLAN,

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_provider_chs3.core.columns import LoadedColumn, SourceSchema
+from airflow_provider_chs3.core.columns import FileGroup, LoadedColumn
+from airflow_provider_chs3.core.file_groups import Reading
 from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.models import Manifest, Month, S3Object, Setting, TableName
 from airflow_provider_chs3.core.recovery import Course
@@ -20,8 +21,20 @@ from tests.core.surroundings import surroundings
 
 AT = datetime(2026, 11, 1, 12, 0, 0, 123456, tzinfo=UTC)
 PLAN = InsertPlan(
-    schema=SourceSchema(types={"it's": "Nullable(Int64)", "ü": "String"}, rows=7),
-    loaded=(LoadedColumn(Column("it's", "UInt8", default_kind="DEFAULT"), "`it\\'s` + 1", "Nullable(Int64)"),),
+    reading=Reading(
+        groups=(
+            FileGroup(
+                types={"it's": "Nullable(Int64)", "ü": "String"},
+                loaded=(
+                    LoadedColumn(Column("it's", "UInt8", default_kind="DEFAULT"), "`it\\'s` + 1", "Nullable(Int64)"),
+                ),
+                defaults={"ü": "'x'"},
+            ),
+            FileGroup(types={}, loaded=(), paths=frozenset({"b/2026-10/b"})),
+        ),
+        rows=7,
+        names=("it's", "ü"),
+    ),
     settings=(Setting("max_threads", 2, "all 2 cores read"),),
     memory_bytes=10,
     memory_steps=1,
