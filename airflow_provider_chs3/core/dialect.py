@@ -99,6 +99,7 @@ _ALWAYS: dict[str, SettingValue] = {
     "input_format_parquet_filter_push_down": 0,
     "input_format_parquet_bloom_filter_push_down": 0,
     "input_format_parquet_page_filter_push_down": 0,
+    "input_format_parquet_dictionary_filter_push_down": 0,
     "input_format_orc_filter_push_down": 0,
     "input_format_csv_empty_as_default": 1,
     "input_format_tsv_empty_as_default": 0,
