@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -157,6 +158,13 @@ def test_a_sensor_waits_for_a_row(table: str) -> None:
 
 def test_a_sensor_sees_zero_as_not_yet(table: str) -> None:
     assert not SqlSensor(**CONNECTION, sql=f"SELECT count() FROM {table} WHERE 0").poke({})
+
+
+def test_extremes_are_no_records(make_hook: Callable[..., ClickHouseHook]) -> None:
+    hook = make_hook(extra={"settings": {"extremes": 1}})
+    assert hook.get_records("SELECT number FROM numbers(3)") == [(0,), (1,), (2,)]
+    assert hook.get_first("SELECT max(number) FROM numbers(3)") == (2,)
+    assert hook.get_first("SELECT number FROM numbers(0)") is None
 
 
 def test_rows_are_inserted_by_the_hook(hook: ClickHouseHook, table: str) -> None:
