@@ -17,6 +17,7 @@ from clickhouse_driver.reader import read_binary_bytes, read_binary_int32, read_
 
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
+from airflow_provider_chs3.hooks.inserted_rows import misfits_named
 from airflow_provider_chs3.hooks.secrets import scrub
 from airflow_provider_chs3.hooks.variant import teach_driver
 
@@ -87,6 +88,15 @@ class Client(clickhouse_driver.Client):
         """As the driver does; a client that is kept open counts anew for each statement."""
         self.counters = Counter()
         return super().execute(*args, **kwargs)
+
+    def send_data(self, sample_block: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+        """Send rows as the driver does, or name the one that cannot be sent.
+
+        Raises:
+            RowError: If one does not fit.
+        """
+        with misfits_named(sample_block.columns_with_types, data, self.connection.context):
+            return super().send_data(sample_block, data, *args, **kwargs)
 
     def _receive_and_count(self) -> Any:
         """The connection's next packet but extremes; the driver drops those that have counters."""
