@@ -21,6 +21,9 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChang
 #: Errors that a value can cause: it cannot be parsed, cast, or be NULL.
 _VALUE_ERRORS = frozenset({6, 27, 38, 41, 69, 70, 72, 117, 131, 321, 349, 376, 407, 467, 632, 691})
 
+#: How `system.parts` writes NULL.
+_NULL = "ᴺᵁᴸᴸ"
+
 
 @dataclass(frozen=True, slots=True)
 class Inserted:
@@ -121,7 +124,7 @@ def insert_step(load: Load, plan: InsertPlan, batch: Batch, *, into: TableName, 
     return Insert(
         name=f"Insert {len(batch.paths)} objects of {load.request.month}",
         sql=Sql(text, function.secrets),
-        settings=plan.setting_values,
+        settings={**load.around.permissions, **plan.setting_values},
         query_id=query_id,
         attempt=load.request.nonce,
         cluster=load.around.cluster,
@@ -169,7 +172,7 @@ class Staged:
 
     Args:
         rows: Rows of the month.
-        other_rows: Rows of other months, by partition.
+        other_rows: Rows of other months, by partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
     """
 
     rows: int
@@ -251,12 +254,18 @@ def _check_replicas(load: Load, staged: Mapping[Node, Staged]) -> None:
 def _staged(load: Load) -> Steps[dict[Node, Staged]]:
     yield from follow(load.around, load.staging)
     sql = Sql(
-        f"SELECT partition_id, sum(rows) FROM system.parts WHERE database = {literal(load.staging.database)} "
-        f"AND table = {literal(load.staging.table)} AND active GROUP BY partition_id"
+        "SELECT partition_id, any(partition), sum(rows) FROM system.parts "
+        f"WHERE database = {literal(load.staging.database)} AND table = {literal(load.staging.table)} AND active "
+        "GROUP BY partition_id"
     )
     answers = yield load.around.on_each(name="Count what is staged", sql=sql)
     staged = {}
     for node, rows in answers.items():
-        by_partition = dict(rows)
-        staged[node] = Staged(by_partition.pop(load.key.partition_id, 0), by_partition)
+        own = sum(count for partition_id, _, count in rows if partition_id == load.key.partition_id)
+        others = {
+            partition.replace(_NULL, "NULL"): count
+            for partition_id, partition, count in rows
+            if partition_id != load.key.partition_id
+        }
+        staged[node] = Staged(own, others)
     return staged

@@ -193,7 +193,7 @@ class TestVerifying:
         under_way.files.manifest = SimpleNamespace(objects=(1,), changes_in=lambda now: "", added_in=lambda now: 0)
         under_way.files.source = SimpleNamespace(list_month=lambda month: nothing())
         schema = SimpleNamespace(rows=source_rows)
-        counted = {node: [("202610", count)] for node, count in zip(NODES, rows, strict=True)}
+        counted = {node: [("202610", "202610", count)] for node, count in zip(NODES, rows, strict=True)}
         inserted = Inserted(())
         return drive(verify(under_way, SimpleNamespace(schema=schema), inserted), {}, counted).result.staged
 
@@ -212,7 +212,16 @@ class TestVerifying:
 def as_before(step):
     """The answer of nodes whose target nobody has altered."""
     target = REPLICATED.target
-    names = ("engine", "engine_full", "partition_key", "sorting_key", "primary_key", "sampling_key", "uuid")
+    names = (
+        "engine",
+        "engine_full",
+        "partition_key",
+        "sorting_key",
+        "primary_key",
+        "sampling_key",
+        "uuid",
+        "storage_policy",
+    )
     columns = [(number, *astuple(column)) for number, column in enumerate(target.columns)]
     row = ([tuple(getattr(target, name) for name in names)], columns, [], [])
     return {node: [row] for node in step.sql}
