@@ -206,7 +206,7 @@ def verify(load: Load, plan: InsertPlan, inserted: Inserted) -> Steps[Verified]:
         SourceError: If rows belong to other months and that is an error.
     """
     month, source = load.request.month, load.files.source
-    looks = (source.list_month(month), _staged(load))
+    looks = (source.list_month(month), count_staged(load, name="Count what is staged"))
     staged: dict[Node, Staged]
     (_, now), staged = yield Together(name="List again, and count what is staged", workflows=looks)
     changes = load.files.manifest.changes_in(now)
@@ -251,14 +251,20 @@ def _check_replicas(load: Load, staged: Mapping[Node, Staged]) -> None:
             )
 
 
-def _staged(load: Load) -> Steps[dict[Node, Staged]]:
+def count_staged(load: Load, *, name: str) -> Steps[dict[Node, Staged]]:
+    """Count the rows of each node's staging, by partition.
+
+    Args:
+        load: The load.
+        name: The step's.
+    """
     yield from follow(load.around, load.staging)
     sql = Sql(
         "SELECT partition_id, any(partition), sum(rows) FROM system.parts "
         f"WHERE database = {literal(load.staging.database)} AND table = {literal(load.staging.table)} AND active "
         "GROUP BY partition_id"
     )
-    answers = yield load.around.on_each(name="Count what is staged", sql=sql)
+    answers = yield load.around.on_each(name=name, sql=sql)
     staged = {}
     for node, rows in answers.items():
         own = sum(count for partition_id, _, count in rows if partition_id == load.key.partition_id)
