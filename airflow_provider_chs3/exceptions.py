@@ -5,6 +5,7 @@
     Chs3Error
     ├── TerminalError               a retry would end the same way
     │   ├── ConfigurationError      an argument or a field of the connection is wrong
+    │   │   └── RowError                a row that is to be inserted does not fit the table
     │   ├── PreflightError          the cluster or the table is not fit for the load (a list of findings)
     │   ├── SourceError             the objects are not what was asked for
     │   ├── TargetChangedError      the target holds what no load has put there
@@ -37,6 +38,26 @@ class TerminalError(Chs3Error):
 
 class ConfigurationError(TerminalError):
     """An argument, or a field of the connection, is wrong."""
+
+
+class RowError(ConfigurationError):
+    """A row that was given to be inserted does not fit the table.
+
+    Args:
+        row: Its number among the rows that were given, from 1.
+        problem: What is wrong with it.
+        inserted_rows: How many rows before it were inserted, by statements that had ended.
+    """
+
+    def __init__(self, row: int, problem: str, inserted_rows: int = 0) -> None:
+        super().__init__(row, problem, inserted_rows)
+        self.row = row
+        self.problem = problem
+        self.inserted_rows = inserted_rows
+
+    def __str__(self) -> str:
+        done = f" Rows 1 to {self.inserted_rows} were inserted." if self.inserted_rows else ""
+        return f"Row {self.row} cannot be inserted: {self.problem}.{done}"
 
 
 class PreflightError(TerminalError):

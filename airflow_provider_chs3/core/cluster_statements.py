@@ -43,7 +43,7 @@ SELECT
     (SELECT [count(), countIf(is_readonly), max(absolute_delay)] FROM system.replicas),
     (SELECT count() FROM system.replication_queue),
     (SELECT groupArray((database, table, type, new_part_name, dateDiff('second', create_time, now()), num_tries,
-            last_exception, postpone_reason))
+            toValidUTF8(last_exception), postpone_reason))
         FROM (SELECT * FROM system.replication_queue ORDER BY create_time LIMIT {NAMED}))
 """)
 

@@ -84,7 +84,8 @@ SELECT
         SELECT database, table, partition_id, count() AS parts, sum(bytes_on_disk) AS bytes
         FROM system.parts WHERE active GROUP BY database, table, partition_id ORDER BY parts DESC LIMIT 1)),
     (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE name IN ({literals(_LIMITS)})),
-    (SELECT groupArray((database, table, command, latest_fail_reason)) FROM system.mutations WHERE NOT is_done),
+    (SELECT groupArray((database, table, command, toValidUTF8(latest_fail_reason)))
+        FROM system.mutations WHERE NOT is_done),
     (SELECT groupArray((database, table, parts)) FROM (
         SELECT database, table, count() AS parts FROM system.detached_parts
         WHERE startsWith(reason, 'broken') GROUP BY database, table))

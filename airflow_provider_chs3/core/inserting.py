@@ -23,37 +23,13 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChang
 _THROWN = 395
 #: Errors that a value can cause: it cannot be parsed, cast, or be NULL.
 _VALUE_ERRORS = frozenset(
-    {
-        6,
-        25,
-        26,
-        27,
-        32,
-        36,
-        38,
-        41,
-        43,
-        53,
-        69,
-        70,
-        72,
-        117,
-        131,
-        321,
-        349,
-        376,
-        _THROWN,
-        407,
-        441,
-        467,
-        632,
-        675,
-        676,
-        691,
-    }
-)
+    [*(6, 25, 26, 27, 32, 36, 38, 41, 43, 53, 69, 70, 72, 117, 131), *(321, 349, 376, _THROWN, 407, 441, 467, 632, 675)]
+) | {676, 691}
 #: What holds of each row's file: that it is one of the month's. No column of a file is called so.
 _OF_MONTH = "`chs3: of the month`"
+
+#: How `system.parts` writes NULL.
+_NULL = "ᴺᵁᴸᴸ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +136,7 @@ def insert_step(
     return Insert(
         name=f"Insert {len(batch.paths)} objects of {load.request.month}",
         sql=Sql(text, function.secrets),
-        settings={**plan.setting_values, **_known(load)},
+        settings={**load.around.permissions, **plan.setting_values, **_known(load)},
         query_id=query_id,
         attempt=load.request.nonce,
         cluster=load.around.cluster,
@@ -224,7 +200,7 @@ class Staged:
 
     Args:
         rows: Rows of the month.
-        other_rows: Rows of other months, by partition.
+        other_rows: Rows of other months, by partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
     """
 
     rows: int
@@ -258,7 +234,7 @@ def verify(load: Load, plan: InsertPlan, inserted: Inserted) -> Steps[Verified]:
         SourceError: If rows belong to other months and that is an error.
     """
     month, source = load.request.month, load.files.source
-    looks = (source.list_month(month), _staged(load))
+    looks = (source.list_month(month), count_staged(load, name="Count what is staged"))
     staged: dict[Node, Staged]
     (_, now), staged = yield Together(name="List again, and count what is staged", workflows=looks)
     changes = load.files.manifest.changes_in(now)
@@ -303,15 +279,27 @@ def _check_replicas(load: Load, staged: Mapping[Node, Staged]) -> None:
             )
 
 
-def _staged(load: Load) -> Steps[dict[Node, Staged]]:
+def count_staged(load: Load, *, name: str) -> Steps[dict[Node, Staged]]:
+    """Count the rows of each node's staging, by partition.
+
+    Args:
+        load: The load.
+        name: The step's.
+    """
     yield from follow(load.around, load.staging)
     sql = Sql(
-        f"SELECT partition_id, sum(rows) FROM system.parts WHERE database = {literal(load.staging.database)} "
-        f"AND table = {literal(load.staging.table)} AND active GROUP BY partition_id"
+        "SELECT partition_id, any(partition), sum(rows) FROM system.parts "
+        f"WHERE database = {literal(load.staging.database)} AND table = {literal(load.staging.table)} AND active "
+        "GROUP BY partition_id"
     )
-    answers = yield load.around.on_each(name="Count what is staged", sql=sql)
+    answers = yield load.around.on_each(name=name, sql=sql)
     staged = {}
     for node, rows in answers.items():
-        by_partition = dict(rows)
-        staged[node] = Staged(by_partition.pop(load.key.partition_id, 0), by_partition)
+        own = sum(count for partition_id, _, count in rows if partition_id == load.key.partition_id)
+        others = {
+            partition.replace(_NULL, "NULL"): count
+            for partition_id, partition, count in rows
+            if partition_id != load.key.partition_id
+        }
+        staged[node] = Staged(own, others)
     return staged

@@ -91,7 +91,7 @@ SELECT
     (SELECT groupArray((database, table, partition_id, (progress, elapsed, total_size_bytes_compressed, num_parts)))
         FROM system.merges WHERE {of_tables}),
     (SELECT groupArray((database, table, arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)),
-            command, latest_fail_reason, dateDiff('second', create_time, now())))
+            command, toValidUTF8(latest_fail_reason), dateDiff('second', create_time, now())))
         FROM system.mutations WHERE NOT is_done AND {of_tables}),
     (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {limits}),
     (SELECT groupArray((name, value)) FROM system.replicated_merge_tree_settings WHERE {limits}),
@@ -102,7 +102,8 @@ SELECT
     (SELECT groupArray((database, table, partition_id, name)) FROM system.detached_parts
         WHERE startsWith(reason, 'broken') AND {of_tables}),
     (SELECT groupArray((database, table, is_readonly, absolute_delay)) FROM system.replicas WHERE {of_tables}),
-    (SELECT groupArray((database, table, splitByChar('_', new_part_name)[1], last_exception, postpone_reason))
+    (SELECT groupArray((database, table, splitByChar('_', new_part_name)[1],
+            toValidUTF8(last_exception), postpone_reason))
         FROM system.replication_queue
         WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') AND {of_tables}),
     (SELECT groupArray((initial_query_id, is_initial_query, read_rows, read_bytes, memory_usage, peak_memory_usage,

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 
 from airflow_provider_chs3.core.ledger_table import lacks_of_ledger
 from airflow_provider_chs3.core.models import Month, Node
-from airflow_provider_chs3.core.sql import Sql, identifier, literal
+from airflow_provider_chs3.core.partition_key import partition_ids_query, parts_of_key, zones_of_key
+from airflow_provider_chs3.core.sql import Sql, identifier
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.core.target import Surroundings
-from airflow_provider_chs3.core.target_facts import Column, TargetFacts
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: What ClickHouse makes of toYYYYMM and of toStartOfMonth.
@@ -145,7 +145,7 @@ def partition_id_of(around: Surroundings, month: Month) -> Steps[str]:
     """The id of the month's partition, which the servers give.
 
     A partition key is monthly if it is the same through the whole month and different in the months before and after,
-    in the time zone of its column.
+    in the time zone that the key names, or else in that of its column.
 
     Raises:
         PreflightError: If the key is not monthly.
@@ -154,16 +154,26 @@ def partition_id_of(around: Surroundings, month: Month) -> Steps[str]:
     columns = [column for column in shape.columns if column.in_partition_key]
     if len(columns) != 1 or "Date" not in columns[0].type:
         raise PreflightError([_not_monthly(around, "it must depend on one Date or DateTime column and nothing else")])
-    within, others = _instants(month, with_time="DateTime" in columns[0].type)
-    sql = Sql(_partition_ids_query(shape, columns[0], within + others))
-    ask = AskNodes(name=f"Ask for the partition of {month}", sql={around.coordinator: sql})
-    ids = dict((yield ask)[around.coordinator])
-    own, of_others = {ids[instant] for instant in within}, {ids[instant] for instant in others}
-    if len(own) > 1:
-        raise PreflightError([_not_monthly(around, f"{month} falls into {len(own)} partitions")])
-    if own & of_others:
-        raise PreflightError([_not_monthly(around, f"{month} shares a partition with other months")])
-    return str(ids[within[0]])
+    with_time = "DateTime" in columns[0].type
+    within, others = _instants(month, with_time=with_time)
+    parts = yield from parts_of_key(around, columns[0])
+    zones = (yield from zones_of_key(around)) if with_time else ()
+    whys = []
+    for zone in (*zones, None):
+        sql = Sql(partition_ids_query(columns[0], parts, within + others, zone=zone))
+        ask = AskNodes(
+            name=f"Ask for the partition of {month}", sql={around.coordinator: sql}, settings=around.permissions
+        )
+        ids = dict((yield ask)[around.coordinator])
+        own, of_others = {ids[instant] for instant in within}, {ids[instant] for instant in others}
+        if len(own) == 1 and not own & of_others:
+            return str(ids[within[0]])
+        whys.append(
+            f"{month} falls into {len(own)} partitions"
+            if len(own) > 1
+            else f"{month} shares a partition with other months"
+        )
+    raise PreflightError([_not_monthly(around, whys[0])])
 
 
 def _instants(month: Month, *, with_time: bool) -> tuple[list[str], list[str]]:
@@ -183,24 +193,6 @@ def _instants(month: Month, *, with_time: bool) -> tuple[list[str], list[str]]:
         [f"{day} {time}" for day in within for time in ("00:00:00", "23:59:59")],
         [f"{day} 12:00:00" for day in others],
     )
-
-
-def _partition_ids_query(shape: TargetFacts, column: Column, instants: list[str]) -> str:
-    # As one text: the server takes five times as long over an array of so many literals.
-    each = f"arrayJoin(splitByChar(',', {literal(','.join(instants))})) AS chs3_instant"
-    typed = f"CAST(chs3_instant AS {column.type}) AS {identifier(column.name)}"
-    return f"SELECT chs3_instant, partitionId({_arguments(shape.partition_key)}) FROM (SELECT {each}, {typed})"
-
-
-def _arguments(partition_key: str) -> str:
-    """The parts of a key: a tuple's id is not that of its parts, of which the table makes it."""
-    depth = 0
-    for at, character in enumerate(partition_key):
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if not depth:
-            is_tuple = partition_key.startswith("(") and at == len(partition_key) - 1
-            return partition_key[1:-1] if is_tuple else partition_key
-    return partition_key
 
 
 def _not_monthly(around: Surroundings, why: str) -> str:

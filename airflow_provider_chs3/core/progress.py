@@ -78,7 +78,8 @@ def insert_outcome_query(query_id: str, cluster: str | None) -> Sql:
     # The log is partitioned by months, and an insert that nobody asked for in a month is nobody's.
     recent = "event_date >= today() - 31 AND type != 'QueryStart'"
     return Sql(
-        "SELECT anyIf(exception_code, is_initial_query), anyIf(exception, is_initial_query), "
+        # What is no UTF-8 would come as bytes.
+        "SELECT anyIf(exception_code, is_initial_query), toValidUTF8(anyIf(exception, is_initial_query)), "
         "anyIf(hostName(), is_initial_query), maxIf(query_duration_ms, is_initial_query) / 1000, "
         f"sumIf(read_rows, is_initial_query), max(memory_usage) FROM {log} WHERE {of_insert} AND {recent} "
         "HAVING countIf(is_initial_query) > 0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from airflow_provider_chs3.core.insert_plan import InsertPlan
-from airflow_provider_chs3.core.inserting import Staged
+from airflow_provider_chs3.core.inserting import Staged, count_staged
 from airflow_provider_chs3.core.ledger import MonthOnNode, record
 from airflow_provider_chs3.core.load import Load, rows_of_shards, values_of
 from airflow_provider_chs3.core.models import Node
@@ -17,7 +17,10 @@ from airflow_provider_chs3.core.staging import ddl_settings
 from airflow_provider_chs3.core.standing import is_changed
 from airflow_provider_chs3.core.steps import AskNodes, Steps, Together
 from airflow_provider_chs3.core.structure import check_structure
-from airflow_provider_chs3.exceptions import TargetChangedError, VerificationError
+from airflow_provider_chs3.core.tuning import EMPTY_SOURCE
+from airflow_provider_chs3.exceptions import ClickHouseServerError, TargetChangedError, VerificationError
+
+_BAD_ARGUMENTS = 36
 
 
 def publish(
@@ -41,11 +44,12 @@ def publish(
     Raises:
         TargetChangedError: If somebody else wrote to the partition meanwhile.
         TransientError: If the target was altered meanwhile.
-        VerificationError: If it does not hold what was staged.
+        VerificationError: If staging does not hold any more what was counted, or the partition does not hold it then.
     """
-    looks = (load.look_up(), check_structure(load))
-    now, _ = yield Together(name=f"Look at {load.around.target} before it is published", workflows=looks)
+    looks = (load.look_up(), check_structure(load), count_staged(load, name="Count what is staged once more"))
+    now, _, staged_now = yield Together(name=f"Look at {load.around.target} before it is published", workflows=looks)
     _check_untouched(load, before, now)
+    _check_staged(load, staged, staged_now)
     intents = {node: _intent(load, node, rows=each.rows, state=now[node].state) for node, each in staged.items()}
     # With query ids, so that whoever takes over ends these too before it goes on.
     yield AskNodes(
@@ -54,22 +58,55 @@ def publish(
         settings=ROOM_FOR_RECORDS,
         query_id=f"{load.attempt.name}_intent",
     )
-    sql = Sql(
-        f"ALTER TABLE {table(load.around.target)} REPLACE PARTITION ID {literal(load.key.partition_id)} "
-        f"FROM {table(load.staging)}"
-    )
-    yield AskNodes(
-        name=f"Publish {load.request.month}",
-        sql=dict.fromkeys(load.around.publishers, sql),
-        settings=ddl_settings(load.around),
-        query_id=f"{load.attempt.name}_publish",
-    )
+    yield from _replace(load, staged)
     yield from follow(load.around, load.around.target)
     months = yield from load.look_up()
     states = {node: month.state for node, month in months.items()}
     _check_published(load, staged, states)
     yield from _record_published(load, plan, states)
     return states
+
+
+def _replace(load: Load, staged: Mapping[Node, Staged]) -> Steps[None]:
+    step = AskNodes(
+        name=f"Publish {load.request.month}",
+        sql={node: _replace_partition(load, rows=staged[node].rows) for node in load.around.publishers},
+        settings=ddl_settings(load.around),
+        query_id=f"{load.attempt.name}_publish",
+    )
+    try:
+        yield step
+    except ClickHouseServerError as error:
+        if error.code != _BAD_ARGUMENTS or EMPTY_SOURCE not in error.message:
+            raise
+        raise VerificationError(
+            f"Staging {load.staging} lost its rows on {error.host} right before they were published: somebody drops "
+            "parts of it. There the month is as it was; other nodes may have the new one. The next run loads it again."
+        ) from error
+
+
+def _replace_partition(load: Load, *, rows: int) -> Sql:
+    """The statement for one node: an empty source may only replace the month where nothing was staged.
+
+    Older servers do not know the setting, and take an empty source for what it is.
+    """
+    is_known = EMPTY_SOURCE in load.around.known_settings
+    settings = f" SETTINGS {EMPTY_SOURCE} = {int(not rows)}" if is_known else ""
+    return Sql(
+        f"ALTER TABLE {table(load.around.target)} REPLACE PARTITION ID {literal(load.key.partition_id)} "
+        f"FROM {table(load.staging)}{settings}"
+    )
+
+
+def _check_staged(load: Load, staged: Mapping[Node, Staged], now: Mapping[Node, Staged]) -> None:
+    """Staging that lost rows since they were counted would take them from the month, or all of it."""
+    for node, each in staged.items():
+        if now[node] != each:
+            raise VerificationError(
+                f"Staging {load.staging} on {node} held {each.rows} rows of {load.request.month} when they were "
+                f"counted, and holds {now[node].rows} now: somebody else writes to it, or drops parts of it. Nothing "
+                "was published."
+            )
 
 
 def _intent(load: Load, node: Node, *, rows: int, state: PartitionState) -> Sql:

@@ -34,6 +34,23 @@ def month_of_run(*, partition_key: str | None, start: datetime | None, end: date
     )
 
 
+def given_month(month: str | None) -> Month:
+    """The month that the argument `month` gives, once its template is rendered.
+
+    Args:
+        month: What came of it.
+
+    Raises:
+        ConfigurationError: If it is no month.
+    """
+    if month is None or str(month).strip() in ("", "None"):
+        raise ConfigurationError(
+            f"month={month!r}: its template rendered to nothing. Give the run what it asks for, or leave month out for "
+            "the run's own month."
+        )
+    return Month.parse(month)
+
+
 def months_of_run(
     *, partition_key: str | None, start: datetime | None, end: datetime | None, timezone: tzinfo
 ) -> tuple[Month, ...]:

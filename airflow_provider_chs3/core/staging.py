@@ -74,28 +74,21 @@ def create_staging(around: Surroundings, attempt: Attempt) -> Steps[None]:
     """Create this attempt's staging on every node: MergeTree without TTL, replicated where the target is.
 
     Nothing is merged away in it, whatever the target's engine, so that its count is proof. Columns, codecs, defaults,
-    indices, projections and constraints come with `AS`, settings (storage policy, granularity) from the target.
+    indices, projections and constraints come with `AS`, settings (storage policy, granularity) from the target on that
+    node. Types, codecs and keys that a server forbids in a new table by default are allowed, as the target has them.
 
     Raises:
         SupersededError: If it was killed: who starts later ends whatever runs for the month.
     """
-    shape = around.shape
-    clauses = (
-        ("PARTITION BY", shape.partition_key),
-        ("PRIMARY KEY", f"({shape.primary_key})"),
-        ("ORDER BY", shape.order_by),
-        ("SAMPLE BY", shape.sampling_key),
-        ("SETTINGS", ", ".join(_staging_settings(around))),
-    )
-    text = " ".join(f"{keyword} {value}" for keyword, value in clauses if value)
-    create = f"CREATE TABLE {table(attempt.staging(around))} AS {table(around.target)} ENGINE ="
+    head = f"CREATE TABLE {table(attempt.staging(around))} AS {table(around.target)} ENGINE ="
     engines = {
         node: facts.keeper.engine_beside(attempt.name) if facts.keeper else "MergeTree"
         for node, facts in around.nodes.items()
     }
     step = AskNodes(
         name=f"Create staging {attempt.name}",
-        sql={node: Sql(f"{create} {engine} {text}") for node, engine in engines.items()},
+        sql={node: Sql(f"{head} {engine} {_clauses(around, node)}") for node, engine in engines.items()},
+        settings=around.permissions,
         query_id=f"{attempt.name}_create",
     )
     try:
@@ -106,10 +99,24 @@ def create_staging(around: Surroundings, attempt: Attempt) -> Steps[None]:
         raise
 
 
-def _staging_settings(around: Surroundings) -> Iterator[str]:
+def _clauses(around: Surroundings, node: Node) -> str:
     shape = around.shape
-    if shape.settings:
-        yield shape.settings
+    clauses = (
+        ("PARTITION BY", shape.partition_key),
+        ("PRIMARY KEY", f"({shape.primary_key})"),
+        ("ORDER BY", shape.order_by),
+        ("SAMPLE BY", shape.sampling_key),
+        ("SETTINGS", ", ".join(_staging_settings(around, node))),
+    )
+    return " ".join(f"{keyword} {value}" for keyword, value in clauses if value)
+
+
+def _staging_settings(around: Surroundings, node: Node) -> Iterator[str]:
+    shape = around.shape
+    # Each node's own: the policy of a disk that the table itself defines may have another name on each.
+    on_node = around.nodes[node].target
+    if on_node and on_node.settings:
+        yield on_node.settings
     if not shape.is_plain:
         yield _WITHOUT_MERGES
     if (

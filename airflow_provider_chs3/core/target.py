@@ -19,6 +19,15 @@ SIZE = """(SELECT any(toUInt32OrZero(extract(default, '\\d+'))) FROM system.sett
     (SELECT count() FROM system.tables WHERE database = 'system' AND name = 'asynchronous_metrics')"""
 
 
+#: Settings without which a server refuses a new table with types, codecs or keys that the target has, and a cast to its
+#: types: `allow_suspicious_low_cardinality_types`, `enable_alp_codec`, and on older servers many more. Those that the
+#: user's profile lets statements switch on.
+_PERMISSIONS = """(SELECT groupArray(name) FROM system.settings
+        WHERE match(name, '^allow_suspicious_|^(allow|enable)_.*(types?|codecs?|index|statistics?|index_for_json)$')
+        AND type = 'Bool' AND NOT is_obsolete AND alias_for = ''
+        AND NOT readonly AND coalesce(max, '') NOT IN ('0', 'false'))"""
+
+
 @dataclass(frozen=True)
 class NodeFacts:
     """One node.
@@ -34,6 +43,7 @@ class NodeFacts:
         has_metrics: Whether it has `system.asynchronous_metrics`.
         keeper: Where a replicated target is known in Keeper; asked for by `core.replication`.
         time_zone: That of columns that name none.
+        permissions: The settings that a CREATE of the target again may need, and may switch on.
     """
 
     target: TargetFacts | None
@@ -45,6 +55,7 @@ class NodeFacts:
     has_metrics: bool = False
     keeper: KeeperPlace | None = None
     time_zone: str = ""
+    permissions: frozenset[str] = frozenset()
 
     @property
     def has_ledger(self) -> bool:
@@ -103,6 +114,11 @@ class Surroundings:
         every = [facts.known_settings for facts in self.nodes.values()]
         known = (name for name in every[0] if all(name in others for others in every))
         return {name: min(filter(None, (each[name] for each in every)), default=None) for name in known}
+
+    @property
+    def permissions(self) -> SettingValues:
+        """What lets a statement on any node use all types, codecs and keys that the target has."""
+        return dict.fromkeys(sorted(frozenset.intersection(*(facts.permissions for facts in self.nodes.values()))), 1)
 
     def on_each(self, *, name: str, sql: Sql, settings: SettingValues | None = None) -> AskNodes:
         """The same statement for every node."""
@@ -165,12 +181,13 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
         WHERE database = {literal(ledger.database)} AND table = {literal(ledger.table)}),
     (SELECT groupArray((name, max)) FROM (SELECT name, max FROM system.settings{of_tables})
         WHERE name IN ({literals(names)})),
+    {_PERMISSIONS},
     timezone(), {SIZE}
 """
 
 
 def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
-    *target, databases, of_ledger, settings, time_zone, cores, memory_bytes, macros, metrics = row
+    *target, databases, of_ledger, settings, permissions, time_zone, cores, memory_bytes, macros, metrics = row
     return NodeFacts(
         target=target_facts(target),
         databases=frozenset(databases),
@@ -180,4 +197,5 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
         macros=dict(macros),
         has_metrics=bool(metrics),
         time_zone=time_zone,
+        permissions=frozenset(permissions),
     )

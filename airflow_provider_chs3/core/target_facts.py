@@ -9,11 +9,21 @@ from typing import Any
 
 from airflow_provider_chs3.core.models import TableName
 from airflow_provider_chs3.core.sql import literal
+from airflow_provider_chs3.core.sql_text import after, items
 from airflow_provider_chs3.core.steps import Row
 
-_OF_TABLE = ("engine", "engine_full", "partition_key", "sorting_key", "primary_key", "sampling_key", "uuid")
+_OF_TABLE = (
+    "engine",
+    "engine_full",
+    "partition_key",
+    "sorting_key",
+    "primary_key",
+    "sampling_key",
+    "uuid",
+    "storage_policy",
+)
 _ORDER_BY = re.compile(r" ORDER BY (.*?)(?: SAMPLE BY | TTL | SETTINGS |$)", re.DOTALL)
-_ENGINE_SETTINGS = re.compile(r".* SETTINGS (.*)", re.DOTALL)
+_DISK = "disk = "
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,7 @@ class TargetFacts:
         columns: In the table's order.
         indices: Name, type, expression, granularity of each skip index.
         projections: Name, type, query of each projection.
+        storage_policy: The name of its policy; of a disk that the table defines itself, the one that the server made.
     """
 
     engine: str
@@ -70,12 +81,18 @@ class TargetFacts:
     columns: tuple[Column, ...]
     indices: tuple[Row, ...]
     projections: tuple[Row, ...]
+    storage_policy: str = ""
 
     @property
     def settings(self) -> str:
-        """The table's own settings as text: storage policy, granularity and the like."""
-        matched = _ENGINE_SETTINGS.fullmatch(self.engine_full)
-        return matched[1] if matched else ""
+        """The table's own settings as text: storage policy, granularity and the like.
+
+        A disk is named by its policy: where the table defines it (`disk(…)`), servers hide paths and keys of it, and
+        refuse the definition that they show (137; seen on 25.8 and 26.9).
+        """
+        policy = f"storage_policy = {literal(self.storage_policy)}"
+        given = items(after("SETTINGS", self.engine_full))
+        return ", ".join(policy if each.startswith(_DISK) and self.storage_policy else each for each in given)
 
     @property
     def order_by(self) -> str:
@@ -123,7 +140,8 @@ def target_query(target: TableName) -> str:
     """
     of_target = f"database = {literal(target.database)} AND table = {literal(target.table)}"
     return f"""
-    (SELECT groupArray((engine, engine_full, partition_key, sorting_key, primary_key, sampling_key, toString(uuid)))
+    (SELECT groupArray((engine, engine_full, partition_key, sorting_key, primary_key, sampling_key, toString(uuid),
+            storage_policy))
         FROM system.tables WHERE database = {literal(target.database)} AND name = {literal(target.table)}),
     (SELECT groupArray((position, name, type, default_kind, default_expression, is_in_partition_key))
         FROM system.columns WHERE {of_target}),

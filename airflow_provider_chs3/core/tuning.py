@@ -86,9 +86,11 @@ YOURS = "yours"
 #: there.
 REQUIRED_SETTINGS = ("parallel_distributed_insert_select", "insert_deduplicate", "optimize_on_insert")
 
+#: Whether REPLACE PARTITION may empty a partition. Only where nothing was staged: `core.publishing`.
+EMPTY_SOURCE = "allow_replace_partition_from_empty_source"
+
 #: Sent with REPLACE PARTITION and DROP TABLE, so that months over 50 GB do not stick.
 DDL_SETTINGS: SettingValues = {
-    "allow_replace_partition_from_empty_source": 1,
     "max_partition_size_to_drop": 0,
     "max_table_size_to_drop": 0,
 }
@@ -249,7 +251,8 @@ def _allowed(setting: Setting, highest: int | None) -> Setting:
 
 def names_to_look_up(own: SettingValues) -> tuple[str, ...]:
     """The names that nodes are asked about."""
-    return tuple(sorted({*EXACT_NAMES, *READING_SETTING_NAMES, *TUNED_NAMES, *DDL_SETTINGS, ADAPTIVE_BUFFERS, *own}))
+    names = {*EXACT_NAMES, *READING_SETTING_NAMES, *TUNED_NAMES, *DDL_SETTINGS, EMPTY_SOURCE, ADAPTIVE_BUFFERS, *own}
+    return tuple(sorted(names))
 
 
 def settings_table(settings: Iterable[Setting]) -> str:

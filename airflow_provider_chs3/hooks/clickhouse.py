@@ -9,8 +9,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from airflow.providers.common.sql.hooks.sql import DbApiHook
-
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ClickHouseServerError,
@@ -20,6 +18,7 @@ from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions, check_settings
 from airflow_provider_chs3.hooks.diagnosis import explain_no_answer, explain_server_error
 from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
+from airflow_provider_chs3.hooks.row_inserts import RowInserts
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Connection as AirflowConnection
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.driver import Client
 
 
-class ClickHouseHook(DbApiHook):
+class ClickHouseHook(RowInserts):
     """A connection of type `chs3`.
 
     Every statement has a query id of its own and carries dag, task, run, try and map index in `log_comment`, so that
@@ -49,7 +48,6 @@ class ClickHouseHook(DbApiHook):
     hook_name = "ClickHouse (S3 loads)"
     # Every statement takes effect by itself; there is nothing to commit.
     supports_autocommit = True
-    supports_executemany = True
 
     def __init__(self, *args: Any, schema: str | None = None, log_sql: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, schema=schema, log_sql=log_sql, **kwargs)
@@ -250,18 +248,3 @@ class ClickHouseHook(DbApiHook):
     def get_openlineage_default_schema(self) -> str:
         """The database of unqualified names."""
         return self.options.database
-
-    @staticmethod
-    def _serialize_cell(cell: object, conn: object = None) -> Any:
-        # Rows go out as typed blocks: text, which common-sql would make of them, fits no number's column.
-        return cell
-
-    def _generate_insert_sql(
-        self, table: str, values: Any, target_fields: Any = None, replace: bool = False, **kwargs: Any
-    ) -> str:
-        if replace:
-            raise ConfigurationError(
-                f"insert_rows(replace=True) into {table}: ClickHouse has no REPLACE INTO. Insert into a "
-                "ReplacingMergeTree, or replace the partition."
-            )
-        return super()._generate_insert_sql(table, values, target_fields, **kwargs)

@@ -13,9 +13,11 @@ from typing import Any
 import clickhouse_driver  # noqa: TID253
 import clickhouse_driver.errors as driver_errors  # noqa: TID253
 from clickhouse_driver.protocol import ServerPacketTypes  # noqa: TID253
+from clickhouse_driver.reader import read_binary_bytes, read_binary_int32, read_binary_uint8  # noqa: TID253
 
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
+from airflow_provider_chs3.hooks.inserted_rows import misfits_named
 from airflow_provider_chs3.hooks.secrets import scrub
 from airflow_provider_chs3.hooks.variant import teach_driver
 
@@ -61,9 +63,11 @@ ERROR_NAMES = {code: name for name, code in vars(driver_errors.ErrorCodes).items
 
 
 class Client(clickhouse_driver.Client):
-    """The driver's client, except that `input_format_null_as_default` reaches the server, and its counters are kept.
+    """The driver's client, except for what the driver keeps to itself, mixes up, or cannot read.
 
-    The driver has a setting of its own by that name and keeps the server's to itself.
+    `input_format_null_as_default` reaches the server, where the driver has a setting of its own by that name. The
+    server's counters are kept. Extremes, which a profile may ask for, are left out of results; the row of a WITH TOTALS
+    that the statement itself asks for comes last, as the driver has it. An error may quote bytes that are no UTF-8.
 
     Attributes:
         counters: What the servers counted for its last statement, on all nodes together: event → number.
@@ -78,15 +82,27 @@ class Client(clickhouse_driver.Client):
         self.counters: Counter[str] = Counter()
         self._receive = self.connection.receive_packet
         self.connection.receive_packet = self._receive_and_count
+        self.connection.receive_exception = lambda: _read_error(self.connection.fin)
 
     def execute(self, *args: Any, **kwargs: Any) -> Any:
         """As the driver does; a client that is kept open counts anew for each statement."""
         self.counters = Counter()
         return super().execute(*args, **kwargs)
 
+    def send_data(self, sample_block: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+        """Send rows as the driver does, or name the one that cannot be sent.
+
+        Raises:
+            RowError: If one does not fit.
+        """
+        with misfits_named(sample_block.columns_with_types, data, self.connection.context):
+            return super().send_data(sample_block, data, *args, **kwargs)
+
     def _receive_and_count(self) -> Any:
-        """The connection's next packet; the driver drops those that have counters."""
+        """The connection's next packet but extremes; the driver drops those that have counters."""
         packet = self._receive()
+        while packet.type == ServerPacketTypes.EXTREMES:
+            packet = self._receive()
         if packet.type == ServerPacketTypes.PROFILE_EVENTS:
             names = [name for name, _ in packet.block.columns_with_types]
             for values in packet.block.get_rows():
@@ -101,6 +117,16 @@ class Client(clickhouse_driver.Client):
         """The node in use, as `host:port`: the driver keeps the one that works in front."""
         host, port = self.connection.hosts[0]
         return f"{host}:{port}"
+
+
+def _read_error(buffer: Any) -> driver_errors.ServerException:
+    """Read an error as the driver does, with U+FFFD for what is no UTF-8, such as bytes of a file that it quotes."""
+    code = read_binary_int32(buffer)
+    name, message, stack_trace = (read_binary_bytes(buffer).decode("utf-8", "replace") for _ in range(3))
+    has_nested = read_binary_uint8(buffer)
+    prefix = "" if name == "DB::Exception" else f"{name}. "
+    text = f"{prefix}{message}. Stack trace:\n\n{stack_trace}"
+    return driver_errors.ServerException(text, code, nested=_read_error(buffer) if has_nested else None)
 
 
 def open_client(

@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.reloading import Reload
 from airflow_provider_chs3.core.request import LoadRequest, Policies
+from airflow_provider_chs3.core.run_month import given_month
 from airflow_provider_chs3.core.slices import Share
 from airflow_provider_chs3.core.steps import Insert
 from airflow_provider_chs3.core.tuning import tunable
@@ -120,8 +121,8 @@ def load_runner(
 
 
 def _month(task: S3ToClickHouseOperator, context: Context, reload: Reload | None) -> Month:
-    if task.month:
-        return Month.parse(task.month)
+    if task.has_month:
+        return given_month(task.month)
     return reload.month if reload else task.month_of_run(context)
 
 

@@ -96,6 +96,7 @@ class CalibrateLoadOperator(MonthlyOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.month = month
+        self.has_month = month is not None
         self.budget_seconds = budget_seconds
         self.least_try_seconds = least_try_seconds
         self.file_format = file_format
@@ -151,14 +152,14 @@ class CalibrateLoadOperator(MonthlyOperator):
         self._runner(None, in_turns=True).run(stop_calibration(self._request))
 
     def _load_request(self, context: Context, listing: S3Listing) -> LoadRequest:
-        from airflow_provider_chs3.core.models import Month
         from airflow_provider_chs3.core.request import LoadRequest, Policies
+        from airflow_provider_chs3.core.run_month import given_month
         from airflow_provider_chs3.core.slices import Share
         from airflow_provider_chs3.operators._load_request import what_is_loaded
 
         return LoadRequest(
             **what_is_loaded(self, listing),
-            month=Month.parse(self.month) if self.month else self.month_of_run(context),
+            month=given_month(self.month) if self.has_month else self.month_of_run(context),
             policies=Policies(distribution=self.distribution, on_no_objects="empty"),
             share=Share(memory_share=self.memory_share),
         )

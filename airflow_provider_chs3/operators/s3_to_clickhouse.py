@@ -61,8 +61,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
             It may be a template.
         min_object_age_seconds: Younger objects may still be written, so the task fails for a retry to look again.
             Default: 0.
-        max_shrink_fraction: A month that lost more than this part of its bytes since it was published stops.
-            Default: 0.5.
+        max_shrink_fraction: Stop where the month lost more than this part of its published bytes. Default: 0.5.
         replace_unknown: Replace rows that no load is known to have put there, instead of stopping.
         on_target_changed: `fail`, or `reload` a month that somebody else changed since it was published.
         on_other_months: `fail`, or `leave_out` rows that belong to another month.
@@ -153,6 +152,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
     ) -> None:
         super().__init__(**kwargs)
         self.month = month
+        self.has_month = month is not None
         self.file_format = file_format
         self.compression = compression
         self.columns = columns

@@ -15,6 +15,7 @@ from airflow_provider_chs3.exceptions import (
     ConfigurationError,
     NotReadyError,
     PreflightError,
+    RowError,
     SourceError,
     SupersededError,
     TargetChangedError,
@@ -112,6 +113,7 @@ def test_what_is_not_known_has_no_hint():
     [
         TerminalError("x"),
         ConfigurationError("x"),
+        RowError(1, "x"),
         PreflightError(["x"]),
         SourceError("x"),
         TargetChangedError("x"),

@@ -167,8 +167,12 @@ OCTOBER = Month(2026, 10)
 
 def by(function, *, month: Month = OCTOBER, around: Surroundings | None = None) -> str:
     """Drive the question, with a partition key that does `function` to an instant."""
+    around = around or around_key()
+    (column,) = (column for column in around.shape.columns if column.in_partition_key)
+    types = [{ONE: [("UInt32",)]}] if column.type.startswith("Nullable(") else []
     return drive(
-        partition_id_of(around or around_key(), month),
+        partition_id_of(around, month),
+        *types,
         lambda step: {ONE: [(instant, function(instant)) for instant in instants(step)]},
     ).result
 
@@ -214,6 +218,34 @@ class TestPartitionOfAMonth:
         around = around_key("toYYYYMM(at)", Column("at", "DateTime64(3, 'Asia/Tokyo')", in_partition_key=True))
         driven = drive(partition_id_of(around, Month(2026, 10)), monthly)
         assert "CAST(chs3_instant AS DateTime64(3, 'Asia/Tokyo')) AS `at`" in driven.steps[0].sql[ONE].text
+
+    def test_is_asked_in_the_time_zone_that_the_key_names(self):
+        around = around_key("toYYYYMM(at, 'Asia/Tokyo')")
+        driven = drive(partition_id_of(around, OCTOBER), {ONE: [("Asia/Tokyo",)]}, monthly)
+        assert [step.name for step in driven.steps] == [
+            "Ask for the time zones of the partition key",
+            "Ask for the partition of 2026-10",
+        ]
+        text = driven.steps[1].sql[ONE].text
+        assert "CAST(toDateTime64(chs3_instant, 0, 'Asia/Tokyo') AS DateTime) AS `at`" in text
+
+    def test_is_asked_in_that_of_the_column_where_the_key_is_not_monthly_in_its_own(self):
+        def daily(step):
+            return {ONE: [(instant, instant[:10]) for instant in instants(step)]}
+
+        around = around_key("toYYYYMM(at + (toTimeZone(at, 'Asia/Tokyo') > 0))")
+        driven = drive(partition_id_of(around, OCTOBER), {ONE: [("Asia/Tokyo",)]}, daily, monthly)
+        assert "CAST(chs3_instant AS DateTime) AS `at`" in driven.steps[2].sql[ONE].text
+
+    def test_a_text_in_the_key_that_is_no_time_zone_is_none(self):
+        driven = drive(partition_id_of(around_key("dateTrunc('month', at)"), OCTOBER), {ONE: []}, monthly)
+        assert "toDateTime64" not in driven.steps[1].sql[ONE].text
+
+    @pytest.mark.parametrize("of", ["Nullable(Date)", "LowCardinality(Date)", "LowCardinality(Nullable(Date))"])
+    def test_a_wrapped_date_is_the_number_of_its_day(self, of):
+        around = around_key("(toYear(at), toStartOfMonth(at))", Column("at", of, in_partition_key=True))
+        driven = drive(partition_id_of(around, OCTOBER), {ONE: [("Nullable(UInt16)", of)]}, monthly)
+        assert "partitionId(toYear(at), toUInt16(toStartOfMonth(at)))" in driven.steps[1].sql[ONE].text
 
     @pytest.mark.parametrize(
         ("function", "why"),

@@ -170,13 +170,15 @@ def months(*rows: int, block: int = 0):
 
 PLAN = SimpleNamespace(reading=Reading(()))
 STAGED = {ONE: Staged(10, {}), ONE_B: Staged(10, {}), TWO: Staged(5, {}), TWO_B: Staged(5, {})}
+#: What the nodes answer when they are asked again for what is staged.
+STILL_STAGED = {node: [("202610", "202610", each.rows)] for node, each in STAGED.items()}
 
 
 class TestPublishing:
     def test_one_replica_of_each_shard_publishes_and_the_others_are_waited_for(self):
         under_way = load(before=[months(0, 0, 0, 0), months(10, 10, 5, 5, block=1)])
-        _, intent, replacing, following, recording = drive(
-            publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), as_before, {}, {}, {}, {}
+        *_, intent, replacing, following, recording = drive(
+            publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), as_before, {}, STILL_STAGED, {}, {}, {}, {}
         ).steps
         assert [set(step.sql) for step in (intent, replacing, following, recording)] == [
             set(NODES),
@@ -189,12 +191,31 @@ class TestPublishing:
     def test_a_replica_that_did_not_follow_is_not_recorded(self):
         under_way = load(before=[months(0, 0, 0, 0), months(10, 0, 5, 5, block=1)])
         with pytest.raises(VerificationError, match=r"on ch-1b:9000 holds 0 rows .* but 10 were staged"):
-            drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), as_before, {}, {}, {})
+            drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), as_before, {}, STILL_STAGED, {}, {}, {})
+
+    def test_rows_that_staging_lost_since_they_were_counted_stop_it(self):
+        under_way = load(before=[months(0, 0, 0, 0)])
+        lost = STILL_STAGED | {TWO: []}
+        with pytest.raises(VerificationError, match=r"on ch-2:9000 held 5 rows .* and holds 0 now"):
+            drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), as_before, {}, lost)
+
+    @pytest.mark.parametrize(("rows", "may_empty"), [(0, 1), (10, 0)])
+    def test_only_where_nothing_was_staged_it_may_empty_the_partition(self, rows, may_empty):
+        under_way = load(before=[months(0, 0, 0, 0), months(rows, rows, 5, 5, block=1)])
+        name = "allow_replace_partition_from_empty_source"
+        known = {node: replace(facts, known_settings={name: None}) for node, facts in AROUND.nodes.items()}
+        under_way.around = replace(AROUND, nodes=known)
+        staged = STAGED | {node: Staged(rows, {}) for node in (ONE, ONE_B)}
+        again = STILL_STAGED | {node: [("202610", "202610", rows)] for node in (ONE, ONE_B)}
+        steps = drive(publish(under_way, PLAN, months(0, 0, 0, 0), staged), as_before, {}, again, {}, {}, {}, {}).steps
+        (replacing,) = (step for step in steps if step.name == f"Publish {MONTH}")
+        assert statements(replacing)[ONE].endswith(f"SETTINGS {name} = {may_empty}")
+        assert statements(replacing)[TWO].endswith(f"SETTINGS {name} = 0")
 
     def test_the_first_block_of_others_is_noticed_though_replicas_number_from_0(self):
         under_way = load(before=[months(3, 3, 0, 0, block=0)])
         with pytest.raises(TargetChangedError, match="somebody wrote to partition 202610"):
-            drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), as_before)
+            drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), as_before, {}, STILL_STAGED)
 
 
 class TestVerifying:
@@ -204,7 +225,7 @@ class TestVerifying:
         under_way.files.manifest = SimpleNamespace(objects=(1,), changes_in=lambda now: "", added_in=lambda now: 0)
         under_way.files.source = SimpleNamespace(list_month=lambda month: nothing())
         reading = Reading((), rows=source_rows)
-        counted = {node: [("202610", count)] for node, count in zip(NODES, rows, strict=True)}
+        counted = {node: [("202610", "202610", count)] for node, count in zip(NODES, rows, strict=True)}
         inserted = Inserted(())
         return drive(verify(under_way, SimpleNamespace(reading=reading), inserted), {}, counted).result.staged
 
@@ -223,7 +244,16 @@ class TestVerifying:
 def as_before(step):
     """The answer of nodes whose target nobody has altered."""
     target = REPLICATED.target
-    names = ("engine", "engine_full", "partition_key", "sorting_key", "primary_key", "sampling_key", "uuid")
+    names = (
+        "engine",
+        "engine_full",
+        "partition_key",
+        "sorting_key",
+        "primary_key",
+        "sampling_key",
+        "uuid",
+        "storage_policy",
+    )
     columns = [(number, *astuple(column)) for number, column in enumerate(target.columns)]
     row = ([tuple(getattr(target, name) for name in names)], columns, [], [])
     return {node: [row] for node in step.sql}

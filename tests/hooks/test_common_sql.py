@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from airflow.providers.common.sql.operators.sql import (
 from airflow.providers.common.sql.sensors.sql import SqlSensor
 from airflow.sdk.execution_time import macros
 
-from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError, RowError
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -159,6 +160,13 @@ def test_a_sensor_sees_zero_as_not_yet(table: str) -> None:
     assert not SqlSensor(**CONNECTION, sql=f"SELECT count() FROM {table} WHERE 0").poke({})
 
 
+def test_extremes_are_no_records(make_hook: Callable[..., ClickHouseHook]) -> None:
+    hook = make_hook(extra={"settings": {"extremes": 1}})
+    assert hook.get_records("SELECT number FROM numbers(3)") == [(0,), (1,), (2,)]
+    assert hook.get_first("SELECT max(number) FROM numbers(3)") == (2,)
+    assert hook.get_first("SELECT number FROM numbers(0)") is None
+
+
 def test_rows_are_inserted_by_the_hook(hook: ClickHouseHook, table: str) -> None:
     hook.insert_rows(table, [(100, date(2026, 10, 1), 1.5), (101, date(2026, 10, 2), 2.5)], ["id", "day", "fare"])
     assert hook.get_records(f"SELECT * FROM {table} WHERE id >= %s ORDER BY id", [100]) == [
@@ -174,6 +182,47 @@ def test_rows_go_out_in_one_block_a_commit(hook: ClickHouseHook, table: str) -> 
     )
     parts = hook.query(f"SELECT uniq(_part), count() FROM {table}")
     assert parts == [(3, 2500)]
+
+
+DAY = date(2026, 10, 1)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ((7, "2026-10-01", 1.5), "'2026-10-01', a Python str, is no value for column 'day' of type Date"),
+        ((7, None, 1.5), "NULL is no value for column 'day' of type Date"),
+        ((-1, DAY, 1.5), "-1, a Python int, is no value for column 'id' of type UInt32"),
+        ((7, DAY, "x"), "'x', a Python str, is no value for column 'fare' of type Float64"),
+        ((7, DAY), "it has 2 values for 3 columns: id, day, fare"),
+        ((7, DAY, 1.5, 0), "it has 4 values for 3 columns: id, day, fare"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_named(hook: ClickHouseHook, table: str, row: Any, told: str) -> None:
+    rows = [(100 + number, DAY, 0.0) for number in range(25)]
+    rows[17] = row
+    with pytest.raises(RowError) as caught:
+        hook.insert_rows(table, iter(rows), ["id", "day", "fare"], commit_every=10)
+    assert str(caught.value) == f"Row 18 cannot be inserted: {told}. Rows 1 to 10 were inserted."
+    assert hook.get_first(f"SELECT count(), max(id) FROM {table} WHERE id >= 100") == (10, 109)
+
+
+def test_of_rows_that_do_not_fit_the_first_is_named(hook: ClickHouseHook, table: str) -> None:
+    rows = [(100, DAY, 0.0), (101, DAY, "late column"), ("early column", DAY, 0.0)]
+    with pytest.raises(RowError, match=r"^Row 2 cannot be inserted: 'late column'"):
+        hook.insert_rows(table, rows, ["id", "day", "fare"])
+
+
+@pytest.mark.parametrize("commit_every", [0, 1, 2, 3, 4])
+def test_all_rows_are_inserted_however_many_go_together(hook: ClickHouseHook, table: str, commit_every: int) -> None:
+    hook.insert_rows(table, [(100 + n, DAY, 0.0) for n in range(3)], ["id", "day", "fare"], commit_every=commit_every)
+    assert hook.get_records(f"SELECT id FROM {table} WHERE id >= 100 ORDER BY id") == [(100,), (101,), (102,)]
+
+
+def test_a_servers_error_of_an_insert_is_told_as_such(hook: ClickHouseHook, table: str) -> None:
+    hook.query(f"ALTER TABLE {table} ADD CONSTRAINT c CHECK fare >= 0")
+    with pytest.raises(ClickHouseServerError, match="469"):
+        hook.insert_rows(table, [(100, DAY, -1.0)], ["id", "day", "fare"])
 
 
 def test_replacing_rows_is_refused(hook: ClickHouseHook, table: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
@@ -66,6 +66,21 @@ def test_parameters_that_do_not_fit_are_told(statement: str, parameters: Any, to
 def test_a_parameter_arrives_as_it_is(cursor: Any, value: Any) -> None:
     cursor.execute("SELECT %s", [value])
     assert cursor.fetchone() == (value,)
+
+
+def test_extremes_are_no_rows(make_hook: Callable[..., ClickHouseHook]) -> None:
+    hook = make_hook(extra={"settings": {"extremes": 1}})
+    with closing(hook.get_conn()) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute("SELECT number FROM numbers(3)")
+        assert (cursor.fetchall(), cursor.rowcount) == ([(0,), (1,), (2,)], 3)
+
+
+def test_extremes_are_no_rows_of_a_stream(make_hook: Callable[..., ClickHouseHook]) -> None:
+    hook = make_hook(extra={"settings": {"extremes": 1}})
+    with closing(hook.get_conn()) as connection, closing(connection.cursor()) as cursor:
+        cursor.set_stream_results(True, max_row_buffer=1)
+        cursor.execute("SELECT number FROM numbers(3)")
+        assert cursor.fetchall() == [(0,), (1,), (2,)]
 
 
 def test_parameters_may_have_names(cursor: Any) -> None:

@@ -36,6 +36,17 @@ def test_rows_come_back_as_tuples(hook: ClickHouseHook) -> None:
     assert hook.query("SELECT number, toString(number) FROM numbers(2)") == [(0, "0"), (1, "1")]
 
 
+def test_extremes_are_no_rows(make_hook: MakeHook) -> None:
+    hook = make_hook(extra={"settings": {"extremes": 1}})
+    assert hook.query("SELECT number FROM numbers(3)") == [(0,), (1,), (2,)]
+
+
+def test_totals_come_last(make_hook: MakeHook) -> None:
+    hook = make_hook(extra={"settings": {"extremes": 1}})
+    sql = "SELECT number % 2 AS odd, count() FROM numbers(3) GROUP BY odd WITH TOTALS ORDER BY odd"
+    assert hook.query(sql) == [(0, 2), (1, 1), (0, 3)]
+
+
 def test_values_of_several_types_are_read(hook: ClickHouseHook) -> None:
     sql = "SELECT arrayJoin([1::Variant(UInt8, String, Array(String)), 'a', ['b', 'c'], NULL, 2, ''])"
     assert hook.query(sql) == [(1,), ("a",), (["b", "c"],), (None,), (2,), ("",)]
@@ -139,6 +150,23 @@ def test_names_of_errors_are_the_servers_own(hook: ClickHouseHook) -> None:
 def test_a_servers_error_comes_without_its_stack(hook: ClickHouseHook) -> None:
     error = server_error(hook, "SELECT throwIf(1, 'by hand')")
     assert error.message.startswith("by hand: while executing")
+
+
+def test_a_servers_error_may_quote_bytes_that_are_no_text(hook: ClickHouseHook) -> None:
+    error = server_error(hook, "SELECT toInt32(unhex('35fffe'))")
+    assert (error.code, "string '5\N{REPLACEMENT CHARACTER}" in error.message) == (6, True)
+
+
+def test_an_error_of_another_node_may_quote_bytes_that_are_no_text(hook: ClickHouseHook, chs3_cluster: Cluster) -> None:
+    sql = f"SELECT toInt32(unhex('35fffe')) FROM clusterAllReplicas('{chs3_cluster.name}', system.one)"
+    assert server_error(hook, sql).code == 6
+
+
+@pytest.mark.parametrize(("before", "after"), [("ff", ""), ("", "fe"), ("c3", "ff")])
+def test_a_secret_beside_bytes_that_are_no_text_is_hidden(hook: ClickHouseHook, before: str, after: str) -> None:
+    sql = f"SELECT toInt32(concat(unhex('{before}'), '{S3_KEY}', unhex('{after}ff')))"
+    error = server_error(hook, sql, secrets=[S3_KEY])
+    assert S3_KEY[:8] not in "".join(traceback.format_exception(error))
 
 
 def test_a_servers_error_names_the_node_that_answered(hook: ClickHouseHook, first_node: Node) -> None:

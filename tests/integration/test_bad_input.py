@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import DAG, AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips, create_table_sql
 from tests.integration.lake import MONTH, Lake
@@ -18,6 +19,15 @@ PREFIX = f"trips/{MONTH}/"
 @pytest.mark.parametrize("month", ["2026-13", "2026", "October", "2026-10-01", "202610"])
 def test_a_month_that_is_no_month(trips_lake: Lake, month: str) -> None:
     refused(trips_lake, "is not a month", month=month)
+
+
+@pytest.mark.parametrize(("value", "is_native"), [("", False), (None, False), ("", True), (None, True)])
+def test_a_month_whose_template_renders_to_nothing(trips_lake: Lake, value: str | None, is_native: bool) -> None:
+    with DAG("nothing", render_template_as_native_obj=is_native):
+        task = trips_lake.operator(month="{{ params.month }}")
+    task.render_template_fields({"params": {"month": value}})
+    with pytest.raises(AirflowFailException, match=r"month=.*: its template rendered to nothing"):
+        task.execute({})
 
 
 def test_a_template_without_month_tokens(trips_lake: Lake) -> None:

@@ -171,6 +171,17 @@ def test_an_error_of_the_insert_is_that_of_the_load_whoever_finds_it(trips_lake:
     assert trips_lake.rows_per_node() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("sleep_seconds", [0, 0.005])
+def test_an_error_of_the_insert_may_quote_bytes_that_are_no_text(trips_lake: Lake, sleep_seconds: float) -> None:
+    trips_lake.upload(TRIPS)
+    failing = SLOW_LOAD["select"] | {
+        "trip_id": f"trip_id + sleepEachRow({sleep_seconds}) + throwIf(trip_id % 1000 = 999, unhex('35fffe'))"
+    }
+    with pytest.raises((AirflowFailException, Chs3Error), match=r"395 .*5�"):
+        deferring.start(trips_lake, select=failing, settings=SLOW_SETTINGS).resume()
+    assert trips_lake.rows_per_node() == [0, 0, 0]
+
+
 def test_after_its_execution_timeout_the_load_is_ended(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     deferred = deferring.start(trips_lake, execution_timeout=timedelta(seconds=1), **SLOW_LOAD)

@@ -1,0 +1,68 @@
+"""Reading SQL that a server wrote: lists and clauses, past what quotes and parentheses hide."""
+
+from __future__ import annotations
+
+import re
+
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_INNERMOST = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+_STRING = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_BLANK = "\0"
+
+
+def top_level(text: str) -> str:
+    """The text with all that is within quotes or parentheses blanked, character by character.
+
+    Args:
+        text: An expression, a list of them, or an engine with its clauses, as the server writes it.
+    """
+    text = _QUOTED.sub(_blanked, text)
+    while (shorter := _INNERMOST.sub(_blanked, text)) != text:
+        text = shorter
+    return text
+
+
+def items(text: str) -> list[str]:
+    """The items of a list with commas between them; none of an empty text.
+
+    Args:
+        text: The list, without parentheses around it.
+    """
+    seen = top_level(text)
+    commas = [at for at, character in enumerate(seen) if character == ","]
+    ends = zip([0, *(at + 1 for at in commas)], [*commas, len(text)], strict=True)
+    return [text[start:end].strip() for start, end in ends] if text.strip() else []
+
+
+def without_parentheses(text: str) -> str:
+    """What is between parentheses that are around all of a text; else the text.
+
+    Args:
+        text: An expression.
+    """
+    is_one = text.startswith("(") and set(top_level(text)) == {_BLANK}
+    return text[1:-1] if is_one else text
+
+
+def after(keyword: str, text: str) -> str:
+    """What follows the last clause of a name; empty where there is none.
+
+    Args:
+        keyword: Such as `SETTINGS`.
+        text: The clauses.
+    """
+    at = top_level(text).rfind(f" {keyword} ")
+    return text[at + len(keyword) + 2 :] if at >= 0 else ""
+
+
+def strings(text: str) -> tuple[str, ...]:
+    """The string literals of an expression, without their quotes and each once; escapes stay as they are.
+
+    Args:
+        text: The expression.
+    """
+    return tuple(dict.fromkeys(_STRING.findall(text)))
+
+
+def _blanked(match: re.Match[str]) -> str:
+    return _BLANK * len(match[0])

@@ -1,0 +1,68 @@
+"""`insert_rows` of common-sql, with rows that go out as typed blocks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import Any
+
+from airflow.providers.common.sql.hooks.sql import DbApiHook
+
+from airflow_provider_chs3.exceptions import ConfigurationError, RowError
+
+
+class RowInserts(DbApiHook):
+    """The part of the hook that inserts rows."""
+
+    supports_executemany = True
+
+    def insert_rows(
+        self,
+        table: str,
+        rows: Iterable[Sequence[Any]],
+        target_fields: Sequence[str] | None = None,
+        commit_every: int = 1000,
+        replace: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """Insert rows, a block for each commit.
+
+        Args:
+            table: The table.
+            rows: The rows, with values of the columns' Python types, such as `datetime` for a DateTime.
+            target_fields: The columns; None takes all in the table's order.
+            commit_every: Rows to an INSERT, 1,000 by default; 0 puts all into one.
+            replace: Must be False: ClickHouse has no REPLACE INTO.
+            **kwargs: As common-sql has them.
+
+        Raises:
+            RowError: A row does not fit the table; it names row and column. Blocks before its own were inserted.
+            ConfigurationError: `replace` is given.
+            ClickHouseServerError: The server answered with an error.
+            ClickHouseConnectionError: It did not answer.
+        """
+        taken = count()
+        numbered = (row for row, _ in zip(rows, taken, strict=False))
+        try:
+            # common-sql inserts nothing at all where it is 0.
+            super().insert_rows(table, numbered, target_fields, commit_every or sys.maxsize, replace, **kwargs)
+        except RowError as error:
+            # The blocks before the one that failed.
+            in_blocks = (next(taken) - 1) // commit_every * commit_every if commit_every else 0
+            raise RowError(in_blocks + error.row, error.problem, in_blocks) from None
+
+    @staticmethod
+    def _serialize_cell(cell: object, conn: object = None) -> Any:
+        # Rows go out as typed blocks: text, which common-sql would make of them, fits no number's column.
+        return cell
+
+    def _generate_insert_sql(
+        self, table: str, values: Any, target_fields: Any = None, replace: bool = False, **kwargs: Any
+    ) -> str:
+        if replace:
+            raise ConfigurationError(
+                f"insert_rows(replace=True) into {table}: ClickHouse has no REPLACE INTO. Insert into a "
+                "ReplacingMergeTree, or replace the partition."
+            )
+        return super()._generate_insert_sql(table, values, target_fields, **kwargs)

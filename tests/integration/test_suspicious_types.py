@@ -1,0 +1,101 @@
+"""Tables of what servers forbid by default in a new table, such as staging: they are loaded like any other."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.refusal import parquet
+from tests.narrow_user import WITH_NARROW_USER
+
+ALLOWED = {
+    "allow_suspicious_low_cardinality_types": 1,
+    "allow_suspicious_fixed_string_types": 1,
+    "allow_suspicious_variant_types": 1,
+    "allow_suspicious_primary_key": 1,
+    "allow_suspicious_ttl_expressions": 1,
+    "allow_suspicious_codecs": 1,
+}
+COLUMNS = (
+    "low LowCardinality(UInt64), low_date LowCardinality(Nullable(Date)), lows Array(LowCardinality(Int32)), "
+    "long FixedString(300), coded Int32 CODEC(ZSTD, LZ4), expired Int32 TTL toDateTime('2100-01-01 00:00:00')"
+)
+LOADED: list[dict[str, Any]] = [
+    {"at": "2026-10-01", "low": 2**60, "low_date": "2026-10-07", "lows": [1, -1], "long": "x" * 300, "coded": 1},
+    {"at": "2026-10-31", "low": 0, "low_date": None, "lows": [], "long": "y" * 300, "coded": -7},
+]
+
+
+def create(lake: Lake, columns: str, order: str = "at", settings: Mapping[str, int] = ALLOWED) -> None:
+    for node in lake.cluster.nodes:
+        with node.client(settings=settings) as client:
+            client.execute(
+                f"CREATE TABLE {lake.database}.trips (at Date, {columns}) ENGINE = MergeTree "
+                f"PARTITION BY toYYYYMM(at) ORDER BY ({order})"
+            )
+
+
+def as_json(rows: list[dict[str, Any]]) -> tuple[str, bytes]:
+    return "jsonl", "\n".join(map(json.dumps, rows)).encode()
+
+
+def as_csv(rows: list[dict[str, Any]]) -> tuple[str, bytes]:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: r"\N" if value is None else value for name, value in row.items()} for row in rows)
+    return "csv", text.getvalue().encode()
+
+
+def as_parquet(rows: list[dict[str, Any]]) -> tuple[str, bytes]:
+    return "parquet", parquet(pa.Table.from_pylist(rows))
+
+
+@pytest.mark.parametrize("written", [as_json, as_csv, as_parquet])
+def test_columns_of_all_formats(lake: Lake, written: Callable[[list[dict[str, Any]]], tuple[str, bytes]]) -> None:
+    create(lake, COLUMNS)
+    ending, body = written([row | {"expired": 5} for row in LOADED])
+    lake.put(f"trips/{MONTH}/a.{ending}", body)
+    lake.load()
+    rows = lake.on_every_node(
+        f"SELECT toString(at), low, toString(low_date), lows, toString(long), coded FROM {lake.database}.trips"
+    )
+    found = sorted((row for of_node in rows for row in of_node), reverse=True)
+    assert found == [tuple(row.values()) for row in reversed(LOADED)]
+
+
+def test_a_variant_of_similar_types(lake: Lake) -> None:
+    create(lake, "n Variant(UInt8, Int64)")
+    lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table({"at": ["2026-10-05"], "n": [7]})))
+    lake.load()
+    rows = lake.on_every_node(f"SELECT toString(n) FROM {lake.database}.trips")
+    assert [row for of_node in rows for row in of_node] == [("7",)]
+
+
+def test_a_sorting_key_of_an_aggregate(lake: Lake) -> None:
+    create(lake, "n SimpleAggregateFunction(sum, UInt64)", order="at, n")
+    lake.put(f"trips/{MONTH}/a.jsonl", b'{"at": "2026-10-05", "n": 7}')
+    assert lake.load()["rows"] == 1
+
+
+def test_a_user_who_may_not_allow_them_loads_tables_without_them(
+    chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forbidden = {
+        "constraints": {"allow_suspicious_low_cardinality_types": {"readonly": ""}, "enable_alp_codec": {"max": 0}}
+    }
+    with (
+        ClickHouseCluster.start(1, user_settings=forbidden, **WITH_NARROW_USER) as cluster,
+        lake_on(cluster, chs3_s3, chs3_bucket, monkeypatch) as lake,
+    ):
+        create(lake, "n UInt8", settings={})
+        lake.put(f"trips/{MONTH}/a.jsonl", b'{"at": "2026-10-05", "n": 7}')
+        assert lake.load()["rows"] == 1
