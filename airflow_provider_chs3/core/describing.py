@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from airflow_provider_chs3.core.columns import TEXT_TYPE
 from airflow_provider_chs3.core.errors import is_of_servers
-from airflow_provider_chs3.core.source_files import LOOK_SETTINGS, Files
+from airflow_provider_chs3.core.source_files import Files
 from airflow_provider_chs3.core.sql import Sql
 from airflow_provider_chs3.core.steps import Ask, Say, Steps, Together
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
@@ -53,7 +53,7 @@ def _describe(files: Files, path: str) -> Steps[dict[str, str]]:
     # Of a file with a line of names these are all that counts; by default 25,000 lines are read, to guess at types.
     lines = {"input_format_max_rows_to_read_for_schema_inference": 1} if has_line_of_names else {}
     try:
-        rows = yield Ask(name=f"Read the columns of {path}", sql=sql, settings={**LOOK_SETTINGS, **lines})
+        rows = yield Ask(name=f"Read the columns of {path}", sql=sql, settings={**files.look_settings, **lines})
     except ClickHouseServerError as error:
         if is_of_servers(error):
             raise
@@ -67,7 +67,7 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
     """The columns of a file without rows, whose line of names is the only one."""
     function = files.read(glob, file_format=files.format.name.removesuffix(_WITH_NAMES), on_cluster=False)
     sql = Sql(f"SELECT * FROM {function.text} LIMIT 1", function.secrets)
-    rows = yield Ask(name=f"Read the names of {path}", sql=sql, settings=LOOK_SETTINGS)
+    rows = yield Ask(name=f"Read the names of {path}", sql=sql, settings=files.look_settings)
     return {str(name): TEXT_TYPE for name in rows[0]} if rows else {}
 
 
@@ -75,7 +75,7 @@ def _check_matches_alone(files: Files, glob: str, path: str) -> Steps[None]:
     """The columns would be another file's, and values read as its types could change without an error."""
     function = files.read(glob, file_format="One", on_cluster=False)
     sql = Sql(f"SELECT DISTINCT _path FROM {function.text}", function.secrets)
-    rows = yield Ask(name=f"Look what looks like {path}", sql=sql, settings=LOOK_SETTINGS)
+    rows = yield Ask(name=f"Look what looks like {path}", sql=sql, settings=files.look_settings)
     others = sorted(row[0] for row in rows if row[0] != path)
     if others:
         raise SourceError(f"ClickHouse cannot tell {path} from {others[0]} by a glob: rename one of them.")

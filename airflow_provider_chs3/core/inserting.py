@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from airflow_provider_chs3.core.answers import passed_on
 from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import Node, TableName
@@ -120,7 +121,7 @@ def insert_step(load: Load, plan: InsertPlan, batch: Batch, *, into: TableName, 
     text = f"INSERT INTO {to} ({names}) SELECT {expressions} FROM {function.text} WHERE {batch.condition}"
     return Insert(
         name=f"Insert {len(batch.paths)} objects of {load.request.month}",
-        sql=Sql(text, function.secrets),
+        sql=passed_on(Sql(text, function.secrets), {**load.files.neutral, **plan.setting_values}),
         settings=plan.setting_values,
         query_id=query_id,
         attempt=load.request.nonce,

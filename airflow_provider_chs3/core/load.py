@@ -9,6 +9,7 @@ from airflow_provider_chs3.core.laps import NO_LAPS, Laps
 from airflow_provider_chs3.core.ledger import MonthOnNode, look_up, month_on_node
 from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey
 from airflow_provider_chs3.core.models import Manifest, Node, PartitionState, TableName
+from airflow_provider_chs3.core.neutral import neutral_settings
 from airflow_provider_chs3.core.recovery import Course
 from airflow_provider_chs3.core.replication import with_records_of_replicas
 from airflow_provider_chs3.core.request import LoadRequest
@@ -59,6 +60,7 @@ class Load:
             compression=request.compression,
             cluster=around.cluster,
             look_threads=_look_threads(request, around),
+            neutral=neutral_settings(around.reading_defaults, request.settings),
         )
         key = LedgerKey(around.target, around.shape.uuid, request.month, partition_id)
         return cls(request=request, around=around, files=files, key=key, course=course, laps=laps)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from airflow_provider_chs3.core.answers import passed_on
 from airflow_provider_chs3.core.key_template import KeyTemplate, MonthKeys
 from airflow_provider_chs3.core.ledger import (
     LEDGER_TABLE,
@@ -266,7 +267,8 @@ def _look_up_months(
         f"FROM {_from(TableName('system', 'parts'), cluster)} WHERE database = {literal(target.database)} "
         f"AND table = {literal(target.table)} AND active GROUP BY {number}, partition"
     )
-    return Sql(f"SELECT (SELECT groupArray(record) FROM ({records})), (SELECT groupArray(part) FROM ({parts}))")
+    sql = Sql(f"SELECT (SELECT groupArray(record) FROM ({records})), (SELECT groupArray(part) FROM ({parts}))")
+    return passed_on(sql) if cluster else sql
 
 
 def _from(name: TableName, cluster: str | None) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from airflow_provider_chs3.core.answers import passed_on
 from airflow_provider_chs3.core.formats import Format
 from airflow_provider_chs3.core.models import Manifest, SettingValues
 from airflow_provider_chs3.core.sources import READ_SETTINGS, Batch, S3Source
 from airflow_provider_chs3.core.sql import PARSED, Sql
+from airflow_provider_chs3.core.steps import Ask
 
 #: Of statements that look into files before anything is loaded.
 LOOK_SETTINGS: SettingValues = {
@@ -37,6 +39,7 @@ class Files:
         compression: ClickHouse's name of their compression; `auto` goes by the key.
         cluster: The cluster that reads; None for a single server.
         look_threads: Threads of a statement that looks into all of them.
+        neutral: The settings about reading, as far as this package does not say otherwise; see `core.neutral`.
     """
 
     source: S3Source
@@ -45,6 +48,22 @@ class Files:
     compression: str
     cluster: str | None
     look_threads: int = LOOK_THREADS
+    neutral: SettingValues = field(default_factory=dict)
+
+    @property
+    def look_settings(self) -> SettingValues:
+        """Of statements that look into them before anything is loaded."""
+        return {**self.neutral, **LOOK_SETTINGS}
+
+    def look(self, name: str, sql: Sql, settings: SettingValues | None = None) -> Ask:
+        """Ask what they hold, on all nodes.
+
+        Args:
+            name: What is asked, in words.
+            sql: A SELECT.
+            settings: Settings beside those of all looks; none by default.
+        """
+        return Ask(name=name, sql=passed_on(sql, {**self.look_settings, **(settings or {})}), settings=PARSED)
 
     def read(
         self, glob: str, *, structure: str = "auto", file_format: str | None = None, on_cluster: bool = True

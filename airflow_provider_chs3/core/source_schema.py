@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.errors import is_of_servers
 from airflow_provider_chs3.core.footers import parquet_footers
 from airflow_provider_chs3.core.formats import Format
 from airflow_provider_chs3.core.row_wise import check_row_wise
-from airflow_provider_chs3.core.source_files import LOOK_SETTINGS, Files
+from airflow_provider_chs3.core.source_files import Files
 from airflow_provider_chs3.core.sources import plain_prefix
 from airflow_provider_chs3.core.sql import Sql, identifier, literal
 from airflow_provider_chs3.core.steps import Ask, Steps, Together
@@ -123,7 +123,7 @@ def count_rows(files: Files, schema: SourceSchema) -> Steps[int]:
     for batch in files.batches():
         function = files.read(batch.glob, structure=schema.structure)
         sql = Sql(f"SELECT count() FROM {function.text} WHERE {batch.condition}", function.secrets)
-        answer = yield Ask(name=f"Count the rows of {len(batch.paths)} files", sql=sql, settings=LOOK_SETTINGS)
+        answer = yield files.look(f"Count the rows of {len(batch.paths)} files", sql)
         rows += answer[0][0]
     return rows
 
@@ -141,7 +141,7 @@ def find_misfits(
     for batch in files.batches():
         function = files.read(batch.glob, structure=schema.structure)
         sql = Sql(f"SELECT {found} FROM {function.text} WHERE {batch.condition}", function.secrets)
-        row = (yield Ask(name="Look for the value that does not fit", sql=sql, settings=LOOK_SETTINGS))[0]
+        row = (yield files.look("Look for the value that does not fit", sql))[0]
         for (each, _), count, (path, value) in zip(asked, row[::2], row[1::2], strict=True):
             if count:
                 shown = "NULL, or missing," if value is None else repr(value)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Node, NodeSpec, SettingValues, TableName
+from airflow_provider_chs3.core.neutral import defaults_query, is_about_reading
 from airflow_provider_chs3.core.place import KeeperPlace, Place, check_versions, locate
 from airflow_provider_chs3.core.sql import Sql, literal, literals
 from airflow_provider_chs3.core.steps import AskNodes, Row, Steps, Together
@@ -33,6 +34,7 @@ class NodeFacts:
         macros: Those of its macros that declare its size: `cores`, `memory`.
         has_metrics: Whether it has `system.asynchronous_metrics`.
         keeper: Where a replicated target is known in Keeper; asked for by `core.replication`.
+        reading_defaults: The settings that are about reading files, each with the server's default.
     """
 
     target: TargetFacts | None
@@ -43,6 +45,7 @@ class NodeFacts:
     macros: Mapping[str, str] = field(default_factory=dict)
     has_metrics: bool = False
     keeper: KeeperPlace | None = None
+    reading_defaults: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_ledger(self) -> bool:
@@ -96,6 +99,16 @@ class Surroundings:
         every = [facts.known_settings for facts in self.nodes.values()]
         known = (name for name in every[0] if all(name in others for others in every))
         return {name: min(filter(None, (each[name] for each in every)), default=None) for name in known}
+
+    @property
+    def reading_defaults(self) -> dict[str, str]:
+        """The settings about reading files that every node knows, each with the coordinator's default."""
+        others = [facts.reading_defaults for facts in self.nodes.values()]
+        return {
+            name: default
+            for name, default in self.nodes[self.coordinator].reading_defaults.items()
+            if all(name in known for known in others)
+        }
 
     def on_each(self, *, name: str, sql: Sql, settings: SettingValues | None = None) -> AskNodes:
         """The same statement for every node."""
@@ -158,12 +171,13 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
         WHERE database = {literal(ledger.database)} AND table = {literal(ledger.table)}),
     (SELECT groupArray((name, max)) FROM (SELECT name, max FROM system.settings{of_tables})
         WHERE name IN ({literals(names)})),
+    {defaults_query()},
     {SIZE}
 """
 
 
 def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
-    *target, databases, of_ledger, settings, cores, memory_bytes, macros, metrics = row
+    *target, databases, of_ledger, settings, defaults, cores, memory_bytes, macros, metrics = row
     return NodeFacts(
         target=target_facts(target),
         databases=frozenset(databases),
@@ -172,4 +186,5 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
         measured=NodeSpec(cores=int(cores), memory_bytes=int(memory_bytes)),
         macros=dict(macros),
         has_metrics=bool(metrics),
+        reading_defaults={name: default for name, default in defaults if is_about_reading(name)},
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from airflow_provider_chs3.core.answers import COMPLETE, WHOLE
 from airflow_provider_chs3.core.data_shape import DataShape
 from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Setting, SettingValue, SettingValues
+from airflow_provider_chs3.core.neutral import is_about_reading
 from airflow_provider_chs3.core.profile import BY_RULE, Knobs, Profile
 from airflow_provider_chs3.core.reading import downloads, read_threads, reader_bytes, reader_memory
 from airflow_provider_chs3.core.slices import BLOCKS_OF_A_THREAD, Slice, is_small
@@ -228,7 +230,7 @@ def load_settings(
     """
     nulls = Setting("insert_null_as_default", int(null_as_default), "what null_as_default says")
     exact = {each.name: each for each in (*_EXACT, *(_BY_SHARDING_KEY if by_sharding_key else ()), nulls)}
-    refused = sorted(own.keys() & EXACT_NAMES)
+    refused = sorted(own.keys() & (EXACT_NAMES | WHOLE.keys()))
     if refused:
         raise ConfigurationError(f"settings: {', '.join(refused)} cannot be changed, or loads would not be exact.")
     unknown = sorted(own.keys() - known.keys())
@@ -260,5 +262,6 @@ def settings_table(settings: Iterable[Setting]) -> str:
 
 
 def tunable(settings: SettingValues) -> dict[str, SettingValue]:
-    """Those of a connection's settings that a load takes over: the others are for all statements but loads."""
-    return {name: value for name, value in settings.items() if name not in EXACT_NAMES}
+    """Those of a connection's settings that a load takes over: none by which it would read files otherwise."""
+    ours = EXACT_NAMES | COMPLETE.keys()
+    return {name: value for name, value in settings.items() if name not in ours and not is_about_reading(name)}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from airflow.providers.common.sql.hooks.sql import DbApiHook
 
+from airflow_provider_chs3.core.answers import COMPLETE
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ClickHouseServerError,
@@ -106,7 +107,8 @@ class ClickHouseHook(DbApiHook):
         Args:
             sql: The statement.
             query_id: Its id; None makes one.
-            settings: Settings for this statement, over the connection's. `log_comment` is set unless given here.
+            settings: Settings for this statement, over the connection's. `log_comment`, and what makes an answer
+                complete under every profile (`core.answers`), is set unless given here.
             address: One node's address; None takes the connection's hosts, with failover.
             secrets: What the statement holds and no message may show; the connection's password is added.
             send_receive_timeout_seconds: Overrides the connection's.
@@ -153,7 +155,8 @@ class ClickHouseHook(DbApiHook):
         from airflow_provider_chs3.hooks.driver import translated_errors
 
         query_id = query_id or str(uuid.uuid4())
-        all_settings = {"log_comment": airflow_log_comment()} | dict(check_settings(settings or {}, where="settings"))
+        given = check_settings(settings or {}, where="settings")
+        all_settings = {**COMPLETE, "log_comment": airflow_log_comment(), **given}
         with (
             self._connected(address, send_receive_timeout_seconds) as client,
             translated_errors(client, query_id=query_id, secrets=secrets),

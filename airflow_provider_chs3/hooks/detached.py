@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.core.answers import COMPLETE
 from airflow_provider_chs3.core.progress import insert_outcome_query, progress_of, progress_query
 from airflow_provider_chs3.core.steps import Insert, InsertStats
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, InsertLostError
@@ -87,7 +88,7 @@ class DetachingRunner(Runner):
         timeout = httpx.Timeout(
             options.send_receive_timeout_seconds, connect=options.connect_timeout_seconds, read=_ATTACHED_SECONDS
         )
-        settings = {**options.settings, **step.settings, **self.log_comment, **_DETACHED}
+        settings = {**options.settings, **COMPLETE, **step.settings, **self.log_comment, **_DETACHED}
         parameters = {"query_id": step.query_id, "database": options.database} | {
             name: str(value) for name, value in settings.items()
         }
