@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from airflow_provider_chs3.core.answers import NEWER
 from airflow_provider_chs3.core.models import SettingValue, SettingValues
 from airflow_provider_chs3.core.sql import literal, literals
 
@@ -109,7 +110,7 @@ def is_about_reading(name: str) -> bool:
     Args:
         name: The setting's.
     """
-    return name in _SINGLE or (name.startswith(_FAMILIES) and not _LEFT_TO_PROFILE.fullmatch(name))
+    return name in _SINGLE or name in NEWER or (name.startswith(_FAMILIES) and not _LEFT_TO_PROFILE.fullmatch(name))
 
 
 def defaults_query() -> str:
@@ -118,9 +119,10 @@ def defaults_query() -> str:
     Obsolete ones do nothing, and a second name of a setting would set it twice.
     """
     families = " OR ".join(f"startsWith(name, {literal(family)})" for family in _FAMILIES)
+    single = literals(sorted({*_SINGLE, *NEWER}))
     return (
         "(SELECT groupArray((name, default)) FROM system.settings "
-        f"WHERE NOT is_obsolete AND alias_for = '' AND ({families} OR name IN ({literals(sorted(_SINGLE))})))"
+        f"WHERE NOT is_obsolete AND alias_for = '' AND ({families} OR name IN ({single})))"
     )
 
 

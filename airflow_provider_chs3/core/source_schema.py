@@ -27,6 +27,8 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 #: Parquet's fixed lengths: footers do not tell them, and a file of another length than the first's would read as NULL.
 _FIXED = re.compile(r"FixedString\(\d+\)")
 
+_LOOK_FOR_MISFITS = "Look for the value that does not fit"
+
 
 def read_columns(
     files: Files, selection: Selection, columns: Sequence[Column]
@@ -141,7 +143,7 @@ def find_misfits(
     for batch in files.batches():
         function = files.read(batch.glob, structure=schema.structure)
         sql = Sql(f"SELECT {found} FROM {function.text} WHERE {batch.condition}", function.secrets)
-        row = (yield files.look("Look for the value that does not fit", sql))[0]
+        row = (yield files.look(_LOOK_FOR_MISFITS, sql))[0]
         for (each, _), count, (path, value) in zip(asked, row[::2], row[1::2], strict=True):
             if count:
                 shown = "NULL, or missing," if value is None else repr(value)

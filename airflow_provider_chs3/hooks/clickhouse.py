@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from airflow.providers.common.sql.hooks.sql import DbApiHook
 
-from airflow_provider_chs3.core.answers import COMPLETE
+from airflow_provider_chs3.core.answers import COMPLETE, NEWER
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ClickHouseServerError,
@@ -21,6 +21,7 @@ from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions, check_settings
 from airflow_provider_chs3.hooks.diagnosis import explain_no_answer, explain_server_error
 from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
+from airflow_provider_chs3.hooks.waiting_turn import in_turn
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Connection as AirflowConnection
@@ -101,8 +102,9 @@ class ClickHouseHook(DbApiHook):
         address: Address | None = None,
         secrets: Sequence[str] = (),
         send_receive_timeout_seconds: float | None = None,
+        under_profile: bool = False,
     ) -> list[tuple[Any, ...]]:
-        """Run one statement over a connection of its own.
+        """Run one statement over a connection of its own, once the server has room for one more of the user's.
 
         Args:
             sql: The statement.
@@ -112,6 +114,7 @@ class ClickHouseHook(DbApiHook):
             address: One node's address; None takes the connection's hosts, with failover.
             secrets: What the statement holds and no message may show; the connection's password is added.
             send_receive_timeout_seconds: Overrides the connection's.
+            under_profile: Leave out what makes an answer complete under every profile, as the profile may forbid it.
 
         Returns:
             The rows; none for a statement without a result.
@@ -121,8 +124,13 @@ class ClickHouseHook(DbApiHook):
             ClickHouseConnectionError: It did not answer, or the connection broke.
             ConfigurationError: If a field of the connection is wrong.
         """
-        with self._executed(sql, query_id, settings, address, secrets, send_receive_timeout_seconds) as (_, rows):
-            return rows
+        settings = {**({} if under_profile else COMPLETE), **NEWER, **(settings or {})}
+
+        def run() -> list[tuple[Any, ...]]:
+            with self._executed(sql, query_id, settings, address, secrets, send_receive_timeout_seconds) as (_, rows):
+                return rows
+
+        return in_turn(run, sql)
 
     def insert_select(
         self, sql: str, *, query_id: str, settings: Mapping[str, Any] | None = None, secrets: Sequence[str] = ()
@@ -139,15 +147,20 @@ class ClickHouseHook(DbApiHook):
             Rows that were read for it on all nodes, as the server reported in its progress; and what the servers
             counted meanwhile: event → number.
         """
-        with self._executed(sql, query_id, settings, None, secrets, None) as (client, _):
-            return int(client.last_query.progress.rows), client.counters
+        settings = {**COMPLETE, **NEWER, **(settings or {})}
+
+        def run() -> tuple[int, Mapping[str, int]]:
+            with self._executed(sql, query_id, settings, None, secrets, None) as (client, _):
+                return int(client.last_query.progress.rows), client.counters
+
+        return in_turn(run, sql)
 
     @contextmanager
     def _executed(
         self,
         sql: str,
         query_id: str | None,
-        settings: Mapping[str, Any] | None,
+        settings: Mapping[str, Any],
         address: Address | None,
         secrets: Sequence[str],
         send_receive_timeout_seconds: float | None,
@@ -155,8 +168,7 @@ class ClickHouseHook(DbApiHook):
         from airflow_provider_chs3.hooks.driver import translated_errors
 
         query_id = query_id or str(uuid.uuid4())
-        given = check_settings(settings or {}, where="settings")
-        all_settings = {**COMPLETE, "log_comment": airflow_log_comment(), **given}
+        all_settings = {"log_comment": airflow_log_comment()} | dict(check_settings(settings, where="settings"))
         with (
             self._connected(address, send_receive_timeout_seconds) as client,
             translated_errors(client, query_id=query_id, secrets=secrets),

@@ -16,6 +16,8 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
     "impatient": {"max_execution_time": 0.001, "timeout_overflow_mode": "break"},
     "nullish": {"aggregate_functions_null_for_empty": 1},
     "extreme": {"extremes": 1},
+    "filtering": {"filter": "number < 2"},
+    "selecting": {"select": "1"},
     "crowded": {"max_concurrent_queries_for_user": 2},
     "fixed": {"constraints": {"optimize_on_insert": {"const": ""}}},
     "fixed_early": {"limit": 5, "constraints": {"limit": {"min": 1, "max": 5}}},
