@@ -12,6 +12,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.credentials import Credentials
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
+from tests.profiles.users import WITH_PROFILES
 
 _DOCUMENT = (Path(__file__).parents[1] / "docs" / "privileges.md").read_text(encoding="utf-8")
 
@@ -74,6 +75,7 @@ def in_tests(privilege: str) -> str:
 WITH_NARROW_USER: dict[str, Any] = {
     "users": {NARROW: _privileges(), WATCHER: _privileges_of_page()},
     "secret": "chs3",
+    **WITH_PROFILES,
 }
 
 

@@ -5,11 +5,13 @@ What does not answer is told of, and the rest is looked at all the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from airflow_provider_chs3.core.constraints import explain_refusal
 from airflow_provider_chs3.core.doctor_asking import leniently
+from airflow_provider_chs3.core.doctor_constraints import NEEDED, find_forbidden
 from airflow_provider_chs3.core.doctor_load import Scene, check_month, check_settings, check_table
 from airflow_provider_chs3.core.doctor_merges import check_backlog, check_merges_of
 from airflow_provider_chs3.core.doctor_nodes import (
@@ -25,6 +27,7 @@ from airflow_provider_chs3.core.doctor_report import Check, Diagnosis, NodeRepor
 from airflow_provider_chs3.core.doctor_room import check_replication, check_room
 from airflow_provider_chs3.core.doctor_s3 import S3Look, check_s3, look_at_s3
 from airflow_provider_chs3.core.doctor_specs import Sizes, check_specs, find_sizes
+from airflow_provider_chs3.core.errors import SETTING_CONSTRAINT
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE
 from airflow_provider_chs3.core.models import Month, Node, NodeSpec, Setting, SettingValues, TableName
 from airflow_provider_chs3.core.node_specs import NodeNow, ask_nodes_now, shown
@@ -33,7 +36,7 @@ from airflow_provider_chs3.core.sources import S3Source
 from airflow_provider_chs3.core.steps import Steps, Timed, TryHosts
 from airflow_provider_chs3.core.target import Surroundings, look_at
 from airflow_provider_chs3.core.tuning import names_to_look_up
-from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 
 _NOBODY = "no node answers"
 
@@ -104,7 +107,7 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
         )
     except Chs3Error as error:
         # Hosts that do not answer have said so, and better.
-        findings = failing_hosts(hosts) if not any(works for works, _ in hosts) else (told(error),)
+        findings = yield from _explained(error, hosts)
         return (yield from _without_servers(request, Check(name="connection", findings=findings)))
     pulses, down = yield from take_pulse(place.nodes)
     connection = check_connection(hosts, pulses, down, cluster=place.cluster)
@@ -127,6 +130,15 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
         nodes=tuple(_node_report(node, servers, look, free) for node in place.nodes),
         settings=tuple(settings),
     )
+
+
+def _explained(error: Chs3Error, hosts: Sequence[tuple[bool, str]]) -> Steps[tuple[str, ...]]:
+    if isinstance(error, ClickHouseServerError) and error.code == SETTING_CONSTRAINT:
+        try:
+            yield from explain_refusal(error, NEEDED, own={})
+        except Chs3Error as explained:
+            return (in_a_line(str(explained)),)
+    return failing_hosts(hosts) if not any(works for works, _ in hosts) else (told(error),)
 
 
 def _without_servers(request: DoctorRequest, connection: Check) -> Steps[Diagnosis]:
@@ -203,6 +215,8 @@ def _check_load(
     else:
         month, settings = yield from check_month(scene, request.source, request.month, now=request.now)
     sent, settings = check_settings(scene, settings, month=request.month)
+    forbidden = yield from find_forbidden(around, own=request.settings)
+    sent = replace(sent, findings=(*sent.findings, *forbidden))
     if len(servers.around.nodes) < len(servers.place.nodes):
         sent = replace(sent, remarks=(f"by {len(around.nodes)} of {len(servers.place.nodes)} nodes",))
     return (table, month, sent), settings

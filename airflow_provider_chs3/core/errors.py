@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, TerminalError
 
 #: Codes that a load goes by, beside telling what they mean.
+TOO_MANY_QUERIES = 202
 MEMORY_LIMIT_EXCEEDED = 241
 TOO_MANY_PARTS = 252
 QUERY_WAS_CANCELLED = 394
+SETTING_CONSTRAINT = 452
+ACCESS_DENIED = 497
 S3_ERROR = 499
 POCO_EXCEPTION = 1000
 OBJECT_CHANGED = 1009
@@ -39,13 +42,16 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     (frozenset({115}), "That node does not know the setting: leave it out, or upgrade the node."),
     (frozenset({122}), "Tables differ in structure: give the table the same columns on every node."),
     (frozenset({164}), "The user may only read: use a user that may write, or readonly = 2 for reading."),
-    (frozenset({192, 497, 516}), "The user is not known, or lacks a right: see docs/privileges.md."),
+    (frozenset({192, ACCESS_DENIED, 516}), "The user is not known, or lacks a right: see docs/privileges.md."),
     (
         frozenset({359}),
         "The partition is larger than the server lets a statement drop: raise max_partition_size_to_drop.",
     ),
     (frozenset({QUERY_WAS_CANCELLED}), "Somebody ended the query. Clear the task to run it again."),
-    (frozenset({452}), "The user's profile does not allow the setting: leave it out, or change the profile."),
+    (
+        frozenset({SETTING_CONSTRAINT}),
+        "The user's profile forbids that value: change this constraint of the profile, or give a user without it.",
+    ),
     (frozenset({469}), "A row breaks a constraint of the table: mend the file, or leave the row out in `select`."),
     (frozenset({669}), "There is no such named collection on that node: create it on every node, or give keys."),
 )
@@ -62,7 +68,7 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
         frozenset({3, 32, 209, 210, 236, 279, 319}),
         "A node went away, or its merges were stopped: look whether it is up; the retry ends what it left first.",
     ),
-    (frozenset({202, 203}), "The server is busy: fewer queries at once, or a later hour."),
+    (frozenset({TOO_MANY_QUERIES, 203}), "The server is busy: fewer queries at once, or a later hour."),
     (frozenset({216}), "A query of this id still runs there: the retry ends it first."),
     (frozenset({225, 242, 285, 999}), "Replication waits for Keeper: look at system.replicas."),
     (frozenset({243}), "A disk is full: free space on that node, or move the table."),
@@ -75,7 +81,9 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
 _HINTS = {code: hint for codes, hint in (*_TERMINAL, *_TRANSIENT) for code in codes}
 _TERMINAL_CODES = frozenset(code for codes, _ in _TERMINAL for code in codes)
 #: While files are read: these say nothing of the file.
-_OF_SERVERS = frozenset({159, 202, 203, 209, 210, MEMORY_LIMIT_EXCEEDED, 279, QUERY_WAS_CANCELLED, S3_ERROR})
+_OF_SERVERS = frozenset(
+    {159, TOO_MANY_QUERIES, 203, 209, 210, MEMORY_LIMIT_EXCEEDED, 279, QUERY_WAS_CANCELLED, S3_ERROR}
+)
 
 
 def is_terminal(error: Chs3Error) -> bool:

@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.errors import is_of_servers
 from airflow_provider_chs3.core.source_files import Files
 from airflow_provider_chs3.core.sources import Batch
 from airflow_provider_chs3.core.sql import Sql
-from airflow_provider_chs3.core.steps import Ask, Row, Steps
+from airflow_provider_chs3.core.steps import Row, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 _SCHEMAS_OF_PARQUET = """
@@ -97,8 +97,8 @@ def _footers(files: Files, batch: Batch) -> Steps[list[Row]]:
     function = files.read(batch.glob, file_format="ParquetMetadata")
     text = _SCHEMAS_OF_PARQUET.format(function=function.text, condition=batch.condition)
     name = f"Read the footers of {len(batch.paths)} files"
-    settings = {**files.look_settings, "max_threads": files.look_threads}
-    rows: list[Row] = yield Ask(name=name, sql=Sql(text, function.secrets), settings=settings)
+    settings = {"max_threads": files.look_threads}
+    rows: list[Row] = yield files.look(name, Sql(text, function.secrets), settings)
     return rows
 
 

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from airflow_provider_chs3.core.answers import passed_on
 from airflow_provider_chs3.core.columns import FileGroup
 from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.misfits import explain_parsing, find_misfits
-from airflow_provider_chs3.core.models import Node, SettingValue, TableName
+from airflow_provider_chs3.core.models import Node, TableName
 from airflow_provider_chs3.core.replication import follow
 from airflow_provider_chs3.core.source_rows import rows_of_source
 from airflow_provider_chs3.core.sources import Batch
@@ -135,19 +136,16 @@ def insert_step(
     text = f"INSERT INTO {_written(load, into)} ({names}) SELECT {expressions} FROM {function.text} WHERE {where}"
     return Insert(
         name=f"Insert {len(batch.paths)} objects of {load.request.month}",
-        sql=Sql(text, function.secrets),
-        settings={**load.around.permissions, **plan.setting_values, **_known(load)},
+        sql=passed_on(
+            Sql(text, function.secrets), {**load.files.neutral, **load.files.settings, **plan.setting_values}
+        ),
+        settings={**load.around.permissions, **plan.setting_values},
         query_id=query_id,
         attempt=load.request.nonce,
         cluster=load.around.cluster,
         total_rows=plan.reading.rows,
         paths=batch.paths,
     )
-
-
-def _known(load: Load) -> dict[str, SettingValue]:
-    """How fields are read, by the settings that every node knows."""
-    return {name: value for name, value in load.files.settings.items() if name in load.around.known_settings}
 
 
 def _where(group: FileGroup, batch: Batch, *, null_as_default: bool) -> str:

@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.laps import NO_LAPS, Laps
 from airflow_provider_chs3.core.ledger import MonthOnNode, look_up, month_on_node
 from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey
 from airflow_provider_chs3.core.models import Manifest, Node, SettingValues, TableName
+from airflow_provider_chs3.core.neutral import neutral_settings
 from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.recovery import Course
 from airflow_provider_chs3.core.replication import with_records_of_replicas
@@ -65,6 +66,7 @@ class Load:
             cluster=around.cluster,
             look_threads=_look_threads(request, around),
             settings=_reading_settings(request, around),
+            neutral=neutral_settings(around.reading_defaults, request.settings),
         )
         key = LedgerKey(around.target, around.shape.uuid, request.month, partition_id)
         return cls(request=request, around=around, files=files, key=key, course=course, laps=laps)
@@ -155,11 +157,13 @@ def values_of(
 
 def _reading_settings(request: LoadRequest, around: Surroundings) -> SettingValues:
     columns = around.shape.columns
-    return reading_settings(
+    settings = reading_settings(
         request.selection.csv,
         is_selected=bool(request.selection.select),
         has_nested_containers=any(lacks_elements_of_containers(ColumnType(each.type)) for each in columns),
     )
+    known, own = around.known_settings, request.settings
+    return {name: value for name, value in settings.items() if name in known and name not in own}
 
 
 def evidence_of_state(state: PartitionState, rows_of_shards: Mapping[int, int] | None = None) -> dict[str, str | int]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from airflow_provider_chs3.core.constraints import check_constraints, explain_refusal
+from airflow_provider_chs3.core.errors import SETTING_CONSTRAINT
 from airflow_provider_chs3.core.laps import Laps
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE
 from airflow_provider_chs3.core.listing import list_ready_month
-from airflow_provider_chs3.core.models import Manifest, TableName
+from airflow_provider_chs3.core.models import Manifest, Node, SettingValue, TableName
 from airflow_provider_chs3.core.place import check_distribution, check_versions, locate
 from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_load
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.sources import S3Source
 from airflow_provider_chs3.core.steps import Steps, Together
 from airflow_provider_chs3.core.target import Surroundings, look_at
-from airflow_provider_chs3.core.tuning import names_to_look_up
+from airflow_provider_chs3.core.tuning import names_to_look_up, needed_settings
+from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 
 def list_and_look_around(request: LoadRequest, laps: Laps) -> Steps[tuple[S3Source, Manifest, Surroundings, Laps]]:
@@ -31,13 +34,34 @@ def list_and_look_around(request: LoadRequest, laps: Laps) -> Steps[tuple[S3Sour
         PreflightError: If cluster, versions or privileges are in the way.
     """
     looks = (_list(request, laps), _look_around(request))
-    (source, manifest, laps), around = yield Together(name="List and look around", workflows=looks)
+    try:
+        (source, manifest, laps), around = yield Together(name="List and look around", workflows=looks)
+    except ClickHouseServerError as error:
+        if error.code == SETTING_CONSTRAINT:
+            yield from explain_refusal(error, needed_by(request), own=request.settings)
+        raise
     return source, manifest, around, laps
 
 
 def _list(request: LoadRequest, laps: Laps) -> Steps[tuple[S3Source, Manifest, Laps]]:
     source, manifest = yield from list_ready_month(request)
     return source, manifest, (yield from laps.end("list"))
+
+
+def _check_constraints(request: LoadRequest, nodes: tuple[Node, ...]) -> Steps[None]:
+    yield from check_constraints(nodes, needed_by(request), own=request.settings)
+
+
+def needed_by(request: LoadRequest) -> dict[str, SettingValue]:
+    """What a profile must let the load have: name → value.
+
+    Args:
+        request: The load.
+    """
+    return needed_settings(
+        null_as_default=request.selection.null_as_default,
+        by_sharding_key=request.policies.distribution == "sharding_key",
+    )
 
 
 def _look_around(request: LoadRequest) -> Steps[Surroundings]:
@@ -50,9 +74,10 @@ def _look_around(request: LoadRequest) -> Steps[Surroundings]:
     check_distribution(place, distribution=request.policies.distribution, target=request.target)
     # A server that is too old, or where a grant is missing, may not answer the last one: the first error is told.
     looks = (
+        _check_constraints(request, place.nodes),
         check_versions(place.nodes),
         check_privileges(place.nodes, privileges_of_load(request, place)),
         look_at(place, settings=names_to_look_up(request.settings)),
     )
-    around: Surroundings = (yield Together(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[2]
+    around: Surroundings = (yield Together(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[3]
     return around

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.models import SettingValues
 from airflow_provider_chs3.core.source_files import Files
 from airflow_provider_chs3.core.sources import Batch
 from airflow_provider_chs3.core.sql import Sql
-from airflow_provider_chs3.core.steps import Ask, Steps
+from airflow_provider_chs3.core.steps import Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 #: How ClickHouse says where it stopped; the row is that of a piece where pieces are parsed side by side.
@@ -19,6 +19,7 @@ _FILE = re.compile(r"\(in file/uri (.*?)\)(?:: While|$)", re.MULTILINE)
 _ROW = re.compile(r"\(at row (\d+)\)")
 _KEY = re.compile(r"\(while reading the value of key (.*?)\)")
 _SHOWN_CHARACTERS = 200
+_LOOK_FOR_MISFITS = "Look for the value that does not fit"
 
 #: So that rows are counted from the file's first one. An overflow of dates is seen by casting back.
 _IN_ORDER: SettingValues = {
@@ -55,8 +56,7 @@ def _first_misfit(
     counts = ", ".join(f"countIf({bad}), minIf(_path, {bad})" for _, bad in asked)
     function = files.read(batch.glob, structure=group.structure)
     sql = Sql(f"SELECT {counts} FROM {function.text} WHERE {batch.condition}", function.secrets)
-    settings = {**files.look_settings, "date_time_overflow_behavior": "saturate"}
-    row = (yield Ask(name="Look for the value that does not fit", sql=sql, settings=settings))[0]
+    row = (yield files.look(_LOOK_FOR_MISFITS, sql, {"date_time_overflow_behavior": "saturate"}))[0]
     for (each, bad), count, path in zip(asked, row[::2], row[1::2], strict=True):
         if count:
             at = yield from _row_of(files, group, path, each, bad)
@@ -74,7 +74,7 @@ def _row_of(files: Files, group: FileGroup, path: str, each: LoadedColumn, bad: 
         f"tuple({value}) AS value, {bad} AS bad FROM {function.text} WHERE {one})"
     )
     sql = Sql(text, function.secrets)
-    rows = yield Ask(name=f"Look for its row in {path}", sql=sql, settings={**files.look_settings, **_IN_ORDER})
+    rows = yield files.look(f"Look for its row in {path}", sql, _IN_ORDER)
     return (int(rows[0][0]), rows[0][1][0]) if rows and rows[0][0] else None
 
 
@@ -117,7 +117,7 @@ def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError
     sql = Sql(f"SELECT count() FROM {function.text} WHERE NOT ignore({columns})", function.secrets)
     message = error.message
     try:
-        yield Ask(name=f"Look where {path} cannot be read", sql=sql, settings={**files.look_settings, **_IN_ORDER})
+        yield files.look(f"Look where {path} cannot be read", sql, _IN_ORDER)
     except ClickHouseServerError as again:
         message = again.message
     return _parsing_sentence(files, path, message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from airflow_provider_chs3.core.answers import passed_on
 from airflow_provider_chs3.core.ledger import STANDING_EVENTS, MonthOnNode, Record, record_columns, record_of
 from airflow_provider_chs3.core.models import Month, Node, TableName
 from airflow_provider_chs3.core.mutations import mutations_of, mutations_query
@@ -111,10 +112,11 @@ def _look_up_months(
         f"FROM {_from(TableName('system', 'parts'), cluster)} WHERE {of_table} AND active GROUP BY {number}, partition"
     )
     mutations = mutations_query(of_table, source=_from(TableName("system", "mutations"), cluster), group=number)
-    return Sql(
+    sql = Sql(
         f"SELECT (SELECT groupArray(record) FROM ({records})), {structures}, "
         f"(SELECT groupArray(part) FROM ({parts})), {mutations}"
     )
+    return passed_on(sql) if cluster else sql
 
 
 def _from(name: TableName, cluster: str | None) -> str:

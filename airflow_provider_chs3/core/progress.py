@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from airflow_provider_chs3.core.answers import passed_on
 from airflow_provider_chs3.core.sql import Sql, literal, literals
 from airflow_provider_chs3.core.steps import Row
 
@@ -48,11 +49,12 @@ def progress_query(query_ids: Collection[str], cluster: str | None) -> Sql:
         query_ids: Their ids.
         cluster: The cluster that they run on; None for a single server.
     """
-    return Sql(
+    sql = Sql(
         f"SELECT initial_query_id, is_initial_query, {'_shard_num' if cluster else '1'} AS shard, sum(read_rows), "
         f"sum(read_bytes), sum(memory_usage), max(peak_memory_usage) FROM {_on_all_nodes('processes', cluster)} "
         f"WHERE initial_query_id IN ({literals(query_ids)}) GROUP BY ALL ORDER BY shard"
     )
+    return passed_on(sql) if cluster else sql
 
 
 def progress_of(query_id: str, rows: Iterable[Row], cluster: str | None) -> InsertProgress:
@@ -77,13 +79,14 @@ def insert_outcome_query(query_id: str, cluster: str | None) -> Sql:
     log, of_insert = _on_all_nodes("query_log", cluster), f"initial_query_id = {literal(query_id)}"
     # The log is partitioned by months, and an insert that nobody asked for in a month is nobody's.
     recent = "event_date >= today() - 31 AND type != 'QueryStart'"
-    return Sql(
+    sql = Sql(
         # What is no UTF-8 would come as bytes.
         "SELECT anyIf(exception_code, is_initial_query), toValidUTF8(anyIf(exception, is_initial_query)), "
         "anyIf(hostName(), is_initial_query), maxIf(query_duration_ms, is_initial_query) / 1000, "
         f"sumIf(read_rows, is_initial_query), max(memory_usage) FROM {log} WHERE {of_insert} AND {recent} "
         "HAVING countIf(is_initial_query) > 0"
     )
+    return passed_on(sql) if cluster else sql
 
 
 def _on_all_nodes(system_table: str, cluster: str | None) -> str:

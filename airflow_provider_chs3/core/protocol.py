@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import count
 
 from airflow_provider_chs3.core.comparing import compare
+from airflow_provider_chs3.core.constraints import check_passed_on
 from airflow_provider_chs3.core.errors import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.insert_plan import InsertPlan, plan_insert, read_files
 from airflow_provider_chs3.core.inserting import await_insert, insert, verify
@@ -17,7 +18,7 @@ from airflow_provider_chs3.core.laps import Laps, begin_laps
 from airflow_provider_chs3.core.ledger import MonthOnNode
 from airflow_provider_chs3.core.ledger_table import make_ledger
 from airflow_provider_chs3.core.load import Load
-from airflow_provider_chs3.core.looking import list_and_look_around
+from airflow_provider_chs3.core.looking import list_and_look_around, needed_by
 from airflow_provider_chs3.core.models import LoadResult, Node
 from airflow_provider_chs3.core.node_specs import ask_nodes_now
 from airflow_provider_chs3.core.outcome import record_failure, record_load, record_unchanged, result_of
@@ -192,8 +193,12 @@ def _sizes(load: Load) -> str:
 
 
 def _plan(load: Load) -> Steps[InsertPlan]:
-    looks = (ask_nodes_now(load.around, partition_id=load.key.partition_id), read_files(load))
-    now, reading = yield Together(name="Look at nodes and files", workflows=looks)
+    looks = (
+        check_passed_on(load.around, {**load.files.neutral, **needed_by(load.request)}),
+        ask_nodes_now(load.around, partition_id=load.key.partition_id),
+        read_files(load),
+    )
+    _, now, reading = yield Together(name="Look at nodes and files", workflows=looks)
     yield from look_for_risks(load, now)
     return (yield from plan_insert(load, now, reading))
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from airflow_provider_chs3.core.answers import passed_on
 from airflow_provider_chs3.core.formats import Format
 from airflow_provider_chs3.core.models import Manifest, SettingValues
 from airflow_provider_chs3.core.sources import READ_SETTINGS, Batch, S3Source
 from airflow_provider_chs3.core.sql import PARSED, Sql
+from airflow_provider_chs3.core.steps import Ask
 
 #: Of statements that look into files before anything is loaded.
 LOOK_SETTINGS: SettingValues = {
@@ -38,6 +40,7 @@ class Files:
         cluster: The cluster that reads; None for a single server.
         look_threads: Threads of a statement that looks into all of them.
         settings: How their fields are read, with whatever statement.
+        neutral: The settings about reading, as far as this package does not say otherwise; see `core.neutral`.
     """
 
     source: S3Source
@@ -47,11 +50,22 @@ class Files:
     cluster: str | None
     look_threads: int = LOOK_THREADS
     settings: SettingValues = field(default_factory=dict)
+    neutral: SettingValues = field(default_factory=dict)
 
     @property
     def look_settings(self) -> SettingValues:
-        """The settings of statements that look into them."""
-        return {**LOOK_SETTINGS, **self.settings}
+        """Of statements that look into them before anything is loaded."""
+        return {**self.neutral, **LOOK_SETTINGS, **self.settings}
+
+    def look(self, name: str, sql: Sql, settings: SettingValues | None = None) -> Ask:
+        """Ask what they hold, on all nodes.
+
+        Args:
+            name: What is asked, in words.
+            sql: A SELECT.
+            settings: Settings beside those of all looks; none by default.
+        """
+        return Ask(name=name, sql=passed_on(sql, {**self.look_settings, **(settings or {})}), settings=PARSED)
 
     def read(
         self, glob: str, *, structure: str = "auto", file_format: str | None = None, on_cluster: bool = True

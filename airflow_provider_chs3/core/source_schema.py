@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.formats import Format
 from airflow_provider_chs3.core.row_wise import check_row_wise
 from airflow_provider_chs3.core.source_files import Files
 from airflow_provider_chs3.core.sql import Sql
-from airflow_provider_chs3.core.steps import Ask, Steps
+from airflow_provider_chs3.core.steps import Steps
 from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.core.text_types import TEXT_TYPE, TextField, read_as
 from airflow_provider_chs3.core.time_zones import with_zones
@@ -137,6 +137,6 @@ def count_rows(files: Files, reading: Reading) -> Steps[int]:
     for group, batch in reading.batches(files):
         function = files.read(batch.glob, structure=group.structure)
         sql = Sql(f"SELECT _path, count() FROM {function.text} GROUP BY _path", function.secrets)
-        answer = yield Ask(name=f"Count the rows of {len(batch.paths)} files", sql=sql, settings=files.look_settings)
+        answer = yield files.look(f"Count the rows of {len(batch.paths)} files", sql)
         rows += sum(count for path, count in answer if path in set(batch.paths))
     return rows

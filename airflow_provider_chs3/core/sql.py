@@ -55,6 +55,16 @@ def literals(texts: Iterable[str]) -> str:
     return ", ".join(literal(text) for text in texts)
 
 
+def settings_clause(values: SettingValues) -> str:
+    """What a SELECT, or an INSERT of one, ends with to have these settings; empty for none.
+
+    Args:
+        values: Name → value; each name is one that a server knows.
+    """
+    given = ", ".join(f"{name} = {literal(str(value))}" for name, value in values.items())
+    return given and f" SETTINGS {given}"
+
+
 @dataclass(frozen=True)
 class Sql:
     """A statement, or a part of one.
@@ -64,15 +74,17 @@ class Sql:
     Args:
         text: As the server gets it.
         secrets: The secret strings within it, as they were before quoting.
+        unshown: How it ends for the server alone, because people need not read that.
     """
 
     text: str = field(repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    unshown: str = field(default="", repr=False)
 
     @property
     def masked(self) -> str:
         """The text with its secrets hidden."""
-        text = self.text
+        text = self.text.removesuffix(self.unshown)
         for secret in self.secrets:
             text = text.replace(literal(secret), HIDDEN)
         return text

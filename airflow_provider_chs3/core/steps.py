@@ -64,11 +64,14 @@ class AskNodes(Step):
         sql: The statement for each node.
         settings: Settings to send with each.
         query_id: Beginning of the statements' query ids; None lets the runner choose.
+        is_under_profile: Whether the statements have none of the settings that make an answer complete: those may be
+            what the profile forbids.
     """
 
     sql: Mapping[Node, Sql]
     settings: SettingValues = field(default_factory=dict)
     query_id: str | None = None
+    is_under_profile: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

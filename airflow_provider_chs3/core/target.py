@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Node, NodeSpec, SettingValues, TableName
+from airflow_provider_chs3.core.neutral import defaults_query, is_about_reading
 from airflow_provider_chs3.core.place import KeeperPlace, Place, check_versions, locate
 from airflow_provider_chs3.core.sql import Sql, literal, literals
 from airflow_provider_chs3.core.steps import AskNodes, Row, Steps, Together
@@ -44,6 +45,7 @@ class NodeFacts:
         keeper: Where a replicated target is known in Keeper; asked for by `core.replication`.
         time_zone: That of columns that name none.
         permissions: The settings that a CREATE of the target again may need, and may switch on.
+        reading_defaults: The settings that are about reading files, each with the server's default.
     """
 
     target: TargetFacts | None
@@ -56,6 +58,7 @@ class NodeFacts:
     keeper: KeeperPlace | None = None
     time_zone: str = ""
     permissions: frozenset[str] = frozenset()
+    reading_defaults: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_ledger(self) -> bool:
@@ -120,6 +123,16 @@ class Surroundings:
         """What lets a statement on any node use all types, codecs and keys that the target has."""
         return dict.fromkeys(sorted(frozenset.intersection(*(facts.permissions for facts in self.nodes.values()))), 1)
 
+    @property
+    def reading_defaults(self) -> dict[str, str]:
+        """The settings about reading files that every node knows, each with the coordinator's default."""
+        others = [facts.reading_defaults for facts in self.nodes.values()]
+        return {
+            name: default
+            for name, default in self.nodes[self.coordinator].reading_defaults.items()
+            if all(name in known for known in others)
+        }
+
     def on_each(self, *, name: str, sql: Sql, settings: SettingValues | None = None) -> AskNodes:
         """The same statement for every node."""
         return AskNodes(name=name, sql=dict.fromkeys(self.nodes, sql), settings=settings or {})
@@ -182,12 +195,15 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
     (SELECT groupArray((name, max)) FROM (SELECT name, max FROM system.settings{of_tables})
         WHERE name IN ({literals(names)})),
     {_PERMISSIONS},
+    {defaults_query()},
     timezone(), {SIZE}
 """
 
 
 def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
-    *target, databases, of_ledger, settings, permissions, time_zone, cores, memory_bytes, macros, metrics = row
+    *target, databases, of_ledger, settings, permissions, defaults, time_zone, cores, memory_bytes, macros, metrics = (
+        row
+    )
     return NodeFacts(
         target=target_facts(target),
         databases=frozenset(databases),
@@ -198,4 +214,5 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
         has_metrics=bool(metrics),
         time_zone=time_zone,
         permissions=frozenset(permissions),
+        reading_defaults={name: default for name, default in defaults if is_about_reading(name)},
     )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from airflow_provider_chs3.core.answers import COMPLETE, NEWER, WHOLE
 from airflow_provider_chs3.core.data_shape import DataShape
 from airflow_provider_chs3.core.dialect import READING_SETTING_NAMES
 from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Setting, SettingValue, SettingValues
+from airflow_provider_chs3.core.neutral import is_about_reading
 from airflow_provider_chs3.core.profile import BY_RULE, Knobs, Profile
 from airflow_provider_chs3.core.reading import downloads, read_threads, reader_bytes, reader_memory
 from airflow_provider_chs3.core.slices import BLOCKS_OF_A_THREAD, Slice, is_small
@@ -44,6 +46,7 @@ _EXACT = (
     Setting("limit", 0, "no limit cuts the data off silently"),
     Setting("offset", 0, "no limit cuts the data off silently"),
     Setting("max_execution_time", 0, "a load may take hours"),
+    *(Setting(name, value, "no statement is rewritten") for name, value in NEWER.items()),
     *(
         Setting(name, value, "servers log a statement that they cannot parse with its keys")
         for name, value in PARSED.items()
@@ -229,9 +232,8 @@ def load_settings(
     Raises:
         ConfigurationError: If a setting of the user's would make loads inexact, or is not known to every node.
     """
-    nulls = Setting("insert_null_as_default", int(null_as_default), "what null_as_default says")
-    exact = {each.name: each for each in (*_EXACT, *(_BY_SHARDING_KEY if by_sharding_key else ()), nulls)}
-    refused = sorted(own.keys() & EXACT_NAMES)
+    exact = exact_settings(null_as_default=null_as_default, by_sharding_key=by_sharding_key)
+    refused = sorted(own.keys() & (EXACT_NAMES | WHOLE.keys()))
     if refused:
         raise ConfigurationError(f"settings: {', '.join(refused)} cannot be changed, or loads would not be exact.")
     unknown = sorted(own.keys() - known.keys())
@@ -241,6 +243,28 @@ def load_settings(
     tuned = (_allowed(each, known.get(each.name)) for each in tuned_settings(one, data, profile))
     chosen = exact | {each.name: each for each in tuned} | users
     return tuple(each for each in chosen.values() if each.name in known)
+
+
+def exact_settings(*, null_as_default: bool, by_sharding_key: bool) -> dict[str, Setting]:
+    """The settings of an insert without which a load could lose, double or change rows: name → setting.
+
+    Args:
+        null_as_default: Whether NULL in a column that cannot hold it becomes its default.
+        by_sharding_key: Whether each row goes where a sharding key says.
+    """
+    nulls = Setting("insert_null_as_default", int(null_as_default), "what null_as_default says")
+    return {each.name: each for each in (*_EXACT, *(_BY_SHARDING_KEY if by_sharding_key else ()), nulls)}
+
+
+def needed_settings(*, null_as_default: bool, by_sharding_key: bool) -> dict[str, SettingValue]:
+    """What a profile must let every load have, as far as the server knows it: name → value.
+
+    Args:
+        null_as_default: As above.
+        by_sharding_key: As above.
+    """
+    exact = exact_settings(null_as_default=null_as_default, by_sharding_key=by_sharding_key)
+    return {**COMPLETE, **DDL_SETTINGS, **{name: each.value for name, each in exact.items()}}
 
 
 def _allowed(setting: Setting, highest: int | None) -> Setting:
@@ -264,5 +288,6 @@ def settings_table(settings: Iterable[Setting]) -> str:
 
 
 def tunable(settings: SettingValues) -> dict[str, SettingValue]:
-    """Those of a connection's settings that a load takes over: the others are for all statements but loads."""
-    return {name: value for name, value in settings.items() if name not in EXACT_NAMES}
+    """Those of a connection's settings that a load takes over: none by which it would read files otherwise."""
+    ours = EXACT_NAMES | COMPLETE.keys()
+    return {name: value for name, value in settings.items() if name not in ours and not is_about_reading(name)}

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from airflow_provider_chs3.core.answers import COMPLETE, NEWER
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ClickHouseServerError,
@@ -19,6 +20,7 @@ from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions, c
 from airflow_provider_chs3.hooks.diagnosis import explain_no_answer, explain_server_error
 from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
 from airflow_provider_chs3.hooks.row_inserts import RowInserts
+from airflow_provider_chs3.hooks.waiting_turn import in_turn
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Connection as AirflowConnection
@@ -98,16 +100,19 @@ class ClickHouseHook(RowInserts):
         address: Address | None = None,
         secrets: Sequence[str] = (),
         send_receive_timeout_seconds: float | None = None,
+        under_profile: bool = False,
     ) -> list[tuple[Any, ...]]:
-        """Run one statement over a connection of its own.
+        """Run one statement over a connection of its own, once the server has room for one more of the user's.
 
         Args:
             sql: The statement.
             query_id: Its id; None makes one.
-            settings: Settings for this statement, over the connection's. `log_comment` is set unless given here.
+            settings: Settings for this statement, over the connection's. `log_comment`, and what makes an answer
+                complete under every profile (`core.answers`), is set unless given here.
             address: One node's address; None takes the connection's hosts, with failover.
             secrets: What the statement holds and no message may show; the connection's password is added.
             send_receive_timeout_seconds: Overrides the connection's.
+            under_profile: Leave out what makes an answer complete under every profile, as the profile may forbid it.
 
         Returns:
             The rows; none for a statement without a result.
@@ -117,8 +122,13 @@ class ClickHouseHook(RowInserts):
             ClickHouseConnectionError: It did not answer, or the connection broke.
             ConfigurationError: If a field of the connection is wrong.
         """
-        with self._executed(sql, query_id, settings, address, secrets, send_receive_timeout_seconds) as (_, rows):
-            return rows
+        settings = {**({} if under_profile else COMPLETE), **NEWER, **(settings or {})}
+
+        def run() -> list[tuple[Any, ...]]:
+            with self._executed(sql, query_id, settings, address, secrets, send_receive_timeout_seconds) as (_, rows):
+                return rows
+
+        return in_turn(run, sql)
 
     def insert_select(
         self, sql: str, *, query_id: str, settings: Mapping[str, Any] | None = None, secrets: Sequence[str] = ()
@@ -135,15 +145,20 @@ class ClickHouseHook(RowInserts):
             Rows that were read for it on all nodes, as the server reported in its progress; and what the servers
             counted meanwhile: event → number.
         """
-        with self._executed(sql, query_id, settings, None, secrets, None) as (client, _):
-            return int(client.last_query.progress.rows), client.counters
+        settings = {**COMPLETE, **NEWER, **(settings or {})}
+
+        def run() -> tuple[int, Mapping[str, int]]:
+            with self._executed(sql, query_id, settings, None, secrets, None) as (client, _):
+                return int(client.last_query.progress.rows), client.counters
+
+        return in_turn(run, sql)
 
     @contextmanager
     def _executed(
         self,
         sql: str,
         query_id: str | None,
-        settings: Mapping[str, Any] | None,
+        settings: Mapping[str, Any],
         address: Address | None,
         secrets: Sequence[str],
         send_receive_timeout_seconds: float | None,
@@ -151,7 +166,7 @@ class ClickHouseHook(RowInserts):
         from airflow_provider_chs3.hooks.driver import translated_errors
 
         query_id = query_id or str(uuid.uuid4())
-        all_settings = {"log_comment": airflow_log_comment()} | dict(check_settings(settings or {}, where="settings"))
+        all_settings = {"log_comment": airflow_log_comment()} | dict(check_settings(settings, where="settings"))
         with (
             self._connected(address, send_receive_timeout_seconds) as client,
             translated_errors(client, query_id=query_id, secrets=secrets),

@@ -13,9 +13,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.core.answers import COMPLETE
+from airflow_provider_chs3.core.errors import TOO_MANY_QUERIES
 from airflow_provider_chs3.core.progress import insert_outcome_query, progress_of, progress_query
 from airflow_provider_chs3.core.steps import Insert, InsertStats
-from airflow_provider_chs3.exceptions import ClickHouseConnectionError, InsertLostError
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, InsertLostError
 from airflow_provider_chs3.hooks.inserting import announce
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.secrets import scrub
@@ -62,7 +64,13 @@ class DetachingRunner(Runner):
         return self._outcome(step)
 
     def _is_running(self, step: Insert) -> bool:
-        rows = self.hook.query(progress_query([step.query_id], step.cluster).text)
+        try:
+            rows = self.hook.query(progress_query([step.query_id], step.cluster).text)
+        except ClickHouseServerError as error:
+            if error.code != TOO_MANY_QUERIES:
+                raise
+            # As many as the user may run there do: the next look tells which.
+            return True
         return progress_of(step.query_id, rows, step.cluster).is_running
 
     def _start(self, step: Insert) -> InsertStats | None:
@@ -87,7 +95,7 @@ class DetachingRunner(Runner):
         timeout = httpx.Timeout(
             options.send_receive_timeout_seconds, connect=options.connect_timeout_seconds, read=_ATTACHED_SECONDS
         )
-        settings = {**options.settings, **step.settings, **self.log_comment, **_DETACHED}
+        settings = {**options.settings, **COMPLETE, **step.settings, **self.log_comment, **_DETACHED}
         parameters = {"query_id": step.query_id, "database": options.database} | {
             name: str(value) for name, value in settings.items()
         }

@@ -6,15 +6,19 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import clickhouse_driver  # noqa: TID253
+import clickhouse_driver.connection  # noqa: TID253
 import clickhouse_driver.errors as driver_errors  # noqa: TID253
 from clickhouse_driver.protocol import ServerPacketTypes  # noqa: TID253
 from clickhouse_driver.reader import read_binary_bytes, read_binary_int32, read_binary_uint8  # noqa: TID253
+from clickhouse_driver.settings.writer import SettingsFlags  # noqa: TID253
+from clickhouse_driver.writer import write_binary_str, write_binary_uint8  # noqa: TID253
 
+from airflow_provider_chs3.core.answers import NEWER
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
 from airflow_provider_chs3.hooks.inserted_rows import misfits_named
@@ -36,6 +40,22 @@ class _DriverLog(logging.Filter):
 logging.getLogger("clickhouse_driver").setLevel(logging.INFO)
 logging.getLogger("clickhouse_driver.connection").addFilter(_DriverLog())
 teach_driver()
+
+_write_settings = clickhouse_driver.connection.write_settings
+
+
+def _write_settings_of_any_server(settings: Mapping[str, Any], buf: Any, settings_as_strings: bool, flags: int) -> None:
+    """As the driver does, but a server that does not know one of `NEWER` leaves it out."""
+    newer = {name: value for name, value in settings.items() if name in NEWER and settings_as_strings}
+    for name, value in newer.items():
+        write_binary_str(name, buf)
+        write_binary_uint8(flags & ~SettingsFlags.IMPORTANT, buf)
+        write_binary_str(str(value), buf)
+    rest = {name: value for name, value in settings.items() if name not in newer}
+    _write_settings(rest, buf, settings_as_strings, flags)
+
+
+clickhouse_driver.connection.write_settings = _write_settings_of_any_server
 
 _NETWORK_ERRORS = (
     driver_errors.NetworkError,

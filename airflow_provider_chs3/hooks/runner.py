@@ -205,6 +205,7 @@ class Runner:
                 settings={**step.settings, **self.log_comment},
                 address=address,
                 secrets=sql.secrets,
+                under_profile=step.is_under_profile,
             )
         except ClickHouseConnectionError as error:
             raise ClickHouseConnectionError(

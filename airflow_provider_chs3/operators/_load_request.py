@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.core.columns import selection_of
 from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.neutral import is_about_reading
 from airflow_provider_chs3.core.reloading import Reload
 from airflow_provider_chs3.core.request import LoadRequest, Policies
 from airflow_provider_chs3.core.run_month import given_month
@@ -44,6 +45,12 @@ def load_request(
         ConfigurationError: If an argument is wrong.
     """
     reload = task.reload_of_run(context)
+    if left_out := sorted(name for name in task.hook().options.settings if is_about_reading(name)):
+        task.log.warning(
+            "The connection's settings %s are left out, as they change what is read of files: give them in the "
+            "operator's settings if the files need them.",
+            ", ".join(left_out),
+        )
     replace_rows_of_others = reload is not None and reload.replace_rows_of_others
     return LoadRequest(
         **what_is_loaded(task, listing),

@@ -52,6 +52,8 @@ class ClickHouseCluster(Cluster):
         user_settings: Mapping[str, Any] | None = None,
         macros: Mapping[str, Any] | None = None,
         users: Mapping[Credentials, Sequence[str]] | None = None,
+        profiles: Mapping[Credentials, Mapping[str, Any]] | None = None,
+        clusters: Mapping[str, Credentials] | None = None,
         secret: str = "",
     ) -> Self:
         """Start a cluster and wait until every node answers.
@@ -65,6 +67,9 @@ class ClickHouseCluster(Cluster):
             user_settings: Settings of every user's profile, such as `{"max_memory_usage": 10**9}` (bytes).
             macros: Further macros, beside `shard` and `replica`.
             users: Further users → what they are granted, such as `["SELECT ON system.parts"]`; none by default.
+            profiles: Further users with all rights → the settings, and `constraints`, of the profile that each has for
+                itself; none by default.
+            clusters: Name of a further cluster of all nodes → the user as whom they ask each other; none by default.
             secret: The cluster's secret, with which a query runs as its user on the other nodes too; by default it
                 runs as the loader there.
 
@@ -82,6 +87,8 @@ class ClickHouseCluster(Cluster):
             user_settings=user_settings or {},
             macros=macros or {},
             users=users or {},
+            profiles=profiles or {},
+            clusters=clusters or {},
             secret=secret,
         )
         node_config.write(described, options=options)

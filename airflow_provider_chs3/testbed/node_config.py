@@ -23,6 +23,8 @@ class Options:
     user_settings: Mapping[str, Any] = field(default_factory=dict)
     macros: Mapping[str, Any] = field(default_factory=dict)
     users: Mapping[Credentials, Sequence[str]] = field(default_factory=dict)
+    profiles: Mapping[Credentials, Mapping[str, Any]] = field(default_factory=dict)
+    clusters: Mapping[str, Credentials] = field(default_factory=dict)
     secret: str = field(default="", repr=False)
     replicas: int = 1
 
@@ -73,6 +75,7 @@ def _server(node: Node, nodes: Sequence[Node], *, options: Options, folder: Path
         "remote_servers": {
             CLUSTER: _cluster(nodes, options),
             SINGLE_NODE_CLUSTER: _cluster(nodes[:1], options),
+            **{name: _cluster(nodes, options, user) for name, user in options.clusters.items()},
         },
         "macros": {"shard": f"{nodes.index(node) // options.replicas + 1:02}", "replica": node.name, **options.macros},
         "named_collections": options.named_collections,
@@ -99,7 +102,15 @@ def _users(options: Options) -> dict[str, Any]:
     for credentials, privileges in options.users.items():
         grants = {"query": [f"GRANT {privilege}" for privilege in privileges]}
         users[credentials.login] = {**_user(credentials), "grants": grants}
-    return {"profiles": {"default": options.user_settings}, "users": users, "quotas": {"default": {}}}
+    profiles: dict[str, Any] = {"default": options.user_settings}
+    for credentials, settings in options.profiles.items():
+        profiles[credentials.login] = settings
+        users[credentials.login] = {
+            **_user(credentials),
+            "profile": credentials.login,
+            "named_collection_control": 1,
+        }
+    return {"profiles": profiles, "users": users, "quotas": {"default": {}}}
 
 
 def _user(credentials: Credentials) -> dict[str, Any]:
@@ -111,14 +122,15 @@ def _common() -> dict[str, Any]:
     return {"profile": "default", "quota": "default", "networks": {"ip": "::/0"}}
 
 
-def _cluster(nodes: Sequence[Node], options: Options) -> dict[str, Any]:
-    secret = {"secret": options.secret} if options.secret else {}
+def _cluster(nodes: Sequence[Node], options: Options, user: Credentials | None = None) -> dict[str, Any]:
+    """With a user, nodes ask each other as that one, instead of with the secret."""
+    secret = {"secret": options.secret} if options.secret and not user else {}
     shards = [nodes[first : first + options.replicas] for first in range(0, len(nodes), options.replicas)]
-    return {**secret, "shard": [_shard(replicas) for replicas in shards]}
+    return {**secret, "shard": [_shard(replicas, user or LOADER) for replicas in shards]}
 
 
-def _shard(nodes: Sequence[Node]) -> dict[str, Any]:
-    login = {"user": LOADER.login, "password": LOADER.password}
+def _shard(nodes: Sequence[Node], user: Credentials) -> dict[str, Any]:
+    login = {"user": user.login, "password": user.password}
     replicas = [{"host": node.host, "port": node.tcp_port, **login} for node in nodes]
     return {"internal_replication": "true", "replica": replicas}
 

@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.columns import FileGroup
 from airflow_provider_chs3.core.formats import format_named
 from airflow_provider_chs3.core.source_rows import rows_of_source, source_read_of
 from airflow_provider_chs3.core.sources import Batch
-from airflow_provider_chs3.core.steps import InsertStats, Pause, SourceRead
+from airflow_provider_chs3.core.steps import Ask, InsertStats, Pause, SourceRead
 from airflow_provider_chs3.core.underway import DoneInsert
 from airflow_provider_chs3.exceptions import TransientError
 from tests.core.driving import drive, server_error
@@ -29,6 +29,7 @@ def load(file_format: str = "CSV", *, count_again: bool = False):
         format=format_named(file_format),
         look_settings={},
         read=lambda glob, structure: SimpleNamespace(text="s3()", secrets=()),
+        look=lambda name, sql: Ask(name=name, sql=sql),
     )
     policies = SimpleNamespace(count_again=count_again)
     return SimpleNamespace(

@@ -1,0 +1,42 @@
+"""Statements that a server refuses because the user has too many of them there: they wait for their turn."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from airflow_provider_chs3.core.errors import TOO_MANY_QUERIES
+from airflow_provider_chs3.exceptions import ClickHouseServerError
+
+T = TypeVar("T")
+
+#: Seconds between two tries: a load's own statements side by side last less than all of these together.
+_WAITS_SECONDS = (0.05, 0.1, 0.2, 0.4, *(0.8,) * 15)
+
+_READS = re.compile(r"\s*(SELECT|DESCRIBE)\b", re.IGNORECASE)
+
+
+def in_turn(run: Callable[[], T], sql: str) -> T:
+    """Run a statement, again and again for some 13 s while it is refused.
+
+    The node that is asked refuses a statement before it begins. Where another node refused its part, the rest may have
+    been carried out, so that only what reads is tried again.
+
+    Args:
+        run: Runs it.
+        sql: The statement.
+
+    Raises:
+        ClickHouseServerError: The server answered with another error, or still refuses it.
+    """
+    for seconds in _WAITS_SECONDS:
+        try:
+            return run()
+        except ClickHouseServerError as error:
+            is_whole = "Received from" not in error.message or _READS.match(sql)
+            if error.code != TOO_MANY_QUERIES or not is_whole:
+                raise
+        time.sleep(seconds)
+    return run()

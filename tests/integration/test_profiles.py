@@ -1,0 +1,224 @@
+"""What a profile says changes nothing of what a load publishes: of the user's, and of who nodes ask each other as."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.exceptions import ClickHouseServerError
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.shell.main import main
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.nodes import Cluster
+from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
+from tests.integration.lake import MONTH, Lake
+from tests.integration.refusal import refused
+from tests.profiles.users import cluster_of, user_of
+
+LINE = "2026-10-01 00:00:{:02}"
+#: Format → what stands between two values.
+TEXT = {"CSV": ",", "TabSeparated": "\t"}
+
+#: Profile → the setting that it fixes.
+NAMES = {"fixed": "optimize_on_insert", "fixed_early": "limit", "fixed_skipping": "input_format_csv_skip_first_lines"}
+#: Profile → how a load finds that.
+FINDINGS = {
+    "fixed": "'user_fixed' fixes optimize_on_insert at '1', but every load needs '0': change that constraint",
+    "fixed_early": "'user_fixed_early' forbids what every load needs, limit = '0'",
+    "fixed_skipping": "'user_fixed_skipping' fixes input_format_csv_skip_first_lines at '1', but every load needs '0'",
+}
+
+
+@pytest.fixture(autouse=True)
+def _with_profiles(chs3_cluster: Cluster) -> None:
+    if not isinstance(chs3_cluster, ClickHouseCluster):
+        pytest.skip("servers of others have profiles of their own")
+
+
+def log_in(lake: Lake, monkeypatch: pytest.MonkeyPatch, profile: str, **extra: Any) -> None:
+    """Loads are from now on those of a user of that profile."""
+    connection = lake.cluster.airflow_connection()
+    user = user_of(profile)
+    connection |= {"login": user.login, "password": user.password, "extra": connection["extra"] | extra}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+
+
+def numbered(lake: Lake, files: int, rows: int, *, file_format: str = "CSV") -> set[int]:
+    """Files of numbered rows, without a line of names, and a table for them; gives the numbers."""
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.trips (at DateTime('UTC'), n Int32) "
+        "ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY n"
+    )
+    for file in range(files):
+        numbers = range(file * rows, (file + 1) * rows)
+        lines = (TEXT[file_format].join((LINE.format(number % 60), str(number))) for number in numbers)
+        lake.put(f"trips/{MONTH}/{file:03}.txt", "".join(f"{line}\n" for line in lines).encode())
+    return set(range(files * rows))
+
+
+def published(lake: Lake) -> list[int]:
+    return sorted(n for rows in lake.on_every_node(f"SELECT n FROM {lake.database}.trips") for (n,) in rows)
+
+
+@pytest.mark.parametrize("file_format", TEXT)
+def test_a_profile_that_skips_first_lines_loses_no_row(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, file_format: str
+) -> None:
+    numbers = numbered(lake, 10, 10, file_format=file_format)
+    log_in(lake, monkeypatch, "skipping")
+    lake.load(file_format=file_format, select={"at": "c1", "n": "c2"})
+    assert published(lake) == sorted(numbers)
+
+
+@pytest.mark.parametrize("file_format", TEXT)
+def test_nodes_that_ask_each_other_under_such_a_profile_lose_no_row(lake: Lake, file_format: str) -> None:
+    numbers = numbered(lake, 10, 10, file_format=file_format)
+    lake.load(file_format=file_format, select={"at": "c1", "n": "c2"}, cluster=cluster_of("skipping"))
+    assert published(lake) == sorted(numbers)
+
+
+@pytest.mark.parametrize("deferrable", [False, True], ids=["here", "deferrable"])
+def test_a_connection_that_skips_first_lines_loses_no_row(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, deferrable: bool
+) -> None:
+    numbers = numbered(lake, 10, 10)
+    skip = {"input_format_csv_skip_first_lines": 1, "max_threads": 1}
+    log_in(lake, monkeypatch, "nullish", settings=skip)
+    lake.load(file_format="CSV", select={"at": "c1", "n": "c2"}, deferrable=deferrable)
+    assert published(lake) == sorted(numbers)
+
+
+def test_the_operators_own_settings_do_change_how_files_are_read(lake: Lake) -> None:
+    numbers = numbered(lake, 2, 10)
+    settings = {"input_format_csv_skip_first_lines": 1}
+    lake.load(file_format="CSV", select={"at": "c1", "n": "c2"}, settings=settings)
+    assert published(lake) == sorted(numbers - {0, 10})
+
+
+CUTTING = ["cutting", "nullish", "extreme"]
+#: What nodes that ask each other under such a profile would not answer, no statement can change.
+LIMITED = ["limited", "offset"]
+
+
+def load_through_collection(lake: Lake, **options: Any) -> None:
+    key = f"{lake.bucket}/trips/{{YYYY-MM}}/"
+    through = {"named_collection": S3_NAMED_COLLECTION, "bucket": None, "aws_conn_id": None}
+    lake.load(file_format="CSV", select={"at": "c1", "n": "c2"}, key=key, **through, **options)
+
+
+@pytest.mark.parametrize("profile", CUTTING)
+def test_a_listing_through_clickhouse_is_whole(lake: Lake, monkeypatch: pytest.MonkeyPatch, profile: str) -> None:
+    numbers = numbered(lake, 120, 2)
+    log_in(lake, monkeypatch, profile)
+    load_through_collection(lake)
+    assert published(lake) == sorted(numbers)
+
+
+@pytest.mark.parametrize("profile", ["filtering", "selecting"])
+def test_a_profile_that_rewrites_statements_changes_nothing(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, profile: str
+) -> None:
+    numbers = numbered(lake, 2, 10)
+    log_in(lake, monkeypatch, profile)
+    lake.load(file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=lake.cluster.single_node_name)
+    assert published(lake) == sorted(numbers)
+
+
+@pytest.mark.parametrize("profile", CUTTING)
+def test_nodes_that_ask_each_other_under_such_a_profile_answer_whole(lake: Lake, profile: str) -> None:
+    numbers = numbered(lake, 120, 2)
+    load_through_collection(lake, cluster=cluster_of(profile))
+    assert published(lake) == sorted(numbers)
+
+
+def test_a_listing_that_takes_longer_than_the_profile_allows_is_an_error(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbered(lake, 120, 2)
+    log_in(lake, monkeypatch, "impatient")
+    with pytest.raises(ClickHouseServerError, match="159"):
+        load_through_collection(lake)
+    assert published(lake) == []
+
+
+@pytest.mark.parametrize("profile", [*CUTTING, *LIMITED, "filtering", "selecting"])
+def test_an_answer_is_whole_under_any_profile(lake: Lake, monkeypatch: pytest.MonkeyPatch, profile: str) -> None:
+    log_in(lake, monkeypatch, profile)
+    assert ClickHouseHook().query("SELECT number FROM numbers(200)") == [(number,) for number in range(200)]
+
+
+def test_connection_settings_do_not_cut_an_answer(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    log_in(lake, monkeypatch, "fixed", settings={"limit": 1, "extremes": 1})
+    assert ClickHouseHook().query("SELECT number FROM numbers(3)") == [(0,), (1,), (2,)]
+
+
+@pytest.mark.parametrize("profile", ["fixed", "fixed_early", "fixed_skipping"])
+def test_a_profile_that_fixes_what_a_load_needs_is_a_finding(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, profile: str
+) -> None:
+    numbered(lake, 2, 10)
+    log_in(lake, monkeypatch, profile)
+    refused(lake, FINDINGS[profile], file_format="CSV", select={"at": "c1", "n": "c2"})
+
+
+@pytest.mark.parametrize("profile", ["fixed", "fixed_skipping"])
+def test_so_is_one_of_the_user_as_whom_nodes_ask_each_other(lake: Lake, profile: str) -> None:
+    numbered(lake, 2, 10)
+    found = rf"'user_{profile}' of the user as whom other nodes ask it does not let a load have {NAMES[profile]}"
+    refused(lake, found, file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
+
+
+@pytest.mark.parametrize("profile", [*LIMITED, "fixed_early"])
+def test_so_is_one_that_cuts_the_answers_of_other_nodes_off(lake: Lake, profile: str) -> None:
+    numbered(lake, 20, 2)
+    found = "cut off by the profile of the user as whom nodes ask each other"
+    refused(lake, found, file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
+
+
+@pytest.mark.parametrize("profile", LIMITED)
+def test_a_limit_of_the_profile_does_not_cut_a_load_of_one_server(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, profile: str
+) -> None:
+    numbers = numbered(lake, 20, 2)
+    log_in(lake, monkeypatch, profile, cluster=None)
+    load_through_collection(lake, cluster=None)
+    assert published(lake) == sorted(numbers)
+
+
+def test_a_profile_may_fix_a_setting_where_loads_need_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = numbered(lake, 2, 10)
+    log_in(lake, monkeypatch, "fixed_right")
+    lake.load(file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of("fixed_right"))
+    assert published(lake) == sorted(numbers)
+
+
+def test_two_queries_at_a_time_are_enough(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = numbered(lake, 40, 2)
+    log_in(lake, monkeypatch, "crowded")
+    lake.load(file_format="CSV", select={"at": "c1", "n": "c2"})
+    assert published(lake) == sorted(numbers)
+
+
+def doctor(lake: Lake, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    """All that the doctor finds about settings and the connection."""
+    capsys.readouterr()
+    main(["doctor", "--json", "--database", lake.database, "--table", lake.table, *arguments])
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    return [each for check in checks if check["name"] in ("connection", "settings") for each in check["findings"]]
+
+
+@pytest.mark.parametrize("profile", FINDINGS)
+def test_the_doctor_finds_what_a_profile_forbids(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], profile: str
+) -> None:
+    numbered(lake, 1, 1)
+    log_in(lake, monkeypatch, profile)
+    assert any(FINDINGS[profile] in finding for finding in doctor(lake, capsys))
+
+
+def test_the_doctor_finds_what_the_profile_of_nodes_forbids(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    numbered(lake, 1, 1)
+    (*_, found) = doctor(lake, capsys, "--cluster", cluster_of("fixed"))
+    assert "'user_fixed' of the user as whom other nodes ask it does not let a load have optimize_on_insert" in found

@@ -1,0 +1,94 @@
+"""Whole loads under every setting of a server: `python -m tests.profiles --all`, or `--cases 500 --seed 7`.
+
+Each case goes to a file as a line of JSON; `--resume FILE` leaves out what is there, as long as the sources of the
+package are the same. The totals are over all seeds of the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_chs3.core import recovery
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.s3 import S3Server
+from tests.profiles.hostile import Hostile, at_random, in_turn
+from tests.profiles.run import carry_out
+
+_PACKAGE = Path(__file__).parents[2] / "airflow_provider_chs3"
+
+
+def main() -> int:
+    """Run the cases, and say what became of them."""
+    os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="chs3-airflow-"))
+    os.environ.setdefault("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
+    parser = argparse.ArgumentParser(prog="python -m tests.profiles", description=__doc__.splitlines()[0])
+    parser.add_argument("--all", action="store_true", help="every setting in turn, at both places")
+    parser.add_argument("--cases", type=int, default=100, help="how many at random (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of those at random (%(default)s)")
+    parser.add_argument("--resume", type=Path, help="the file of results, made if it is not there")
+    parser.add_argument("--only", default="", help="only cases whose name holds this")
+    given = parser.parse_args()
+    # What is full under such a profile stays full.
+    recovery.WAIT_SECONDS = 0
+    with ClickHouseCluster.start(1) as cluster:
+        hostile = Hostile(cluster)
+        cases = in_turn(hostile) if given.all else at_random(hostile, cases=given.cases, seed=given.seed)
+    code, results = _hash_of_sources(), given.resume or Path(tempfile.mkstemp(suffix=".jsonl")[1])
+    done = {each["name"] for each in _read(results) if each["code"] == code}
+    cases = [case for case in cases if case.name not in done and given.only in case.name]
+    print(f"{len(hostile.names)} settings, {len(cases)} cases to run, results in {results}", flush=True)
+    seed = "in turn" if given.all else given.seed
+    # Loads tell what they do to a standard output that nobody reads here.
+    terminal = sys.stdout
+    with (
+        S3Server.start() as s3,
+        results.open("a", encoding="utf-8") as file,
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        redirect_stdout(nowhere),
+    ):
+        for case, outcome in carry_out(s3, cases):
+            line = {"name": case.name, "code": code, "commit": _commit(), "seed": seed, **case.as_json()}
+            line |= {"outcome": outcome.kind, "error": outcome.error, "seconds": outcome.seconds}
+            print(json.dumps(line), file=file, flush=True)
+            if not outcome.is_right:
+                print(f"{outcome.kind.upper()}: {case.name}: {outcome.error}", file=terminal, flush=True)
+    return _report(_read(results), code)
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def _report(lines: list[dict[str, Any]], code: str) -> int:
+    now = [line for line in lines if line["code"] == code]
+    kinds = Counter(line["outcome"] for line in now)
+    seeds, commits = (sorted({str(line[key]) for line in now}) for key in ("seed", "commit"))
+    print(f"{len(now)} cases: {dict(kinds)}; seeds {', '.join(seeds)}; commits {', '.join(commits)}")
+    return 0 if kinds.keys() <= {"exact", "refused"} else 1
+
+
+def _hash_of_sources() -> str:
+    digest = hashlib.sha256()
+    for folder in ("core", "hooks", "operators"):
+        for path in sorted((_PACKAGE / folder).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _commit() -> str:
+    asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=_PACKAGE)
+    return asked.stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""A sample of `python -m tests.profiles`: whole loads under hostile profiles are exact or refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.s3 import S3Server
+from tests.profiles.hostile import Hostile, at_random
+from tests.profiles.run import carry_out
+
+CASES, SEED = 10, 2026
+
+
+def test_loads_under_hostile_profiles_are_exact_or_refused(
+    chs3_s3: object, chs3_cluster: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not isinstance(chs3_s3, S3Server) or not isinstance(chs3_cluster, ClickHouseCluster):
+        pytest.skip("servers of others have profiles of their own")
+    for name in ("AIRFLOW_CONN_CHS3_DEFAULT", "AIRFLOW_CONN_AWS_DEFAULT"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setattr("airflow_provider_chs3.core.recovery.WAIT_SECONDS", 0)
+    cases = at_random(Hostile(chs3_cluster), cases=CASES, seed=SEED)
+    wrong = [(case.name, outcome) for case, outcome in carry_out(chs3_s3, cases) if not outcome.is_right]
+    assert wrong == []
