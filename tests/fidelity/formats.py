@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.fidelity.by_clickhouse import write_by_clickhouse
-from tests.fidelity.cases import Case, SourceFile
+from tests.fidelity.cases import Case, Lane, SourceFile
 from tests.fidelity.codecs import compress
 from tests.fidelity.json_files import read_json, write_json
 from tests.fidelity.sources import Same
 from tests.fidelity.text_files import read_csv, read_tsv, write_csv, write_tsv
 from tests.fidelity.typed_files import read_typed, table_of, write_typed
+from tests.fidelity.types import Type
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Node
@@ -23,7 +24,7 @@ class FileFormat:
 
     Args:
         name: Of the format; with `by ClickHouse` where it writes the files itself.
-        family: `arrow`, `json`, `csv`, `tsv`, or `clickhouse`.
+        family: `arrow`, `json`, `csv`, `tsv`, or `clickhouse`: how files are written.
         ending: Of keys.
         clickhouse: ClickHouse's name of it.
         has_names: Whether files carry the names of their columns.
@@ -34,6 +35,14 @@ class FileFormat:
     ending: str
     clickhouse: str
     has_names: bool = True
+
+    @property
+    def read_as(self) -> str:
+        """The family by which files are read: text of ClickHouse's is text."""
+        if self.family != "clickhouse":
+            return self.family
+        names = {"CSVWithNames": "csv", "TabSeparatedWithNames": "tsv", "JSONEachRow": "json"}
+        return names.get(self.clickhouse, self.family)
 
 
 _EVERY = (
@@ -84,14 +93,23 @@ def read_body(body: bytes, file: SourceFile, case: Case) -> dict[str, list[Any]]
         case: Whose file it is.
     """
     file_format = FORMATS[case.format]
-    if file_format.family == "clickhouse":
-        return {lane.name: [Same(value) for value in lane.cells] for lane in file.lanes}
-    if file_format.family == "arrow":
+    if file_format.read_as == "clickhouse":
+        return {lane.name: [_same(value, lane, file_format) for value in lane.cells] for lane in file.lanes}
+    if file_format.read_as == "arrow":
         return read_typed(body, file_format.clickhouse)
-    if file_format.family == "json":
+    if file_format.read_as == "json":
         return read_json(body, [column.name for column in case.columns])
-    read = read_csv if file_format.family == "csv" else read_tsv
+    read = read_csv if file_format.read_as == "csv" else read_tsv
     return read(body, None if file_format.has_names else [lane.name for lane in file.lanes])
+
+
+def _same(value: Any, lane: Lane, file_format: FileFormat) -> Same:
+    """A value that came out of a column of its type; as it was, unless the format lacks the type."""
+    foreign = ("IPv4", "IPv6", "UUID", "BFloat16", "Time", "Time64", "Enum", "FixedString", "DateTime")
+    foreign += ("UInt",) if file_format.clickhouse == "ORC" else ()
+    of = lane.of or Type("String")
+    is_foreign = of.mentions(*foreign) or any(each.bits > 64 for each in of.all())
+    return Same(value, is_foreign=is_foreign and file_format.clickhouse != "Native")
 
 
 def packed(body: bytes, file: SourceFile) -> bytes:

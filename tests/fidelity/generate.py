@@ -31,7 +31,8 @@ _MONTHS = ("2024-05", "2024-02", "2024-03", "2024-10", "2024-11", "2024-04", "19
 _NAMES = ("a", "b", "c", "B", "with space", "ünï", 'qu"ote', "it's", "back`tick", "back\\slash", "select", "1", "a,b")
 #: Names that ClickHouse has meanings for, or that differ from the table's by case alone.
 _EXTRA_NAMES = ("extra", "_path", "_file", "_size", "_time", "_etag", "A", "TS", "ID", "_row_number", "_id")
-_CODECS = ("", "", "", "gz", "zst", "lz4", "xz", "bz2", "gz2")
+#: Not bz2, which the engine of the test bed was built without.
+_CODECS = ("", "", "", "gz", "zst", "lz4", "xz", "gz2")
 _TRIES = 30
 ID = Type("UInt", bits=32)
 
@@ -279,7 +280,8 @@ def _text_pen(file_format: FileFormat) -> _Pen:
         if chance > 0.9:
             raw = hostile_text(choose, of.bare)
         if not is_csv:
-            return raw, False
+            # The notation of containers has escapes of its own, which are those of TSV.
+            return raw, of.bare.kind in ("Array", "Map", "Tuple") and b"\t" not in raw and b"\n" not in raw
         return quote_like(choose, raw, layout, is_number=of.bare.kind in ("Int", "UInt", "Float", "Decimal"))
 
     return _Pen(
@@ -289,8 +291,15 @@ def _text_pen(file_format: FileFormat) -> _Pen:
         lambda choose, value, of, written_as, layout: quote_like(
             choose, text_of(value, of), layout, is_number=of.kind in ("Int", "UInt")
         ),
-        lambda found, written_as: found if found is None else Text(*found),
+        lambda found, written_as: _read_from_text(found, is_csv=is_csv),
     )
+
+
+def _read_from_text(cell: Any, *, is_csv: bool) -> Any:
+    if cell is None or is_csv:
+        return cell and Text(*cell)
+    raw, has_escapes = cell
+    return Text(raw, written=raw if has_escapes else b"")
 
 
 def _same_pen(file_format: FileFormat) -> _Pen:

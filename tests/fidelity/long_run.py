@@ -35,8 +35,8 @@ class LongRun:
         self._record = record
         self._seed = seed
         self._formats = formats
-        #: Kinds of faults that a smallest case is known of.
-        self._seen: set[tuple[str, ...]] = set()
+        #: Causes that a smallest case is known of.
+        self._seen = {tuple(line["cause"].split(" | ")) for line in record.current() if line["is_fault"]}
         self._versions = versions(lake.on_node(0, "SELECT version()")[0][0])
 
     def case(self, number: int) -> Case:
@@ -94,10 +94,12 @@ class LongRun:
             "message": outcome.message[:1000],
             "details": outcome.details,
             "summary": "",
+            "cause": "",
         }
         if outcome.is_fault:
-            small, of_small = case, outcome
-            if (kind := _kind_of(case, outcome)) not in self._seen:
+            small, of_small, kind = case, outcome, _kind_of(case, outcome)
+            line["cause"] = " | ".join(kind)
+            if kind not in self._seen:
                 self._seen.add(kind)
                 small, of_small = reduced(case, outcome, lambda each: run(each, self._lake))
             line |= {"smallest": shown(small, of_small, self._lake.cluster.nodes[0]), "summary": summary(of_small)}

@@ -45,7 +45,7 @@ def judge(source: Any, of: Type, reading: Reading) -> Verdict:
         reading: How the file is read.
     """
     if isinstance(source, Same):
-        return fits(source.value)
+        return may("a type that the format lacks", source.value) if source.is_foreign else fits(source.value)
     if source is MISSING or source is None:
         return fits(None) if of.holds_null else refused("NULL, or missing, in a column that cannot hold it")
     if reading.is_text:
@@ -80,7 +80,7 @@ def _text_field(field: Text, of: Type, reading: Reading) -> tuple[Any, Verdict |
     if field.raw == b"" and is_string and not field.is_quoted and of.holds_null and reading.family == "csv":
         return field, fits(None)
     if of.bare.kind in ("Array", "Map", "Tuple"):
-        parsed = notation.parse(field.raw)
+        parsed = notation.parse(field.written or field.raw)
         return parsed, refused("no such notation") if parsed is notation.INVALID else None
     return field, None
 

@@ -57,6 +57,8 @@ def _exact(source: Any, of: Type, reading: Reading) -> Verdict | tuple[Fraction 
     if isinstance(source, Real):
         return (source.number if not math.isfinite(source.number) else _real(source.number, of)), True, ""
     if isinstance(source, Number):
+        if source.text.startswith("-") and not Fraction(source.text) and of.kind in ("Float", "BFloat16"):
+            return -0.0, True, ""
         return Fraction(source.text), bool(_WHOLE.fullmatch(source.text)) or not _is_integer(of), "another notation"
     if isinstance(source, Text):
         return _of_text(source.raw.decode(errors="replace"), of, reading)

@@ -102,6 +102,14 @@ class Record:
             *(f"  {count:6} {outcome}" for outcome, count in outcomes.most_common()),
             "formats: " + ", ".join(f"{name} {count}" for name, count in sorted(formats.items())),
         ]
-        faults = [line for line in lines if line["is_fault"]]
-        told += [f"seed {line['seed']} case {line['case']}: {line['outcome']} {line['summary']}" for line in faults]
+        faults: dict[str, list[dict[str, Any]]] = {}
+        for line in lines:
+            if line["is_fault"]:
+                faults.setdefault(line["cause"], []).append(line)
+        for alike in sorted(faults.values(), key=len, reverse=True):
+            first = alike[0]
+            told.append(
+                f"{len(alike)} like seed {first['seed']} case {first['case']}: {first['format']}, {first['outcome']}: "
+                f"{first['summary']}"
+            )
         return "\n".join(told)

@@ -47,10 +47,12 @@ class Text:
     Args:
         raw: Its bytes.
         is_quoted: For CSV: whether it stands in quotes.
+        written: For TSV: the field with its escapes.
     """
 
     raw: bytes
     is_quoted: bool = False
+    written: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,15 @@ class Struct:
 
 @dataclass(frozen=True)
 class Same:
-    """A value that ClickHouse itself wrote out of a column of the same type."""
+    """A value that ClickHouse itself wrote out of a column of the same type.
+
+    Args:
+        value: The value.
+        is_foreign: The format lacks the type, so that the file may hold something else.
+    """
 
     value: Any
+    is_foreign: bool = False
 
 
 class Missing:

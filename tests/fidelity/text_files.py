@@ -1,4 +1,4 @@
-"""CSV and TSV. A cell is (bytes, whether they stand in quotes)."""
+"""CSV and TSV. A cell is (bytes, whether they stand in quotes; for TSV, whether they have their escapes)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def write_csv(file: SourceFile, *, has_names: bool) -> bytes:
 
 
 def write_tsv(file: SourceFile, *, has_names: bool) -> bytes:
-    """A file of TSV; NULL is the one cell that is not escaped."""
+    """A file of TSV. NULL is None; of other cells the flag says whether the bytes have their escapes already."""
 
     def escaped(raw: bytes) -> bytes:
         for char, written in _ESCAPES.items():
@@ -63,7 +63,10 @@ def write_tsv(file: SourceFile, *, has_names: bool) -> bytes:
         return raw
 
     def shown(cell: Cell | None) -> bytes:
-        return b"\\N" if cell is None else escaped(cell[0])
+        if cell is None:
+            return b"\\N"
+        raw, has_escapes = cell
+        return raw if has_escapes else escaped(raw)
 
     return _lines(file, b"\t", shown, [escaped(lane.name.encode()) for lane in file.lanes] if has_names else None)
 
@@ -135,7 +138,7 @@ def read_tsv(body: bytes, names: list[str] | None) -> dict[str, list[Any]]:
     if names is None:
         names, rows = [_unescaped(raw).decode() for raw in rows[0]] if rows else [], rows[1:]
     return {
-        name: [None if row[number] == b"\\N" else Text(_unescaped(row[number])) for row in rows]
+        name: [None if row[number] == b"\\N" else Text(_unescaped(row[number]), written=row[number]) for row in rows]
         for number, name in enumerate(names)
     }
 

@@ -81,9 +81,13 @@ class Type:
             return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
         return 0, 2**self.bits - 1
 
+    def all(self) -> list[Type]:
+        """It, and all types within."""
+        return [self, *(one for each in self.inner for one in each.all())]
+
     def mentions(self, *kinds: str) -> bool:
         """Whether it, or a type within, is of one of these kinds."""
-        return self.kind in kinds or any(each.mentions(*kinds) for each in self.inner)
+        return any(each.kind in kinds for each in self.all())
 
 
 def quoted(text: str) -> str:
