@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import re
 import time
+import traceback
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tests.fidelity.generate import NoSuchValueError, generate
 from tests.fidelity.reducing import reduced
 from tests.fidelity.record import Record, versions
-from tests.fidelity.running import Outcome, run
+from tests.fidelity.running import BROKEN, Outcome, run
 from tests.fidelity.showing import shown
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class LongRun:
     def _one(self, number: int) -> dict[str, Any]:
         case = self.case(number)
         began = time.monotonic()
-        outcome = run(case, self._lake)
+        outcome = self._run(case)
         line = self._versions | {
             "seed": self._seed,
             "case": number,
@@ -101,17 +102,24 @@ class LongRun:
             line["cause"] = " | ".join(kind)
             if kind not in self._seen:
                 self._seen.add(kind)
-                small, of_small = reduced(case, outcome, lambda each: run(each, self._lake))
+                small, of_small = reduced(case, outcome, self._run)
             line |= {"smallest": shown(small, of_small, self._lake.cluster.nodes[0]), "summary": summary(of_small)}
         return line
+
+    def _run(self, case: Case) -> Outcome:
+        try:
+            return run(case, self._lake)
+        except Exception:
+            # A fault of this test; the others go on.
+            return Outcome(BROKEN, traceback.format_exc()[-1500:])
 
     def show(self, number: int) -> int:
         """Run one case, and print all of it: table, files, and what came of it."""
         case = self.case(number)
-        outcome = run(case, self._lake)
+        outcome = self._run(case)
         print(shown(case, outcome, self._lake.cluster.nodes[0]))
         if outcome.is_fault:
-            small, of_small = reduced(case, outcome, lambda each: run(each, self._lake))
+            small, of_small = reduced(case, outcome, self._run)
             print("\nThe smallest that fails so:\n" + shown(small, of_small, self._lake.cluster.nodes[0]))
         return int(outcome.is_fault)
 

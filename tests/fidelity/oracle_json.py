@@ -59,7 +59,9 @@ def _pairs(pairs: list[Any]) -> Any:
 
 def parse_line(line: bytes) -> Any:
     """A line of JSON as a source value."""
-    return from_json(json.loads(line, parse_int=Number, parse_float=Number, object_pairs_hook=_pairs))
+    # ClickHouse writes the bytes of a string as they are.
+    text = line.decode(errors="surrogateescape")
+    return from_json(json.loads(text, parse_int=Number, parse_float=Number, object_pairs_hook=_pairs))
 
 
 def from_json(node: Any) -> Any:
@@ -70,7 +72,7 @@ def from_json(node: Any) -> Any:
         return Many(tuple(map(from_json, node)))
     if isinstance(node, bool):
         return Flag(node)
-    return Text(node.encode("utf-8", "surrogatepass")) if isinstance(node, str) else node
+    return Text(node.encode(errors="surrogateescape")) if isinstance(node, str) else node
 
 
 def _as_python(source: Any) -> Any:

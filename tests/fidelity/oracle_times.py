@@ -87,6 +87,9 @@ def _moment(source: Any, of: Type, reading: Reading) -> Verdict:
         return may("a date as a time", *verdict.values)
     if not isinstance(source, Moment):
         return refused("no time")
+    if source.is_instant is None:
+        verdicts = [_moment(Moment(source.seconds, known), of, Reading("arrow", "column_zone")) for known in (True, False)]
+        return may("INT96 says no zone", *(value for each in verdicts for value in each.values))
     if source.is_instant or of.zone_name == "UTC" or reading.naive_timestamps == "utc":
         return _instant(source.seconds, of)
     if reading.naive_timestamps != "column_zone":

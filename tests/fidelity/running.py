@@ -14,7 +14,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 from tests.fidelity import binary
 from tests.fidelity.by_clickhouse import NotWrittenError, ask
 from tests.fidelity.cases import Case
-from tests.fidelity.formats import FORMATS, body_of, packed, read_body
+from tests.fidelity.formats import FORMATS, FileFormat, body_of, packed, read_body
 from tests.fidelity.oracle import judge
 from tests.fidelity.oracle_json import leaves
 from tests.fidelity.sources import MISSING, Reading, Verdict, refused
@@ -35,7 +35,9 @@ WRONG, PUBLISHED, WITHOUT_NEED, CRASHED, CHANGED = (
     "no error of this package",
     "refused, but the target changed",
 )
-FAULTS = (WRONG, PUBLISHED, WITHOUT_NEED, CRASHED, CHANGED)
+#: The test itself is wrong.
+BROKEN = "broken test"
+FAULTS = (BROKEN, WRONG, PUBLISHED, WITHOUT_NEED, CRASHED, CHANGED)
 #: As numbers, so that they are compared as such; and text as it is.
 _READ_SETTINGS = {
     "output_format_json_quote_64bit_integers": 0,
@@ -145,14 +147,18 @@ def _of_refusal(case: Case, lake: Lake, expected: dict[int, dict[str, Expected]]
     if any(not each.verdict.values for each in cells):
         return Outcome(REFUSED, message)
     whys = [each.verdict.why for each in cells if not each.verdict.must_load]
-    whys += [why for file in case.files if (why := _oddity(file.layout))]
+    whys += [why for file in case.files if (why := _oddity(file.layout, FORMATS[case.format]))]
+    if not expected:
+        whys.append("no rows at all")
     if any(not file.rows for file in case.files) and FORMATS[case.format].clickhouse == "Native":
         whys.append("Native without rows tells no columns")
     return Outcome(REFUSED_AS_MAY_BE, message, {"why": whys[0]}) if whys else Outcome(WITHOUT_NEED, message)
 
 
-def _oddity(layout: dict[str, Any]) -> str:
+def _oddity(layout: dict[str, Any], file_format: FileFormat) -> str:
     """Why a file may be refused for its layout."""
+    if file_format.family == "tsv" and layout["end"] == b"\r\n":
+        return "a carriage return is a character like others in TSV"
     if layout.get("bom"):
         return "a byte order mark"
     if layout.get("blank"):

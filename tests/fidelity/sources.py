@@ -75,11 +75,12 @@ class Moment:
 
     Args:
         seconds: Since 1970, in UTC if `is_instant`, else on the clock of a zone that nobody names.
-        is_instant: Whether it says which instant it means.
+        is_instant: Whether it says which instant it means. None for INT96 of Parquet, of which nobody says whether it
+            means UTC.
     """
 
     seconds: Fraction
-    is_instant: bool
+    is_instant: bool | None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from tests.fidelity.arrow_values import NOT_HELD, arrow_array, from_arrow
 from tests.fidelity.cases import SourceFile
+from tests.fidelity.sources import Many, Moment, Pairs, Struct
 
 #: Whether a type can be written, by format and type: nobody lists it.
 _WRITABLE: dict[tuple[str, str], bool] = {}
@@ -82,12 +83,29 @@ def read_typed(body: bytes, file_format: str) -> dict[str, list[Any]]:
     """A file's columns as source values, by pyarrow."""
     source = pa.BufferReader(body)
     if file_format == "Parquet":
-        table = pq.ParquetFile(source).read()
+        file = pq.ParquetFile(source)
+        table = file.read()
+        physical = {file.schema.column(number).physical_type for number in range(len(file.schema))}
+        if "INT96" in physical:
+            return {name: [_int96(from_arrow(each)) for each in table.column(name)] for name in table.column_names}
     elif file_format == "ORC":
         table = pa.orc.ORCFile(source).read()
     else:
         table = pa.ipc.open_file(source).read_all()
     return {name: [from_arrow(each) for each in table.column(name)] for name in table.column_names}
+
+
+def _int96(source: Any) -> Any:
+    """A value of a file with INT96: its time stamps say nothing of zones, though pyarrow's schema may."""
+    if isinstance(source, Moment):
+        return Moment(source.seconds, None)
+    if isinstance(source, Many):
+        return Many(tuple(map(_int96, source.elements)))
+    if isinstance(source, Struct):
+        return Struct(tuple((name, _int96(each)) for name, each in source.fields))
+    if isinstance(source, Pairs):
+        return Pairs(tuple((_int96(key), _int96(each)) for key, each in source.pairs))
+    return source
 
 
 def is_writable(arrow_type: pa.DataType, file_format: str) -> bool:
