@@ -10,7 +10,7 @@ from tests.fidelity.types import Type
 
 INVALID = object()
 _ESCAPES = {b"n": b"\n", b"t": b"\t", b"0": b"\0", b"r": b"\r", b"\\": b"\\", b"'": b"'", b"b": b"\b", b"f": b"\f"}
-_BARE = re.compile(rb"[^\[\](){},:'\s][^\[\](){},'\s]*")
+_BARE = re.compile(rb"[^\[\](){},:'\s]+")
 
 
 class _Parser:
