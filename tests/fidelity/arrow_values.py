@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tests.fidelity.column_types import Type
 from tests.fidelity.sources import (
     Clock,
     Day,
@@ -25,7 +26,6 @@ from tests.fidelity.sources import (
     Whole,
 )
 from tests.fidelity.texts import hostile_text, text_of
-from tests.fidelity.types import Type
 from tests.fidelity.values import days_of, sample
 
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -78,8 +78,6 @@ def _candidates(choose: random.Random, of: Type) -> list[pa.DataType]:
     }
     more |= {"Date32": more["Date"], "DateTime64": more["DateTime"], "Time64": [pa.time64("us"), pa.time64("ns")]}
     return more[of.kind]
-
-
 
 
 def draw(choose: random.Random, of: Type, arrow_type: pa.DataType) -> Any:
@@ -151,9 +149,7 @@ def is_text(arrow_type: pa.DataType) -> bool:
 
 def is_bytes(arrow_type: pa.DataType) -> bool:
     types = pa.types
-    return (
-        types.is_binary(arrow_type) or types.is_large_binary(arrow_type) or types.is_fixed_size_binary(arrow_type)
-    )
+    return types.is_binary(arrow_type) or types.is_large_binary(arrow_type) or types.is_fixed_size_binary(arrow_type)
 
 
 def _as_text(value: Any, of: Type, arrow_type: pa.DataType) -> Any:

@@ -11,7 +11,7 @@ import uuid
 from datetime import timedelta
 from typing import Any
 
-from tests.fidelity.types import Type
+from tests.fidelity.column_types import Type
 from tests.fidelity.values import EPOCH, as_decimal, days_of
 
 #: Bytes of the integers that types are kept in.

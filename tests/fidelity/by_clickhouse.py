@@ -8,7 +8,7 @@ import httpx
 
 from tests.fidelity import binary
 from tests.fidelity.cases import SourceFile
-from tests.fidelity.types import backticked
+from tests.fidelity.column_types import backticked
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.fidelity.types import Type
+from tests.fidelity.column_types import Type
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Case:
     @property
     def created_by(self) -> str:
         """CREATE TABLE without the table's name."""
-        from tests.fidelity.types import backticked
+        from tests.fidelity.column_types import backticked
 
         columns = ", ".join(f"{backticked(each.name)} {each.type.sql}" for each in self.columns)
         return f"({columns}) ENGINE = MergeTree PARTITION BY toYYYYMM(ts) ORDER BY id"

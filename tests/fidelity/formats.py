@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from tests.fidelity.by_clickhouse import write_by_clickhouse
 from tests.fidelity.cases import Case, Lane, SourceFile
 from tests.fidelity.codecs import compress
+from tests.fidelity.column_types import Type
 from tests.fidelity.json_files import read_json, write_json
 from tests.fidelity.sources import Same
 from tests.fidelity.text_files import read_csv, read_tsv, write_csv, write_tsv
 from tests.fidelity.typed_files import read_typed, table_of, write_typed
-from tests.fidelity.types import Type
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Node

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import calendar
+import inspect
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from tests.fidelity.arrow_values import NOT_HELD, arrow_array, as_arrow, draw, from_arrow, random_arrow_type
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from tests.fidelity.arrow_values import NOT_HELD
 from tests.fidelity.cases import Case, Column, Lane, SourceFile
 from tests.fidelity.codecs import ending
+from tests.fidelity.column_types import ZONES, Type, random_type
 from tests.fidelity.formats import FORMATS, FileFormat
-from tests.fidelity.json_files import draw_json, is_json, json_layout
-from tests.fidelity.json_files import written as json_written
+from tests.fidelity.json_files import json_layout
 from tests.fidelity.oracle import judge
-from tests.fidelity.oracle_json import parse_line
-from tests.fidelity.sources import MISSING, Reading, Same, Text
-from tests.fidelity.text_files import quote_like, text_layout
-from tests.fidelity.texts import another_notation, hostile_text, text_of
-from tests.fidelity.typed_files import arrow_layout, is_writable, orc_layout, parquet_layout
-from tests.fidelity.types import ZONES, Type, random_type
+from tests.fidelity.pens import NoSuchValueError, Pen, pen_of
+from tests.fidelity.text_files import text_layout
+from tests.fidelity.typed_files import arrow_layout, orc_layout, parquet_layout
 from tests.fidelity.values import sample
 
 _MONTHS = ("2024-05", "2024-02", "2024-03", "2024-10", "2024-11", "2024-04", "1999-12", "1971-01", "2038-01", "2100-02")
@@ -34,22 +32,8 @@ _EXTRA_NAMES = ("extra", "_path", "_file", "_size", "_time", "_etag", "A", "TS",
 #: Not bz2, which the engine of the test bed was built without.
 _CODECS = ("", "", "", "gz", "zst", "lz4", "xz", "gz2")
 _TRIES = 30
+_KNOWS_NAIVE = "naive_timestamps" in inspect.signature(S3ToClickHouseOperator).parameters
 ID = Type("UInt", bits=32)
-
-
-class NoSuchValueError(Exception):
-    """No value of the kind that is wanted was found."""
-
-
-@dataclass(frozen=True)
-class _Pen:
-    """Writes cells of one format: a lane's type, a cell, and the source value that it is."""
-
-    file_format: FileFormat
-    lane_type: Callable[[random.Random, Type], Any]
-    cell: Callable[[random.Random, Type, Any, dict[str, Any]], Any]
-    exactly: Callable[[random.Random, Any, Type, Any, dict[str, Any]], Any]
-    source: Callable[[Any, Any], Any]
 
 
 def generate(choose: random.Random, *, formats: tuple[str, ...] = tuple(FORMATS)) -> Case:
@@ -59,11 +43,14 @@ def generate(choose: random.Random, *, formats: tuple[str, ...] = tuple(FORMATS)
         choose: Makes all choices.
         formats: Names of the formats that it may have.
     """
-    pen = _pen(FORMATS[choose.choice(formats)])
+    pen = pen_of(FORMATS[choose.choice(formats)])
     month = choose.choice(_MONTHS)
     case = Case(month=month, format=pen.file_format.name, columns=_columns(choose, pen.file_format), files=[])
     if not pen.file_format.has_names:
         case.arguments["file_format"] = pen.file_format.clickhouse
+    if pen.file_format.read_as == "arrow" and choose.random() < 0.4 and _KNOWS_NAIVE:
+        case.arguments["naive_timestamps"] = choose.choice(("utc", "column_zone"))
+        pen = replace(pen, reading=replace(pen.reading, naive_timestamps=case.arguments["naive_timestamps"]))
     first_id = 0
     for number in range(choose.choice((1, 1, 2, 3))):
         file = _file(choose, case, pen, number=number, first_id=first_id)
@@ -107,7 +94,7 @@ def _in_month(choose: random.Random, of: Type, month: str) -> Any:
     return instant * 10**of.precision
 
 
-def _file(choose: random.Random, case: Case, pen: _Pen, *, number: int, first_id: int) -> SourceFile:
+def _file(choose: random.Random, case: Case, pen: Pen, *, number: int, first_id: int) -> SourceFile:
     rows = choose.choice((1, 2, 3, 5, 8, 0))
     layout = _layout(choose, pen.file_format)
     lanes = []
@@ -129,7 +116,7 @@ def _file(choose: random.Random, case: Case, pen: _Pen, *, number: int, first_id
     return file
 
 
-def _exact_type(pen: _Pen, of: Type) -> Any:
+def _exact_type(pen: Pen, of: Type) -> Any:
     return pa.int64() if pen.file_format.family == "arrow" else of
 
 
@@ -148,7 +135,7 @@ def _layout(choose: random.Random, file_format: FileFormat) -> dict[str, Any]:
 
 
 def _time_lane(
-    choose: random.Random, of: Type, month: str, pen: _Pen, layout: dict[str, Any], rows: int
+    choose: random.Random, of: Type, month: str, pen: Pen, layout: dict[str, Any], rows: int
 ) -> tuple[Any, list[Any]]:
     values = [_in_month(choose, of, month) for _ in range(rows)]
     lane_type: Any = of
@@ -163,7 +150,7 @@ def _time_lane(
 
 
 def _settled(
-    choose: random.Random, of: Type, lane_type: Any, cells: list[Any], pen: _Pen, layout: dict[str, Any]
+    choose: random.Random, of: Type, lane_type: Any, cells: list[Any], pen: Pen, layout: dict[str, Any]
 ) -> tuple[Any, list[Any]]:
     """Another type where the first has too few values that fit."""
     for attempt in range(_TRIES):
@@ -176,7 +163,7 @@ def _settled(
 
 
 def _fitting(
-    choose: random.Random, of: Type, lane_type: Any, pen: _Pen, layout: dict[str, Any], *, takes_any: bool = False
+    choose: random.Random, of: Type, lane_type: Any, pen: Pen, layout: dict[str, Any], *, takes_any: bool = False
 ) -> Any:
     """A cell whose value must load; one that may, now and then, or where none must."""
     takes_any = takes_any or choose.random() < 0.04
@@ -187,15 +174,15 @@ def _fitting(
     return NoSuchValueError
 
 
-def _judged(choose: random.Random, of: Type, lane_type: Any, pen: _Pen, layout: dict[str, Any]) -> Any:
+def _judged(choose: random.Random, of: Type, lane_type: Any, pen: Pen, layout: dict[str, Any]) -> Any:
     try:
         cell = pen.cell(choose, of, lane_type, layout)
-        return cell, judge(pen.source(cell, lane_type), of, Reading(pen.file_format.family))
+        return cell, judge(pen.source(cell, lane_type), of, pen.reading)
     except NOT_HELD:
         return None
 
 
-def _spoil(choose: random.Random, case: Case, pen: _Pen) -> None:
+def _spoil(choose: random.Random, case: Case, pen: Pen) -> None:
     """One value that its column does not hold."""
     file = choose.choice(case.files)
     lanes = [lane for lane in file.lanes if lane.of and lane.name not in ("id", "ts")]
@@ -209,106 +196,17 @@ def _spoil(choose: random.Random, case: Case, pen: _Pen) -> None:
             return
 
 
-def _drift(choose: random.Random, file: SourceFile, pen: _Pen, rows: int) -> None:
+def _drift(choose: random.Random, file: SourceFile, pen: Pen, rows: int) -> None:
     """Columns in another order, one too many, one too few."""
     if choose.random() < 0.25:
         choose.shuffle(file.lanes)
     if choose.random() < 0.25:
         name = choose.choice([name for name in _EXTRA_NAMES if all(lane.name != name for lane in file.lanes)])
         of = Type("Int", bits=64) if choose.random() < 0.5 else Type("String")
-        lane_type = _exact_type(pen, of) if of.kind == "Int" else (pa.string() if pen.file_format.family == "arrow" else of)
+        lane_type = (
+            _exact_type(pen, of) if of.kind == "Int" else (pa.string() if pen.file_format.family == "arrow" else of)
+        )
         cells = [pen.exactly(choose, sample(choose, of), of, lane_type, file.layout) for _ in range(rows)]
         file.lanes.insert(choose.randint(0, len(file.lanes)), Lane(name, of, lane_type, cells))
     if choose.random() < 0.04:
         file.lanes = [lane for lane in file.lanes if lane.name in ("id", "ts")]
-
-
-def _pen(file_format: FileFormat) -> _Pen:
-    return {"arrow": _arrow_pen, "json": _json_pen, "csv": _text_pen, "tsv": _text_pen}.get(
-        file_format.family, _same_pen
-    )(file_format)
-
-
-def _arrow_pen(file_format: FileFormat) -> _Pen:
-    def lane_type(choose: random.Random, of: Type) -> Any:
-        for _ in range(100):
-            if is_writable(found := random_arrow_type(choose, of), file_format.clickhouse):
-                return found
-        raise NoSuchValueError(of.sql)
-
-    return _Pen(
-        file_format,
-        lane_type,
-        lambda choose, of, written_as, layout: draw(choose, of, written_as),
-        lambda choose, value, of, written_as, layout: as_arrow(value, of, written_as),
-        lambda found, written_as: _read_from_arrow(found, written_as, file_format),
-    )
-
-
-def _read_from_arrow(cell: Any, written_as: pa.DataType, file_format: FileFormat) -> Any:
-    array = arrow_array([cell], written_as)
-    if file_format.clickhouse == "ORC" and pa.types.is_timestamp(written_as):
-        # pyarrow reads no others from ORC.
-        array.cast(pa.timestamp("ns", written_as.tz))
-    return from_arrow(array[0])
-
-
-def _json_pen(file_format: FileFormat) -> _Pen:
-    def cell(choose: random.Random, of: Type, written_as: Any, layout: dict[str, Any]) -> Any:
-        found = draw_json(choose, of)
-        if found is not MISSING and not is_json(found):
-            raise ValueError(found)
-        return found
-
-    return _Pen(
-        file_format,
-        lambda choose, of: of,
-        cell,
-        lambda choose, value, of, written_as, layout: json_written(random.Random(0), value, of),
-        lambda found, written_as: found if found is MISSING else parse_line(found),
-    )
-
-
-def _text_pen(file_format: FileFormat) -> _Pen:
-    is_csv = file_format.family == "csv"
-
-    def cell(choose: random.Random, of: Type, written_as: Any, layout: dict[str, Any]) -> Any:
-        if of.holds_null and choose.random() < 0.2:
-            return (layout["null"], False) if is_csv else None
-        chance, value = choose.random(), sample(choose, of.bare)
-        raw = text_of(value, of.bare) if chance < 0.8 else another_notation(choose, value, of.bare)
-        if chance > 0.9:
-            raw = hostile_text(choose, of.bare)
-        if not is_csv:
-            # The notation of containers has escapes of its own, which are those of TSV.
-            return raw, of.bare.kind in ("Array", "Map", "Tuple") and b"\t" not in raw and b"\n" not in raw
-        return quote_like(choose, raw, layout, is_number=of.bare.kind in ("Int", "UInt", "Float", "Decimal"))
-
-    return _Pen(
-        file_format,
-        lambda choose, of: of,
-        cell,
-        lambda choose, value, of, written_as, layout: quote_like(
-            choose, text_of(value, of), layout, is_number=of.kind in ("Int", "UInt")
-        ),
-        lambda found, written_as: _read_from_text(found, is_csv=is_csv),
-    )
-
-
-def _read_from_text(cell: Any, *, is_csv: bool) -> Any:
-    if cell is None or is_csv:
-        return cell and Text(*cell)
-    raw, has_escapes = cell
-    return Text(raw, written=raw if has_escapes else b"")
-
-
-def _same_pen(file_format: FileFormat) -> _Pen:
-    return _Pen(
-        file_format,
-        lambda choose, of: of,
-        lambda choose, of, written_as, layout: sample(choose, of),
-        lambda choose, value, of, written_as, layout: value,
-        lambda cell, written_as: Same(cell),
-    )
-
-

@@ -9,10 +9,10 @@ from decimal import Decimal
 from typing import Any
 
 from tests.fidelity.cases import SourceFile
+from tests.fidelity.column_types import Type
 from tests.fidelity.oracle_json import parse_line
 from tests.fidelity.sources import MISSING
 from tests.fidelity.texts import another_notation, hostile_text, text_of
-from tests.fidelity.types import Type
 from tests.fidelity.values import sample
 
 #: What any column may meet.
@@ -52,8 +52,10 @@ def written(choose: random.Random, value: Any, of: Type) -> bytes:
     if bare.kind == "Array":
         return b"[" + b",".join(written(choose, each, bare.inner[0]) for each in value) + b"]"
     if bare.kind == "Map":
-        pairs = (_string(choose, text_of(name, bare.inner[0].bare)) + b":" + written(choose, each, bare.inner[1])
-                 for name, each in value)
+        pairs = (
+            _string(choose, text_of(name, bare.inner[0].bare)) + b":" + written(choose, each, bare.inner[1])
+            for name, each in value
+        )
         return b"{" + b",".join(pairs) + b"}"
     if bare.kind == "Tuple":
         parts = [written(choose, each, kind) for each, kind in zip(value, bare.inner, strict=True)]
@@ -120,4 +122,4 @@ def is_json(text: bytes) -> bool:
         parse_line(text)
     except ValueError:
         return False
-    return b"NaN" not in text and b"Infinity" not in text or text.startswith(b'"')
+    return (b"NaN" not in text and b"Infinity" not in text) or text.startswith(b'"')

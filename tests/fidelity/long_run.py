@@ -9,9 +9,10 @@ import traceback
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from tests.fidelity.generate import NoSuchValueError, generate
-from tests.fidelity.reducing import reduced
+from tests.fidelity.generate import generate
+from tests.fidelity.pens import NoSuchValueError
 from tests.fidelity.record import Record, versions
+from tests.fidelity.reducing import reduced
 from tests.fidelity.running import BROKEN, Outcome, run
 from tests.fidelity.showing import shown
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tests.fidelity.column_types import Type
 from tests.fidelity.sources import Many, Pairs, Text
-from tests.fidelity.types import Type
 
 INVALID = object()
 _ESCAPES = {b"n": b"\n", b"t": b"\t", b"0": b"\0", b"r": b"\r", b"\\": b"\\", b"'": b"'", b"b": b"\b", b"f": b"\f"}

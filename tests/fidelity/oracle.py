@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from tests.fidelity import notation, oracle_numbers, oracle_times
+from tests.fidelity.column_types import Type
 from tests.fidelity.oracle_json import judge_json
 from tests.fidelity.sources import (
     MISSING,
@@ -30,7 +31,6 @@ from tests.fidelity.sources import (
     refused,
     together,
 )
-from tests.fidelity.types import Type
 
 _NUMBERS = ("Int", "UInt", "Float", "BFloat16", "Decimal", "Bool")
 _TIMES = ("Date", "Date32", "DateTime", "DateTime64", "Time", "Time64")

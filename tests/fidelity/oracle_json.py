@@ -7,6 +7,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
+from tests.fidelity.column_types import Type
 from tests.fidelity.sources import (
     Flag,
     Many,
@@ -22,7 +23,6 @@ from tests.fidelity.sources import (
     may,
     refused,
 )
-from tests.fidelity.types import Type
 
 
 def judge_json(source: Any, of: Type, reading: Reading) -> Verdict:

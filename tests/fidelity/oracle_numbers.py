@@ -9,6 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from tests.fidelity.column_types import Type
 from tests.fidelity.sources import (
     Exact,
     Flag,
@@ -22,7 +23,6 @@ from tests.fidelity.sources import (
     may,
     refused,
 )
-from tests.fidelity.types import Type
 from tests.fidelity.values import as_decimal, round32
 
 _WHOLE = re.compile(r"-?(0|[1-9]\d*)")

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from tests.fidelity.column_types import Type
 from tests.fidelity.sources import Clock, Day, Moment, Number, Reading, Text, Verdict, Whole, fits, may, refused
-from tests.fidelity.types import Type
 from tests.fidelity.values import _DATES, EPOCH, days_of, moments
 
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
@@ -88,7 +88,9 @@ def _moment(source: Any, of: Type, reading: Reading) -> Verdict:
     if not isinstance(source, Moment):
         return refused("no time")
     if source.is_instant is None:
-        verdicts = [_moment(Moment(source.seconds, known), of, Reading("arrow", "column_zone")) for known in (True, False)]
+        verdicts = [
+            _moment(Moment(source.seconds, known), of, Reading("arrow", "column_zone")) for known in (True, False)
+        ]
         return may("INT96 says no zone", *(value for each in verdicts for value in each.values))
     if source.is_instant or of.zone_name == "UTC" or reading.naive_timestamps == "utc":
         return _instant(source.seconds, of)

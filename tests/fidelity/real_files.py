@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from tests.fidelity.cases import Column
+from tests.fidelity.column_types import Type
 from tests.fidelity.oracle import judge
 from tests.fidelity.sources import Reading, Verdict
-from tests.fidelity.types import Type
 
 #: A crate whose source package has the files of apache/parquet-testing.
 _CRATE = "parquet2"

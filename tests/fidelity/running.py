@@ -14,11 +14,11 @@ from airflow_provider_chs3.exceptions import Chs3Error
 from tests.fidelity import binary
 from tests.fidelity.by_clickhouse import NotWrittenError, ask
 from tests.fidelity.cases import Case
+from tests.fidelity.column_types import Type, backticked
 from tests.fidelity.formats import FORMATS, FileFormat, body_of, packed, read_body
 from tests.fidelity.oracle import judge
 from tests.fidelity.oracle_json import leaves
 from tests.fidelity.sources import MISSING, Reading, Verdict, refused
-from tests.fidelity.types import Type, backticked
 from tests.fidelity.values import same
 
 if TYPE_CHECKING:

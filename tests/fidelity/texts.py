@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from tests.fidelity import notation
-from tests.fidelity.types import Type
+from tests.fidelity.column_types import Type
 
 #: Text that some column cannot hold, by the kind of column.
 _HOSTILE = {
@@ -72,7 +72,9 @@ def text_of(value: Any, of: Type) -> bytes:
     if kind in ("Time", "Time64"):
         return _time(value, of).encode()
     if kind in ("JSON", "Dynamic", "Variant"):
-        return json_text(value) if kind == "JSON" else value if isinstance(value, bytes) else str(value).lower().encode()
+        return (
+            json_text(value) if kind == "JSON" else value if isinstance(value, bytes) else str(value).lower().encode()
+        )
     return str(value).encode()
 
 

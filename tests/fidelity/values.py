@@ -31,12 +31,12 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from tests.fidelity.types import Type
+from tests.fidelity.column_types import Type
 
 EPOCH = date(1970, 1, 1)
 _DATES = {"Date": (date(1970, 1, 1), date(2149, 6, 6)), "Date32": (date(1900, 1, 1), date(2299, 12, 31))}
 _EDGE_DATES = (date(2024, 2, 29), date(2000, 2, 29), date(2100, 2, 28), date(1999, 12, 31), date(2038, 1, 19))
-#: Changes of clocks in the zones of `types.ZONES`, and edges of counters.
+#: Changes of clocks in the zones of `column_types.ZONES`, and edges of counters.
 _EDGE_MOMENTS = (
     datetime(2024, 3, 31, 1, tzinfo=UTC),
     datetime(2024, 3, 31, 0, 59, 59, tzinfo=UTC),
