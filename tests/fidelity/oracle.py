@@ -70,6 +70,8 @@ def _text_field(field: Text, of: Type, reading: Reading) -> tuple[Any, Verdict |
     if field.raw == b"\\N" and not field.is_quoted and reading.family == "csv":
         # For Python's csv it is text.
         plain = fits(b"\\N") if of.bare.kind == "String" else None
+        if of.kind == "Dynamic":
+            return field, None
         return field, fits(None) if of.holds_null else (plain or (None if is_string else refused("NULL")))
     if field.raw == b"" and not is_string and ("", 0) not in [(name, 0) for name, _ in of.bare.values]:
         if field.is_quoted or not of.holds_null:

@@ -31,7 +31,7 @@ def judge_json(source: Any, of: Type, reading: Reading) -> Verdict:
         return _object(source, reading)
     if of.kind == "Variant":
         return _variant(source, of)
-    return may("of any type", _as_python(source), *_as_texts(source))
+    return may("of any type", _as_python(source), *_inferred(source))
 
 
 def _object(source: Any, reading: Reading) -> Verdict:
@@ -91,6 +91,28 @@ def _as_python(source: Any) -> Any:
     if isinstance(source, Real):
         return source.number if math.isfinite(source.number) else repr(source.number)
     return source
+
+
+def _number(text: str) -> Any:
+    """An integer where it is written as one."""
+    is_whole = text.lstrip("-").isdigit()
+    return int(text) if is_whole else float(Fraction(text))
+
+
+def _inferred(source: Any) -> tuple[Any, ...]:
+    """What else a Dynamic column may make of it: text may be taken for what it looks like, a number for text."""
+    if isinstance(source, Number):
+        return (source.text,)
+    if isinstance(source, Real) and source.number.is_integer():
+        return (int(source.number),)
+    if not isinstance(source, Text) or source.is_quoted:
+        return ()
+    if source.raw == b"\\N":
+        return (None,)
+    try:
+        return (json.loads(source.raw),)
+    except ValueError:
+        return ()
 
 
 def _number(text: str) -> Any:

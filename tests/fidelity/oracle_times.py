@@ -105,7 +105,13 @@ def _instant(seconds: Fraction, of: Type) -> Verdict:
     ticks = seconds * 10**of.precision
     if ticks.denominator != 1:
         return refused("a finer fraction than the column's")
-    return fits(int(ticks)) if low <= seconds < high + 1 else refused("the column holds no such time")
+    if not low <= seconds < high + 1:
+        return refused("the column holds no such time")
+    return (
+        may("the last second, which ClickHouse's own check refuses", int(ticks))
+        if seconds >= high
+        else fits(int(ticks))
+    )
 
 
 def _moment_text(text: str, of: Type, reading: Reading) -> Verdict:
