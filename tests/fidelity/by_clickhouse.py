@@ -1,0 +1,67 @@
+"""Files that ClickHouse itself writes, in any format. A cell is a value of the column's type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from tests.fidelity import binary
+from tests.fidelity.cases import SourceFile
+from tests.fidelity.column_types import backticked
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.testbed.nodes import Node
+
+
+class NotWrittenError(Exception):
+    """ClickHouse does not write such a file."""
+
+
+def ask(node: Node, sql: str, *, files: dict[str, bytes] | None = None, **parameters: Any) -> bytes:
+    """A statement over HTTP.
+
+    Args:
+        node: Where.
+        sql: The statement.
+        files: Tables that come with it.
+        **parameters: Settings, and what describes such tables.
+
+    Returns:
+        The answer, as the server formats it.
+
+    Raises:
+        NotWrittenError: If the server answers with an error.
+    """
+    answer = httpx.post(
+        f"http://{node.host}:{node.http_port}/",
+        params={"query": sql, **parameters},
+        files=files,
+        auth=(node.credentials.login, node.credentials.password),
+        timeout=60,
+    )
+    if answer.status_code != 200:
+        raise NotWrittenError(answer.text[:500])
+    return answer.content
+
+
+def write_by_clickhouse(file: SourceFile, file_format: str, node: Node) -> bytes:
+    """A file's columns in a format of ClickHouse's."""
+    structure = ", ".join(f"{backticked(lane.name)} {lane.of.sql}" for lane in file.lanes if lane.of)
+    rows = zip(*(lane.cells for lane in file.lanes), strict=True)
+    body = b"".join(
+        binary.write(value, lane.of) for row in rows for value, lane in zip(row, file.lanes, strict=True) if lane.of
+    )
+    if not body:
+        return ask(node, f"SELECT * FROM null({_literal(structure)}) FORMAT {file_format}")
+    return ask(
+        node,
+        f"SELECT * FROM source FORMAT {file_format}",
+        files={"source": body},
+        source_format="RowBinary",
+        source_structure=structure,
+    )
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

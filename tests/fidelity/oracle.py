@@ -1,0 +1,225 @@
+"""What must become of a value of a file in a column: exactly this value, one of these, or an error.
+
+The rule: a value that the column cannot hold as it is written is an error. It is applied here with Python alone, by
+what pyarrow, csv and json read. `may` says where a refusal would be as good; each says why.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import uuid
+from fractions import Fraction
+from typing import Any
+
+from tests.fidelity import notation, oracle_numbers, oracle_times
+from tests.fidelity.column_types import Type
+from tests.fidelity.oracle_json import judge_json
+from tests.fidelity.sources import (
+    MISSING,
+    Flag,
+    Many,
+    Number,
+    Pairs,
+    Reading,
+    Same,
+    Struct,
+    Text,
+    Verdict,
+    Whole,
+    fits,
+    may,
+    refused,
+    together,
+)
+
+_NUMBERS = ("Int", "UInt", "Float", "BFloat16", "Decimal", "Bool")
+_TIMES = ("Date", "Date32", "DateTime", "DateTime64", "Time", "Time64")
+
+
+def judge(source: Any, of: Type, reading: Reading) -> Verdict:
+    """What may become of a value.
+
+    Args:
+        source: The value, as `tests.fidelity.sources` has it.
+        of: The column's type.
+        reading: How the file is read.
+    """
+    if isinstance(source, Same):
+        return may("a type that the format lacks", source.value) if source.is_foreign else fits(source.value)
+    if source is MISSING or source is None:
+        return fits(None) if of.holds_null else refused("NULL, or missing, in a column that cannot hold it")
+    if reading.is_text:
+        source, verdict = _text_field(source, of, reading)
+        if verdict:
+            return verdict
+    bare = of.bare
+    if bare.kind in ("JSON", "Dynamic", "Variant"):
+        return judge_json(source, bare, reading)
+    if bare.kind in ("Array", "Map", "Tuple"):
+        return _CONTAINERS[bare.kind](source, bare, reading)
+    if bare.kind in _NUMBERS:
+        return oracle_numbers.judge(source, bare, reading)
+    if bare.kind in _TIMES:
+        return oracle_times.judge(source, bare, reading)
+    return _OTHERS[bare.kind](source, bare, reading)
+
+
+def _text_field(field: Text, of: Type, reading: Reading) -> tuple[Any, Verdict | None]:
+    """NULLs and empty fields of CSV and TSV; and containers, whose notation is ClickHouse's."""
+    is_string = of.bare.kind in ("String", "FixedString")
+    if field.raw == b"\\N" and not field.is_quoted and reading.family == "csv":
+        # For Python's csv it is text.
+        plain = fits(b"\\N") if of.bare.kind == "String" else None
+        if of.kind == "Dynamic":
+            return field, None
+        return field, fits(None) if of.holds_null else (plain or (None if is_string else refused("NULL")))
+    if field.raw == b"" and not is_string and ("", 0) not in [(name, 0) for name, _ in of.bare.values]:
+        if field.is_quoted or not of.holds_null:
+            return field, refused("an empty field in a column that has no empty value")
+        if reading.family == "tsv":
+            return field, may("TSV writes NULL as \\N", None)
+        return field, fits(None)
+    if field.raw == b"" and is_string and not field.is_quoted and of.holds_null and reading.family == "csv":
+        return field, fits(None)
+    if of.bare.kind in ("Array", "Map", "Tuple"):
+        parsed = notation.parse(field.written or field.raw)
+        return parsed, refused("no such notation") if parsed is notation.INVALID else None
+    return field, None
+
+
+def _array(source: Any, of: Type, reading: Reading) -> Verdict:
+    if not isinstance(source, Many):
+        return refused("no list")
+    inner = _within(reading)
+    return together([judge(each, of.inner[0], inner) for each in source.elements])
+
+
+def _map(source: Any, of: Type, reading: Reading) -> Verdict:
+    if isinstance(source, Struct):
+        source = Pairs(tuple((Text(name.encode()), each) for name, each in source.fields))
+    if not isinstance(source, Pairs):
+        return refused("no map")
+    key_type, value_type = of.inner
+    inner = _within(reading)
+    pairs = []
+    for key, each in source.pairs:
+        # A key of JSON is text, whatever it stands for.
+        judged = judge(key, key_type, Reading("csv") if reading.family == "json" else inner)
+        pairs.append(together([judged, judge(each, value_type, inner)]))
+    verdict = together(pairs)
+    keys = [key for key, _ in source.pairs]
+    return may("a key twice", *verdict.values) if len(set(map(repr, keys))) < len(keys) else verdict
+
+
+def _tuple(source: Any, of: Type, reading: Reading) -> Verdict:
+    inner = _within(reading)
+    if isinstance(source, Many) and len(source.elements) == len(of.inner):
+        return together([judge(each, kind, inner) for each, kind in zip(source.elements, of.inner, strict=True)])
+    if not isinstance(source, Struct):
+        return refused("no struct")
+    names = [name for name, _ in source.fields]
+    if not of.names:
+        by_place = [judge(each, kind, inner) for (_, each), kind in zip(source.fields, of.inner, strict=False)]
+        verdict = together(by_place)
+        same_size = len(names) == len(of.inner)
+        return may("a tuple without names", *verdict.values) if same_size else refused("another number of elements")
+    fields = dict(source.fields)
+    if any(name not in fields for name in of.names):
+        nulls = [judge(fields.get(name, MISSING), kind, inner) for name, kind in zip(of.names, of.inner, strict=True)]
+        return may("a field is missing", *together(nulls).values)
+    verdict = together([judge(fields[name], kind, inner) for name, kind in zip(of.names, of.inner, strict=True)])
+    if len(names) > len(of.names):
+        return may("a field too many", *verdict.values)
+    return verdict
+
+
+def _within(reading: Reading) -> Reading:
+    """Elements of CSV's containers are written as ClickHouse writes literals."""
+    return Reading("literal", reading.naive_timestamps) if reading.is_text else reading
+
+
+def _string(source: Any, of: Type, reading: Reading) -> Verdict:
+    if isinstance(source, Text):
+        return _sized(fits(source.raw), source.raw, of)
+    if isinstance(source, Number):
+        return _sized(may("a number as text", source.text.encode()), source.text.encode(), of)
+    if isinstance(source, Whole):
+        written = str(source.number).encode()
+        return _sized(may("a number as text", written), written, of)
+    if isinstance(source, Flag):
+        names = (b"true", b"1") if source.is_true else (b"false", b"0")
+        return may("a boolean as text", *(name.ljust(of.length, b"\0") for name in names))
+    return refused("no text")
+
+
+def _sized(verdict: Verdict, raw: bytes, of: Type) -> Verdict:
+    if of.kind == "String":
+        return verdict
+    if len(raw) > of.length:
+        return refused("longer than the column")
+    return Verdict((raw.ljust(of.length, b"\0"),), verdict.must_load, verdict.why)
+
+
+def _uuid(source: Any, of: Type, reading: Reading) -> Verdict:
+    if not isinstance(source, Text):
+        return refused("no UUID")
+    text = source.raw.decode(errors="replace")
+    if len(source.raw) == 16 and reading.family == "arrow":
+        return may("16 bytes may be a UUID", uuid.UUID(bytes=source.raw))
+    try:
+        value = uuid.UUID(text)
+    except ValueError:
+        return refused("no UUID")
+    return fits(value) if str(value) == text else may("another notation", value)
+
+
+def _ip(source: Any, of: Type, reading: Reading) -> Verdict:
+    make = ipaddress.IPv4Address if of.kind == "IPv4" else ipaddress.IPv6Address
+    if isinstance(source, Whole):
+        is_address = 0 <= source.number < 2**32 and of.kind == "IPv4"
+        return may("a number may be an address", make(source.number)) if is_address else refused("no address")
+    if not isinstance(source, Text):
+        return refused("no address")
+    if len(source.raw) == 16 and reading.family == "arrow" and of.kind == "IPv6":
+        return may("16 bytes may be an address", make(source.raw))
+    text = source.raw.decode(errors="replace")
+    try:
+        value = make(text)
+    except ValueError:
+        return _mapped(text) if of.kind == "IPv6" else refused("no address")
+    if getattr(value, "scope_id", None):
+        return refused("no address")
+    return fits(value) if str(value) == text else may("another notation", value)
+
+
+def _mapped(text: str) -> Verdict:
+    try:
+        number = int(ipaddress.IPv4Address(text))
+    except ValueError:
+        return refused("no address")
+    return may("an address of version 4", ipaddress.IPv6Address(0xFFFF << 32 | number))
+
+
+def _enum(source: Any, of: Type, reading: Reading) -> Verdict:
+    by_number = {value: name for name, value in of.values}
+    if isinstance(source, Text):
+        name = source.raw.decode(errors="replace")
+        if name in dict(of.values):
+            return fits(name)
+        number = int(name) if name.lstrip("-").isascii() and name.lstrip("-").isdigit() else None
+    else:
+        number = _number_of(source)
+    return may("the number of a value", by_number[number]) if number in by_number else refused("no value of the Enum")
+
+
+def _number_of(source: Any) -> int | None:
+    if isinstance(source, Whole):
+        return source.number
+    if isinstance(source, Number):
+        number = Fraction(source.text)
+        return int(number) if number.denominator == 1 else None
+    return None
+
+
+_CONTAINERS = {"Array": _array, "Map": _map, "Tuple": _tuple}
+_OTHERS = {"String": _string, "FixedString": _string, "UUID": _uuid, "IPv4": _ip, "IPv6": _ip, "Enum": _enum}

@@ -1,0 +1,211 @@
+"""A case, loaded through the operator and compared value by value."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.exceptions import Chs3Error
+from tests.fidelity import binary
+from tests.fidelity.by_clickhouse import NotWrittenError, ask
+from tests.fidelity.cases import Case
+from tests.fidelity.column_types import Type, backticked
+from tests.fidelity.formats import FORMATS, FileFormat, body_of, packed, read_body
+from tests.fidelity.oracle import judge
+from tests.fidelity.oracle_json import leaves
+from tests.fidelity.sources import MISSING, Reading, Verdict, refused
+from tests.fidelity.values import same
+
+if TYPE_CHECKING:
+    from tests.integration.lake import Lake
+
+#: Outcomes that are as they must be.
+EXACT, REFUSED, REFUSED_AS_MAY_BE = "exact", "refused", "refused, as it may be"
+NOT_WRITTEN = "no such file"
+#: And those that are not.
+WRONG, PUBLISHED, WITHOUT_NEED, CRASHED, CHANGED = (
+    "wrong value",
+    "published what does not fit",
+    "refused without need",
+    "no error of this package",
+    "refused, but the target changed",
+)
+#: The test itself is wrong.
+BROKEN = "broken test"
+FAULTS = (BROKEN, WRONG, PUBLISHED, WITHOUT_NEED, CRASHED, CHANGED)
+#: As numbers, so that they are compared as such; and text as it is.
+_READ_SETTINGS = {
+    "output_format_json_quote_64bit_integers": 0,
+    "output_format_json_quote_denormals": 1,
+    "allow_experimental_analyzer": 1,
+}
+
+
+@dataclass
+class Outcome:
+    """What came of a case.
+
+    Args:
+        kind: One of the above.
+        message: The error, where there was one.
+        details: Of a fault: column, row, what the file has, what was expected and what is there.
+    """
+
+    kind: str
+    message: str = ""
+    details: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether it is not as it must be."""
+        return self.kind in FAULTS
+
+
+@dataclass
+class Expected:
+    """A value of a row: what the file has, and what may become of it."""
+
+    source: Any
+    verdict: Verdict
+    file: str
+
+
+def run(case: Case, lake: Lake, *, number: int | str = "") -> Outcome:
+    """Load a case into a table of its own, and compare.
+
+    Args:
+        case: The case.
+        lake: Where.
+        number: What to call it; a random name by default.
+    """
+    name = f"case_{number or uuid.uuid4().hex[:12]}"
+    try:
+        bodies = [body_of(file, FORMATS[case.format], lake.cluster.nodes[0]) for file in case.files]
+        expected = expectations(case, bodies)
+    except NotWrittenError as error:
+        return Outcome(NOT_WRITTEN, str(error))
+    except pa.ArrowInvalid as error:
+        return Outcome(NOT_WRITTEN, f"pyarrow does not read what it wrote: {error}")
+    lake.table = name
+    lake.on_every_node(f"CREATE TABLE {lake.database}.{name} {case.created_by}")
+    try:
+        for file, body in zip(case.files, bodies, strict=True):
+            lake.put(f"{name}/{case.month}/{file.name}", packed(body, file))
+        return _load(case, lake, expected)
+    finally:
+        lake.on_every_node(f"DROP TABLE {lake.database}.{name} SYNC")
+
+
+def expectations(case: Case, bodies: list[bytes]) -> dict[int, dict[str, Expected]]:
+    """What must become of each row: id → column → value.
+
+    Args:
+        case: The case.
+        bodies: Its files.
+    """
+    reading = Reading(FORMATS[case.format].read_as, case.arguments.get("naive_timestamps", ""))
+    found: dict[int, dict[str, Expected]] = {}
+    for file, body in zip(case.files, bodies, strict=True):
+        columns = read_body(body, file, case)
+        ids = [judge(source, case.columns[0].type, reading).values[0] for source in columns.get("id", [])]
+        for place, row_id in enumerate(ids):
+            found[row_id] = {}
+            for column in case.columns:
+                if column.name in columns:
+                    source = columns[column.name][place]
+                    verdict = judge(source, column.type, reading)
+                elif FORMATS[case.format].clickhouse == "JSONEachRow":
+                    source, verdict = MISSING, judge(MISSING, column.type, reading)
+                else:
+                    source, verdict = MISSING, refused("the file lacks the column")
+                found[row_id][column.name] = Expected(source, verdict, file.name)
+    return found
+
+
+def _load(case: Case, lake: Lake, expected: dict[int, dict[str, Expected]]) -> Outcome:
+    try:
+        result = lake.load(key=f"{lake.table}/{{YYYY-MM}}/", month=case.month, **case.arguments)
+    except (AirflowFailException, Chs3Error) as error:
+        return _of_refusal(case, lake, expected, str(error))
+    except Exception as error:
+        return Outcome(CRASHED, f"{type(error).__name__}: {error}")
+    rows = read_back(case, lake)
+    if result["rows"] != len(rows):
+        return Outcome(WRONG, f"{result['rows']} rows told, {len(rows)} rows there")
+    return compare(case, expected, rows)
+
+
+def _of_refusal(case: Case, lake: Lake, expected: dict[int, dict[str, Expected]], message: str) -> Outcome:
+    if any(rows != [(0,)] for rows in lake.on_every_node(f"SELECT count() FROM {lake.database}.{lake.table}")):
+        return Outcome(CHANGED, message)
+    cells = [each for row in expected.values() for each in row.values()]
+    if any(not each.verdict.values for each in cells):
+        return Outcome(REFUSED, message)
+    whys = [each.verdict.why for each in cells if not each.verdict.must_load]
+    whys += [why for file in case.files if (why := _oddity(file.layout, FORMATS[case.format]))]
+    if not expected:
+        whys.append("no rows at all")
+    if any(not file.rows for file in case.files) and FORMATS[case.format].clickhouse == "Native":
+        whys.append("Native without rows tells no columns")
+    return Outcome(REFUSED_AS_MAY_BE, message, {"why": whys[0]}) if whys else Outcome(WITHOUT_NEED, message)
+
+
+def _oddity(layout: dict[str, Any], file_format: FileFormat) -> str:
+    """Why a file may be refused for its layout."""
+    if file_format.family == "tsv" and layout["end"] == b"\r\n":
+        return "a carriage return is a character like others in TSV"
+    if layout.get("bom"):
+        return "a byte order mark"
+    if layout.get("blank"):
+        return "a blank line"
+    return "gzip of two members" if layout.get("codec") == "gz2" else ""
+
+
+def read_back(case: Case, lake: Lake) -> list[dict[str, Any]]:
+    """All rows of the table, on all nodes."""
+    columns = ", ".join(_as_read(column.name, column.type) for column in case.columns)
+    table = f"cluster('{lake.cluster.name}', {lake.database}, {lake.table})"
+    body = ask(lake.cluster.nodes[0], f"SELECT {columns} FROM {table} FORMAT RowBinary", **_READ_SETTINGS)
+    reader, rows = binary.Reader(body), []
+    while not reader.is_at_end:
+        row = {column.name: reader.value(column.type) for column in case.columns}
+        rows.append(row | {column.name: _any_value(row[column.name], column.type) for column in case.columns})
+    return rows
+
+
+def _as_read(name: str, of: Type) -> str:
+    # toJSONString of a NULL is NULL.
+    any_type = f"ifNull(toJSONString({backticked(name)}), 'null')"
+    return any_type if of.kind in ("JSON", "Dynamic") else backticked(name)
+
+
+def _any_value(value: Any, of: Type) -> Any:
+    if of.kind == "JSON":
+        return leaves(json.loads(value))
+    return json.loads(value) if of.kind == "Dynamic" else value
+
+
+def compare(case: Case, expected: dict[int, dict[str, Expected]], rows: list[dict[str, Any]]) -> Outcome:
+    """What the table holds against what it may."""
+    found = {row["id"]: row for row in rows}
+    if len(found) != len(rows) or found.keys() != expected.keys():
+        return Outcome(WRONG, f"rows {sorted(found)} of {len(rows)}, and not {sorted(expected)}")
+    for row_id, row in expected.items():
+        for column in case.columns:
+            each, value = row[column.name], found[row_id][column.name]
+            if any(same(value, one) for one in each.verdict.values):
+                continue
+            details = {
+                "column": f"{column.name} {column.type.sql}",
+                "file": each.file,
+                "source": repr(each.source),
+                "expected": " or ".join(map(repr, each.verdict.values)) or f"an error: {each.verdict.why}",
+                "actual": repr(value),
+            }
+            return Outcome(WRONG if each.verdict.values else PUBLISHED, "", details)
+    return Outcome(EXACT)

@@ -1,0 +1,44 @@
+"""Random tables and files of every format: each value is published as the file has it, or the load is refused."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+
+from tests.fidelity.conftest import needs_exact_values
+from tests.fidelity.formats import FORMATS
+from tests.fidelity.generate import generate
+from tests.fidelity.pens import NoSuchValueError
+from tests.fidelity.running import run
+from tests.fidelity.showing import shown
+from tests.integration.lake import Lake
+
+#: The long run, `python -m tests.fidelity`, has thousands of cases; these are the same ones each time.
+_CASES_OF_EACH = 7
+
+
+@needs_exact_values
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_value_is_as_the_files_have_it_or_the_load_is_refused(fidelity_lake: Lake, name: str) -> None:
+    @settings(
+        max_examples=_CASES_OF_EACH,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        # Shrinking ends by itself; a case is large, and takes a load.
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink),
+    )
+    @given(st.randoms(use_true_random=False))
+    def holds(choose: random.Random) -> None:
+        try:
+            case = generate(choose, formats=(name,))
+        except NoSuchValueError:
+            assume(False)
+        outcome = run(case, fidelity_lake)
+        assert not outcome.is_fault, shown(case, outcome, fidelity_lake.cluster.nodes[0])
+
+    holds()

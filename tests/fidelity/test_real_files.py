@@ -1,0 +1,116 @@
+"""Files that nobody here wrote: those of apache/parquet-testing, and of pyarrow's own tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet as pq
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from tests.fidelity.cases import Case, Column
+from tests.fidelity.column_types import backticked
+from tests.fidelity.conftest import REAL_MONTH, needs_exact_values
+from tests.fidelity.real_files import column_type, parquet_testing, pyarrow_files, rows_counted, verdicts_of
+from tests.fidelity.running import read_back
+from tests.fidelity.sources import Reading, Verdict
+from tests.fidelity.typed_files import read_typed
+from tests.integration.lake import Lake
+
+#: Of apache/parquet-testing; what pyarrow cannot read itself is left out.
+_NAMES = (
+    "alltypes_dictionary",
+    "alltypes_plain",
+    "alltypes_plain.snappy",
+    "binary",
+    "byte_array_decimal",
+    "dict-page-offset-zero",
+    "fixed_length_decimal",
+    "fixed_length_decimal_legacy",
+    "hadoop_lz4_compressed",
+    "hadoop_lz4_compressed_larger",
+    "int32_decimal",
+    "int64_decimal",
+    "nation.dict-malformed",
+    "non_hadoop_lz4_compressed",
+    "nonnullable.impala",
+    "nulls.snappy",
+    "repeated_no_annotation",
+    "single_nan",
+)
+#: Some of their lists, maps and structs are NULL, which a column of ClickHouse cannot hold.
+_WITH_NULL_CONTAINERS = (
+    "datapage_v2.snappy",
+    "list_columns",
+    "nested_lists.snappy",
+    "nested_maps.snappy",
+    "nested_structs.rust",
+    "nullable.impala",
+)
+
+
+@pytest.fixture(scope="module")
+def testing_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = parquet_testing(tmp_path_factory.mktemp("crate"))
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_a_file_of_parquet_testing_is_loaded_as_pyarrow_reads_it(
+    fidelity_lake: Lake, testing_files: Path, name: str
+) -> None:
+    _is_loaded(fidelity_lake, testing_files / f"{name}.parquet")
+
+
+@needs_exact_values
+@pytest.mark.parametrize("name", _WITH_NULL_CONTAINERS)
+def test_a_file_with_null_lists_is_refused(fidelity_lake: Lake, testing_files: Path, name: str) -> None:
+    with pytest.raises(AirflowFailException, match=name):
+        _load(fidelity_lake, testing_files / f"{name}.parquet")
+
+
+@pytest.mark.parametrize("path", list(pyarrow_files()), ids=lambda path: path.name)
+def test_a_file_of_pyarrow_is_loaded_as_pyarrow_reads_it(fidelity_lake: Lake, path: Path) -> None:
+    _is_loaded(fidelity_lake, path)
+
+
+def _is_loaded(lake: Lake, path: Path) -> None:
+    columns, verdicts = _load(lake, path)
+    case = Case(month=REAL_MONTH, format="", columns=columns, files=[])
+    rows = [list(row.values()) for row in read_back(case, lake)]
+    assert all(each.values for row in verdicts for each in row)
+    assert rows_counted(rows) == rows_counted([[each.values[0] for each in row] for row in verdicts])
+
+
+def _load(lake: Lake, path: Path) -> tuple[list[Column], list[list[Verdict]]]:
+    """Load a file into a table that takes all of it; its columns, and what may become of each row."""
+    body, file_format = path.read_bytes(), "ORC" if path.suffix == ".orc" else "Parquet"
+    try:
+        sources = read_typed(body, file_format)
+    except (pa.ArrowException, OSError) as error:
+        pytest.skip(f"pyarrow does not read it: {error}")
+    columns = [Column(name, column_type(kind)) for name, kind in _schema(path).items()]
+    table = f"real_{''.join(char if char.isalnum() else '_' for char in path.name)}"
+    _create(lake, table, columns)
+    lake.put(f"{table}/{REAL_MONTH}/{path.name}", body)
+    lake.load(key=f"{table}/{{YYYY-MM}}/", month=REAL_MONTH, columns=[column.name for column in columns])
+    return columns, verdicts_of(sources, columns, Reading("arrow"))
+
+
+def _schema(path: Path) -> dict[str, Any]:
+    schema = pa.orc.ORCFile(path).schema if path.suffix == ".orc" else pq.read_schema(path)
+    return {field.name: field.type for field in schema}
+
+
+def _create(lake: Lake, table: str, columns: list[Column]) -> None:
+    lake.table = table
+    listed = ", ".join(f"{backticked(column.name)} {column.type.sql}" for column in columns)
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.{table} ({listed}, chs3_ts DateTime('UTC') DEFAULT '{REAL_MONTH}-15 00:00:00') "
+        "ENGINE = MergeTree PARTITION BY toYYYYMM(chs3_ts) ORDER BY tuple()"
+    )
