@@ -18,10 +18,10 @@ from airflow_provider_chs3.core.text_casts import digits_fit, holds_of_text
 _FLOATS = ("Float32", "Float64", "BFloat16")
 _DATES = ("Date", "Date32")
 _TIMES = ("DateTime", "DateTime64")
-_TEXTS = ("String", "FixedString")
+TEXTS = ("String", "FixedString")
 _INT64_DIGITS = 18
 #: Whose values ClickHouse converts as it sees fit, or not at all.
-_OPAQUE = ("JSON", "Object", "Variant", "Dynamic", "AggregateFunction", "Nothing")
+OPAQUE = ("JSON", "Object", "Variant", "Dynamic", "AggregateFunction", "Nothing")
 
 
 @dataclass(frozen=True)
@@ -73,22 +73,22 @@ class Casting:
         if source.text == target.text:
             return Cast(value)
         one, other = source.bare, target.bare
-        if other.name in _CONTAINERS and one.name in _TEXTS:
+        if other.name in CONTAINERS and one.name in TEXTS:
             roomy = roomy_type(other)
             return self.cast(f"CAST({value}, {literal(roomy.text)})", roomy, target)
-        if other.name in _CONTAINERS and other.name == one.name:
-            return _CONTAINERS[other.name](self, value, one, target)
-        if other.name in (*_CONTAINERS, *_OPAQUE) or one.name in (*_CONTAINERS, *_OPAQUE):
-            return Cast(f"CAST({value}, {literal(target.text)})" if one.name in _TEXTS else self.to(value, target))
+        if other.name in CONTAINERS and other.name == one.name:
+            return CONTAINERS[other.name](self, value, one, target)
+        if other.name in (*CONTAINERS, *OPAQUE) or one.name in (*CONTAINERS, *OPAQUE):
+            return Cast(f"CAST({value}, {literal(target.text)})" if one.name in TEXTS else self.to(value, target))
         made = self._scalar(value, one, other, target)
-        made = replace(made, holds=None) if self.is_lossy and one.name not in _TEXTS else made
+        made = replace(made, holds=None) if self.is_lossy and one.name not in TEXTS else made
         return replace(made, holds=_for_nulls(made, value, source, target))
 
     def _scalar(self, value: str, one: ColumnType, other: ColumnType, target: ColumnType) -> Cast:
         made = self.to(value, target)
         if one.text == other.text:
             return Cast(made)
-        if one.name in _TEXTS:
+        if one.name in TEXTS:
             return Cast(made, None if self.is_lossy else holds_of_text(value, made, other))
         for applies, cast in _SCALARS:
             if applies(one, other):
@@ -193,14 +193,14 @@ def _map(casting: Casting, value: str, one: ColumnType, target: ColumnType) -> C
 
 
 def _tuple(casting: Casting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    if not _has_elements_of(one, target.bare):
+    if not has_elements_of(one, target.bare):
         return Cast(casting.to(value, target))
-    casts = [casting.cast(element, source, wanted) for element, source, wanted in _elements(value, one, target.bare)]
+    casts = [casting.cast(element, source, wanted) for element, source, wanted in elements_of(value, one, target.bare)]
     made = f"CAST(tuple({', '.join(each.value for each in casts)}), {literal(target.text)})"
     return Cast(made, _both(each.holds for each in casts))
 
 
-def _elements(value: str, one: ColumnType, wanted: ColumnType) -> list[tuple[str, ColumnType, ColumnType]]:
+def elements_of(value: str, one: ColumnType, wanted: ColumnType) -> list[tuple[str, ColumnType, ColumnType]]:
     """Each wanted element: its expression, its type and the type that it is to have."""
     if one.labels and wanted.labels:
         found = dict(zip(one.labels, one.inner, strict=True))
@@ -210,13 +210,14 @@ def _elements(value: str, one: ColumnType, wanted: ColumnType) -> list[tuple[str
     return [(f"tupleElement({value}, {number})", *pair) for number, pair in numbered]
 
 
-def _has_elements_of(one: ColumnType, wanted: ColumnType) -> bool:
+def has_elements_of(one: ColumnType, wanted: ColumnType) -> bool:
+    """Whether a Tuple has all elements of another one, by their names, or by their number where they have none."""
     if one.labels and wanted.labels:
         return set(wanted.labels) <= set(one.labels)
     return len(one.inner) == len(wanted.inner)
 
 
-_CONTAINERS: dict[str, Callable[[Casting, str, ColumnType, ColumnType], Cast]] = {
+CONTAINERS: dict[str, Callable[[Casting, str, ColumnType, ColumnType], Cast]] = {
     "Array": _array,
     "Map": _map,
     "Tuple": _tuple,
@@ -228,60 +229,6 @@ def _both(conditions: Iterable[str | None]) -> str | None:
     return " AND ".join(given) or None
 
 
-@dataclass(frozen=True)
-class Misfits:
-    """Which values do not fit, asked for after an insert failed: no condition fails by itself.
-
-    Args:
-        is_lossy: As with `Casting`.
-        depth: As with `Casting`.
-    """
-
-    is_lossy: bool = False
-    depth: int = 0
-
-    def condition(self, value: str, source: ColumnType, target: ColumnType, *, may_be_null: bool) -> str | None:
-        """A condition that is true for values which do not fit; None where all do, or nobody can tell.
-
-        Args:
-            value: The expression.
-            source: Its type.
-            target: The type that it is to have.
-            may_be_null: Whether NULL fits.
-        """
-        one, other = source.bare, target.bare
-        if one.name == other.name and other.name in _CONTAINERS:
-            return self._container(value, one, other)
-        is_null = None if may_be_null or not source.holds_null else f"isNull({value})"
-        bad = self._scalar(value, one, other)
-        return f"({is_null} OR {bad})" if is_null and bad else is_null or bad
-
-    def _scalar(self, value: str, one: ColumnType, other: ColumnType) -> str | None:
-        if one.text == other.text or {one.name, other.name} & {*_CONTAINERS, *_OPAQUE}:
-            return None
-        if other.name.startswith("Enum") and one.name in _TEXTS:
-            return f"(isNotNull({value}) AND {value} NOT IN ({', '.join(other.names)}))"
-        cast = Casting(OR_NULL, self.is_lossy).cast(value, one, other)
-        fits = f"isNotNull({cast.value})" + (f" AND {cast.holds}" if cast.holds else "")
-        return f"(isNotNull({value}) AND NOT ifNull({fits}, 0))"
-
-    def _container(self, value: str, one: ColumnType, other: ColumnType) -> str | None:
-        if other.name == "Tuple":
-            if not _has_elements_of(one, other):
-                return None
-            each = [self._inner(*element) for element in _elements(value, one, other)]
-            return " OR ".join(filter(None, each)) or None
-        inner = replace(self, depth=self.depth + 1)
-        names = [f"{name}{inner.depth}" for name in ("kv" if other.name == "Map" else "v")]
-        found = [inner._inner(*each) for each in zip(names, one.inner, other.inner, strict=True)]
-        condition = " OR ".join(filter(None, found))
-        exists = "mapExists" if other.name == "Map" else "arrayExists"
-        return f"{exists}(({', '.join(names)}) -> ifNull({condition}, 0), {value})" if condition else None
-
-    def _inner(self, value: str, source: ColumnType, target: ColumnType) -> str | None:
-        return self.condition(value, source, target, may_be_null=target.holds_null)
-
-
 def roomy_type(column_type: ColumnType) -> ColumnType:
     """A type that holds whatever a text has for this one, so that what does not fit is seen afterwards.
 
@@ -289,7 +236,7 @@ def roomy_type(column_type: ColumnType) -> ColumnType:
         column_type: An Array, Map or Tuple, or what is in one.
     """
     name, text = column_type.name, column_type.text
-    if name in _CONTAINERS or name in ("Nullable", "LowCardinality"):
+    if name in CONTAINERS or name in ("Nullable", "LowCardinality"):
         inner = [roomy_type(each).text for each in column_type.inner]
         if name == "LowCardinality":
             return ColumnType(inner[0])
@@ -311,7 +258,7 @@ def lacking_elements(one: ColumnType, target: ColumnType) -> tuple[str, ...]:
         target: The column's type.
     """
     one, target = one.bare, target.bare
-    if one.name != target.name or one.name not in _CONTAINERS:
+    if one.name != target.name or one.name not in CONTAINERS:
         return ()
     if one.name != "Tuple":
         pairs = zip(one.inner, target.inner, strict=False)

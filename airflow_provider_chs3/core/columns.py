@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_chs3.core.casts import Cast, Casting, Misfits, lacking_elements
+from airflow_provider_chs3.core.casts import Cast, Casting, lacking_elements
 from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.dialect import Dialect
 from airflow_provider_chs3.core.sql import identifier
 from airflow_provider_chs3.core.target_facts import Column
+from airflow_provider_chs3.core.unfit_values import Misfits
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 #: What the s3 functions tell of each row's file, beside the file's own columns, which hide these where they have their

@@ -110,7 +110,9 @@ _ALWAYS: dict[str, SettingValue] = {
 }
 
 
-def reading_settings(dialect: Dialect, *, is_selected: bool, has_nested_containers: bool) -> dict[str, SettingValue]:
+def reading_settings(
+    dialect: Dialect, *, is_selected: bool, has_nested_containers: bool, has_escaped_labels: bool = False
+) -> dict[str, SettingValue]:
     """The settings that decide what fields of text files are.
 
     Args:
@@ -118,12 +120,15 @@ def reading_settings(dialect: Dialect, *, is_selected: bool, has_nested_containe
         is_selected: Whether expressions read the fields, for which a field that is the dialect's `null` is NULL.
         has_nested_containers: Whether a column is a Tuple that holds an Array, Map or Tuple: a line of JSON that lacks
             one is refused then.
+        has_escaped_labels: Whether an element of a Tuple has a name that JSON may escape: a key that no element has is
+            refused then.
     """
     return {
         **_ALWAYS,
         **dialect.settings,
         "format_csv_null_representation": dialect.null if is_selected else _NO_MARKER,
         "input_format_json_defaults_for_missing_elements_in_named_tuple": int(not has_nested_containers),
+        "input_format_json_ignore_unknown_keys_in_named_tuple": int(not has_escaped_labels),
     }
 
 

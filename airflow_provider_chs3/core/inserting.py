@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.answers import passed_on
-from airflow_provider_chs3.core.columns import FileGroup
 from airflow_provider_chs3.core.insert_plan import InsertPlan
+from airflow_provider_chs3.core.insert_statement import insert_step
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.misfits import explain_parsing, find_misfits
 from airflow_provider_chs3.core.models import Node, TableName
 from airflow_provider_chs3.core.replication import follow
 from airflow_provider_chs3.core.source_rows import rows_of_source
-from airflow_provider_chs3.core.sources import Batch
-from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
+from airflow_provider_chs3.core.sql import Sql, literal
 from airflow_provider_chs3.core.steps import Insert, InsertStats, Say, Steps, Together
 from airflow_provider_chs3.core.underway import Beginning, DoneInsert, Underway, record_underway
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
@@ -26,9 +24,6 @@ _THROWN = 395
 _VALUE_ERRORS = frozenset(
     [*(6, 25, 26, 27, 32, 36, 38, 41, 43, 53, 69, 70, 72, 117, 131), *(321, 349, 376, _THROWN, 407, 441, 467, 632, 675)]
 ) | {676, 691}
-#: What holds of each row's file: that it is one of the month's. No column of a file is called so.
-_OF_MONTH = "`chs3: of the month`"
-
 #: How `system.parts` writes NULL.
 _NULL = "ᴺᵁᴸᴸ"
 
@@ -115,48 +110,6 @@ def await_insert(load: Load, plan: InsertPlan, underway: Underway) -> Steps[tupl
     return (*underway.done, DoneInsert(underway.running, stats))
 
 
-def insert_step(
-    load: Load, plan: InsertPlan, group: FileGroup, batch: Batch, *, into: TableName, query_id: str
-) -> Insert:
-    """The insert of some objects.
-
-    Args:
-        load: The load.
-        plan: What is inserted, and how.
-        group: How the objects are read.
-        batch: The objects.
-        into: The table on every node.
-        query_id: The insert's.
-    """
-    null_as_default = load.request.selection.null_as_default
-    names = ", ".join(identifier(each.column.name) for each in group.loaded)
-    expressions = ", ".join(each.cast(null_as_default=null_as_default).value for each in group.loaded)
-    function = load.files.read(batch.glob, structure=group.structure)
-    where = _where(group, batch, null_as_default=null_as_default)
-    text = f"INSERT INTO {_written(load, into)} ({names}) SELECT {expressions} FROM {function.text} WHERE {where}"
-    return Insert(
-        name=f"Insert {len(batch.paths)} objects of {load.request.month}",
-        sql=passed_on(
-            Sql(text, function.secrets), {**load.files.neutral, **load.files.settings, **plan.setting_values}
-        ),
-        settings={**load.around.permissions, **plan.setting_values},
-        query_id=query_id,
-        attempt=load.request.nonce,
-        cluster=load.around.cluster,
-        total_rows=plan.reading.rows,
-        paths=batch.paths,
-    )
-
-
-def _where(group: FileGroup, batch: Batch, *, null_as_default: bool) -> str:
-    """Only rows of the month's objects, each of whose values is still what its file says."""
-    held = [held for each in group.loaded if (held := each.holds(null_as_default=null_as_default))]
-    if not held:
-        return batch.condition
-    broken = f"{_OF_MONTH} AND NOT ({' AND '.join(held)})"
-    return f"({batch.condition} AS {_OF_MONTH}) AND NOT throwIf({broken}, 'a value does not fit its column')"
-
-
 def _run(load: Load, plan: InsertPlan, step: Insert) -> Steps[InsertStats]:
     try:
         stats: InsertStats = yield step
@@ -165,18 +118,6 @@ def _run(load: Load, plan: InsertPlan, step: Insert) -> Steps[InsertStats]:
         if error.code in _VALUE_ERRORS:
             yield from _explain(load, plan, error)
         raise
-
-
-def _written(load: Load, into: TableName) -> str:
-    """What to insert into: `cluster(…)`, as an insert into a table by its name writes on the first node alone."""
-    around = load.around
-    if not around.cluster:
-        return table(into)
-    arguments = [literal(around.cluster), identifier(into.database), identifier(into.table)]
-    if load.request.policies.distribution == "sharding_key" and around.sharding_key:
-        # As the server itself wrote it in the Distributed table's definition.
-        arguments.append(around.sharding_key)
-    return f"FUNCTION cluster({', '.join(arguments)})"
 
 
 def _explain(load: Load, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:

@@ -22,7 +22,7 @@ from airflow_provider_chs3.core.staging import Attempt
 from airflow_provider_chs3.core.standing import Wanted
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.core.target import Surroundings
-from airflow_provider_chs3.core.text_types import lacks_elements_of_containers
+from airflow_provider_chs3.core.text_types import has_escaped_labels, lacks_elements_of_containers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,11 +156,12 @@ def values_of(
 
 
 def _reading_settings(request: LoadRequest, around: Surroundings) -> SettingValues:
-    columns = around.shape.columns
+    types = [ColumnType(each.type) for each in around.shape.columns]
     settings = reading_settings(
         request.selection.csv,
         is_selected=bool(request.selection.select),
-        has_nested_containers=any(lacks_elements_of_containers(ColumnType(each.type)) for each in columns),
+        has_nested_containers=any(map(lacks_elements_of_containers, types)),
+        has_escaped_labels=any(map(has_escaped_labels, types)),
     )
     known, own = around.known_settings, request.settings
     return {name: value for name, value in settings.items() if name in known and name not in own}

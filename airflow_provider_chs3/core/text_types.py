@@ -116,6 +116,20 @@ def _no_key(read: ColumnType) -> str:
     return f"tuple({', '.join(map(_no_key, read.inner))})" if read.name == "Tuple" else _NO_KEY
 
 
+def has_escaped_labels(wanted: ColumnType) -> bool:
+    """Whether the name of a Tuple's element may be escaped in JSON: ClickHouse does not know it again then.
+
+    Args:
+        wanted: The column's type.
+    """
+    bare = wanted.bare
+    if bare.name not in _CONTAINERS:
+        return False
+    return not all(label.isascii() and label.isprintable() for label in bare.labels) or any(
+        has_escaped_labels(each) for each in bare.inner
+    )
+
+
 def lacks_elements_of_containers(wanted: ColumnType) -> bool:
     """Whether a Tuple holds an Array, Map or Tuple, which would be empty where a line of JSON lacks it.
 

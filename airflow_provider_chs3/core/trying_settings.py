@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.data_shape import DataShape, shape_of
 from airflow_provider_chs3.core.errors import MEMORY_LIMIT_EXCEEDED
 from airflow_provider_chs3.core.file_groups import Reading
 from airflow_provider_chs3.core.insert_plan import InsertPlan
-from airflow_provider_chs3.core.inserting import insert_step
+from airflow_provider_chs3.core.insert_statement import insert_step
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import Manifest, Node
 from airflow_provider_chs3.core.node_specs import NodeNow, SizedNode

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.backoff import next_interval_seconds
 from airflow_provider_chs3.core.health import Reactions, Thresholds, Verdict, as_json, is_over, judge
-from airflow_provider_chs3.core.models import Month
+from airflow_provider_chs3.core.models import LoadResult, Month
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.steps import Insert
 from airflow_provider_chs3.core.stopping import StopRequest
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.inserting import Log
 from airflow_provider_chs3.triggers.load import InsertTrigger
@@ -49,6 +50,28 @@ def insert_trigger(task: S3ToClickHouseOperator, context: Context, step: Insert,
         clickhouse_conn_id=task.clickhouse_conn_id,
         poll_interval_seconds=task.progress_interval_seconds,
         cancel_on_kill=task.cancel_on_kill,
+    )
+
+
+def settle(task: S3ToClickHouseOperator, context: Context, result: LoadResult) -> dict[str, object]:
+    """Wait until the merges of a loaded month have settled; a deferrable task leaves its worker for it.
+
+    Args:
+        task: The task that has loaded it.
+        context: Airflow's.
+        result: What the load has done.
+    """
+    since = time.time()
+    with airflow_errors():
+        wait = MergeWait.after(task, result.month)
+        merges = wait.outcome(task.hook(), task.log, is_patient=not task.deferrable)
+    if merges is not None:
+        return task.done(context, result.as_json(), merges, since=since)
+    return task.defer(
+        trigger=wait.trigger(),
+        method_name="merges_complete",
+        kwargs={"result": result.as_json(), "since": since},
+        timeout=task.execution_timeout,
     )
 
 

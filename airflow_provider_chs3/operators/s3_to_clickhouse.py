@@ -23,7 +23,6 @@ from airflow_provider_chs3.operators.monthly import MonthlyOperator
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.models import LoadResult
     from airflow_provider_chs3.core.steps import Insert
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
@@ -228,7 +227,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         self.link_to_page(context, Runner(**self._runner_arguments(self.hook()), listing=None), [str(result["month"])])
         if "error" in event:
             raise AirflowFailException(event["error"])
-        return self._done(context, result, event["result"], since=since)
+        return self.done(context, result, event["result"], since=since)
 
     def on_kill(self) -> None:
         """End the load's queries on every node, and drop its staging."""
@@ -246,7 +245,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         from airflow_provider_chs3.core.report import report
         from airflow_provider_chs3.hooks.runner import drive
         from airflow_provider_chs3.operators._load_request import load_request, load_runner
-        from airflow_provider_chs3.operators._waiting import check_merge_health
+        from airflow_provider_chs3.operators._waiting import check_merge_health, settle
 
         with airflow_errors(), closing(self.pooled_hook()) as hook:
             check_append(self)
@@ -267,28 +266,13 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         if result.status == "skipped":
             raise AirflowSkipException(result.summary())
         if self.wait_for_merges:
-            return self._settle(context, result)
-        return self._done(context, result.as_json())
+            return settle(self, context, result)
+        return self.done(context, result.as_json())
 
-    def _settle(self, context: Context, result: LoadResult) -> dict[str, object]:
-        from airflow_provider_chs3.operators._waiting import MergeWait
-
-        since = time.time()
-        with airflow_errors():
-            wait = MergeWait.after(self, result.month)
-            merges = wait.outcome(self.hook(), self.log, is_patient=not self.deferrable)
-        if merges is not None:
-            return self._done(context, result.as_json(), merges, since=since)
-        return self.defer(
-            trigger=wait.trigger(),
-            method_name="merges_complete",
-            kwargs={"result": result.as_json(), "since": since},
-            timeout=self.execution_timeout,
-        )
-
-    def _done(
+    def done(
         self, context: Context, result: dict[str, object], merges: Any = None, *, since: float | None = None
     ) -> dict[str, object]:
+        """End with a result, and with what became of the merges; `since` is when the wait for them began."""
         if merges is not None:
             count_merges(self, merges, waited_seconds=time.time() - since if since else None)
             result = result | {"merges": merges}
