@@ -13,7 +13,16 @@ _PACKAGE = Path(exceptions.__file__).parent
 _LEFT_OUT = ("testbed", "doctor")
 _ERRORS = {name for name, value in vars(exceptions).items() if isinstance(value, type)}
 #: Functions whose texts come into errors as verdicts, results or answers of other modules.
-_BY_OTHER_WAYS = ("_hindrances", "_standstill", "_mismatch", "_sentence", "_parsing_sentence", "_is_missing", "_what_zone", "_weighed")
+_BY_OTHER_WAYS = (
+    "_hindrances",
+    "_standstill",
+    "_mismatch",
+    "_sentence",
+    "_parsing_sentence",
+    "_is_missing",
+    "_what_zone",
+    "_weighed",
+)
 #: Texts without a word are only parts of messages.
 _SHORTEST = 12
 

@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.neutral import is_about_reading
 from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.place import ONLY_NODE
 from airflow_provider_chs3.core.sql import Sql, literal, literals
-from airflow_provider_chs3.core.steps import Ask, AskNodes, Row, Steps
+from airflow_provider_chs3.core.steps import Ask, AskNodes, Row, Say, Steps
 from airflow_provider_chs3.core.target import Surroundings
 from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
 
@@ -173,7 +173,8 @@ def check_passed_on(around: Surroundings, sent: SettingValues) -> Steps[None]:
     except ClickHouseServerError as error:
         if error.code != ACCESS_DENIED:
             raise
-        # Without READ ON REMOTE, which loads can do without.
+        # Which loads can do without.
+        yield Say(name="Without READ ON REMOTE nobody knows whether the settings of this load reach all nodes.")
         return
     if findings := list(_not_passed_on(rows, sent, nodes=len(around.nodes))):
         raise PreflightError(findings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider_chs3.core.constraints import check_constraints, explain_refusal
+from airflow_provider_chs3.core.dialect import reading_settings
 from airflow_provider_chs3.core.errors import SETTING_CONSTRAINT
 from airflow_provider_chs3.core.laps import Laps
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE
@@ -58,10 +59,13 @@ def needed_by(request: LoadRequest) -> dict[str, SettingValue]:
     Args:
         request: The load.
     """
-    return needed_settings(
+    needed = needed_settings(
         null_as_default=request.selection.null_as_default,
         by_sharding_key=request.policies.distribution == "sharding_key",
     )
+    selection = request.selection
+    fields = reading_settings(selection.csv, is_selected=bool(selection.select), has_nested_containers=False)
+    return {**fields, **needed}
 
 
 def _look_around(request: LoadRequest) -> Steps[Surroundings]:

@@ -194,7 +194,7 @@ def _sizes(load: Load) -> str:
 
 def _plan(load: Load) -> Steps[InsertPlan]:
     looks = (
-        check_passed_on(load.around, {**load.files.neutral, **needed_by(load.request)}),
+        check_passed_on(load.around, {**load.files.neutral, **needed_by(load.request), **load.files.settings}),
         ask_nodes_now(load.around, partition_id=load.key.partition_id),
         read_files(load),
     )

@@ -89,6 +89,8 @@ def _needs_names(file_format: Format, selection: Selection) -> bool:
 
 def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
     kinds, rows, size_bytes = yield from kinds_of(files, wanted)
+    # ORC tells no columns of a file without rows.
+    kinds = [kind for kind in kinds if kind.types] or kinds
     every = list(dict.fromkeys(name for kind in kinds for name in kind.types))
     needed = [name for name in every if name not in VIRTUAL_COLUMNS]
     if not selection.select:
