@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +17,6 @@ from airflow_provider_chs3.core.steps import Ask, Steps, Together
 from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
-#: Lengths that footers do not tell: a file of another length than the first's would read as NULL.
-_FIXED = re.compile(r"FixedString\(\d+\)")
 #: Types that ClickHouse writes as so many raw bytes, and would parse as text.
 _RAW_BYTES = {"Int128": 16, "UInt128": 16, "IPv6": 16, "Int256": 32, "UInt256": 32}
 #: Formats that have no such types.
@@ -27,7 +24,6 @@ _WITHOUT_WIDE_TYPES = ("Parquet", "Arrow", "ORC")
 _FAMILIES = {
     **dict.fromkeys(("Float32", "Float64"), "float"),
     **{f"{sign}Int{bits}": "integer" for sign in ("", "U") for bits in (8, 16, 32, 64, 128, 256)},
-    **dict.fromkeys(("String", "FixedString"), "text"),
 }
 
 
@@ -64,6 +60,7 @@ def kinds_of(files: Files, wanted: Sequence[Column]) -> Steps[tuple[list[FileKin
     """
     paths = [each.path for each in files.manifest.objects]
     rows = size_bytes = None
+    examples: dict[str, tuple[str, ...]] = {}
     naive: dict[str, frozenset[str]] = {}
     if files.format.name == "Parquet":
         # Nearly always all files are alike, and this is the one that footers name.
@@ -72,8 +69,11 @@ def kinds_of(files: Files, wanted: Sequence[Column]) -> Steps[tuple[list[FileKin
         footers: Footers
         footers, by_file = yield Together(name="Read footers and columns", workflows=looks)
         rows, size_bytes = footers.rows, footers.size_bytes
-        examples = {each.example: each.paths for each in footers.schemas}
-        naive = {each.example: each.naive for each in footers.schemas}
+        for schema in footers.schemas:
+            # With another length than the first file's, those of others would read as NULL: each is asked for its own.
+            alone = {path: (path,) for path in schema.paths} if schema.fixed else {schema.example: schema.paths}
+            examples |= alone
+            naive |= dict.fromkeys(alone, schema.naive)
         _check_times_of_day(footers, wanted)
     else:
         by_file, examples = {}, {path: (path,) for path in paths}
@@ -94,7 +94,7 @@ def _kind(
 ) -> FileKind:
     if naive is None:
         naive = frozenset(name for name, of in columns.items() if raw and _has_no_zone(ColumnType(of)))
-    types = {name: _FIXED.sub("String", column_type) for name, column_type in columns.items()}
+    types = dict(columns)
     for column in wanted if raw else ():
         of = ColumnType(columns.get(column.name, "Nothing")).bare
         target = ColumnType(column.type).bare.name
@@ -163,7 +163,8 @@ def _common_type(name: str, told: Sequence[tuple[str, bool]]) -> Steps[str | Non
     if len(told) == 1:
         return types[0]
     families = {_FAMILIES.get(bare.name, bare.name) for bare in (ColumnType(each).bare for each in types)}
-    if len(families) > 1 or len({is_naive for _, is_naive in told}) > 1:
+    is_fixed = any("FixedString" in each for each in types)
+    if len(families) > 1 or is_fixed or len({is_naive for _, is_naive in told}) > 1:
         return None
     values = ", ".join(f"defaultValueOfTypeName({literal(column_type)})" for column_type in types)
     sql = Sql(f"SELECT toTypeName([{values}])")

@@ -22,6 +22,7 @@ SELECT columns, groupArray(_path), sum(num_rows), sum(total_uncompressed_size),
 """
 _NAIVE = "Timestamp(isAdjustedToUTC=false"
 _TIME_OF_DAY = "Time("
+_FIXED_LENGTH = ("FIXED_LEN_BYTE_ARRAY", "None")
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,14 @@ class FooterSchema:
         paths: All of them.
         naive: Columns with timestamps that have no zone.
         times_of_day: Columns with times of day.
+        fixed: Columns with bytes of a fixed length, which footers do not tell.
     """
 
     example: str
     paths: tuple[str, ...]
     naive: frozenset[str]
     times_of_day: frozenset[str]
+    fixed: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,8 @@ def _schema(columns: Sequence[tuple[str, str, str, str]], paths: Sequence[str], 
     def named(beginning: str) -> frozenset[str]:
         return frozenset(path.split(".")[0] for _, path, _, logical in columns if logical.startswith(beginning))
 
-    return FooterSchema(example, tuple(paths), named(_NAIVE), named(_TIME_OF_DAY))
+    fixed = frozenset(path.split(".")[0] for _, path, kind, logical in columns if (kind, logical) == _FIXED_LENGTH)
+    return FooterSchema(example, tuple(paths), named(_NAIVE), named(_TIME_OF_DAY), fixed)
 
 
 def _footers(files: Files, batch: Batch) -> Steps[list[Row]]:

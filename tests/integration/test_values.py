@@ -219,6 +219,19 @@ def test_wide_numbers_and_addresses_of_clickhouses_own_parquet(lake: Lake) -> No
     ]
 
 
+def test_bytes_of_a_fixed_length_keep_zeros_at_their_end(lake: Lake) -> None:
+    create(lake, "n String, f FixedString(4), m Nullable(String)")
+    short, long = pa.array([b"a\0", b"\0\0"], pa.binary(2)), pa.array([b"abc\0"], pa.binary(4))
+    lake.put(PREFIX + "a.parquet", parquet(n=short, f=short, m=short))
+    lake.put(PREFIX + "b.parquet", parquet(n=long, f=long, m=long))
+    lake.load()
+    assert values(lake, "(hex(n), hex(f), hex(m))") == [
+        ("0000", "00000000", "0000"),
+        ("6100", "61000000", "6100"),
+        ("61626300", "61626300", "61626300"),
+    ]
+
+
 class TestTimestampsWithoutAZone:
     BODY = parquet(at=pa.array([dt.datetime(2026, 10, 5, 12)], pa.timestamp("us")))
 
