@@ -13,6 +13,8 @@ from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.sql import literal
 
 _DIGITS_OF_INT64 = 18
+#: Of the largest Decimal.
+_MOST_DIGITS = 76
 #: So many digits fit for sure; ClickHouse takes longer ones modulo the type's width.
 _SAFE_DIGITS = {"Int128": 38, "UInt128": 38, "Int256": 76, "UInt256": 77}
 
@@ -46,8 +48,10 @@ def digits_fit(made: str, target: ColumnType) -> str:
         target: Its type, without wrappers.
     """
     digits = target.precision - target.scale
-    bound = f"1{'0' * digits}" if digits <= _DIGITS_OF_INT64 else f"CAST('1e{digits}', 'Decimal(76, 0)')"
-    return f"abs({made}) < {bound}"
+    if digits <= _DIGITS_OF_INT64:
+        return f"abs({made}) < 1{'0' * digits}"
+    largest = "9" * min(digits, _MOST_DIGITS)
+    return f"abs({made}) < CAST('{largest}', 'Decimal(76, 0)') + 1"
 
 
 def _decimal(text: str, made: str, target: ColumnType) -> str:
