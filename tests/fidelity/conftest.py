@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.integration.lake import Lake, lake_on
 from tests.narrow_user import WITH_NARROW_USER
 
 #: The month of real files, whose table fills its column of time by itself.
 REAL_MONTH = "2024-05"
-
-#: Tests that fail as long as values change without an error: on as soon as the operator knows the argument for that.
-needs_exact_values = pytest.mark.skipif(
-    "lossy_columns" not in inspect.signature(S3ToClickHouseOperator).parameters,
-    reason="loads do not refuse yet what a column cannot hold",
-)
 
 
 @pytest.fixture(scope="module")

@@ -46,6 +46,9 @@ def judge(source: Any, of: Type, reading: Reading) -> Verdict:
     """
     if isinstance(source, Same):
         return may("a type that the format lacks", source.value) if source.is_foreign else fits(source.value)
+    if source is None and reading.family == "arrow" and of.bare.kind in _CONTAINERS and not of.holds_null:
+        # ClickHouse's readers do not tell them apart; docs/protocol.md says so.
+        return _empty(of.bare)
     if source is MISSING or source is None:
         return fits(None) if of.holds_null else refused("NULL, or missing, in a column that cannot hold it")
     if reading.is_text:
@@ -67,12 +70,11 @@ def judge(source: Any, of: Type, reading: Reading) -> Verdict:
 def _text_field(field: Text, of: Type, reading: Reading) -> tuple[Any, Verdict | None]:
     """NULLs and empty fields of CSV and TSV; and containers, whose notation is ClickHouse's."""
     is_string = of.bare.kind in ("String", "FixedString")
-    if field.raw == b"\\N" and not field.is_quoted and reading.family == "csv":
-        # For Python's csv it is text.
-        plain = fits(b"\\N") if of.bare.kind == "String" else None
-        if of.kind == "Dynamic":
-            return field, None
-        return field, fits(None) if of.holds_null else (plain or (None if is_string else refused("NULL")))
+    if field.raw == b"\\N" and reading.family == "csv" and of.kind != "Dynamic":
+        # Stands for NULL, quoted or not; for Python's csv it is text.
+        if of.holds_null:
+            return field, may("the quoted name of NULL", None, b"\\N") if field.is_quoted else fits(None)
+        return field, may("the name of NULL", b"\\N") if of.bare.kind == "String" else refused("NULL")
     if field.raw == b"" and not is_string and ("", 0) not in [(name, 0) for name, _ in of.bare.values]:
         if field.is_quoted or not of.holds_null:
             return field, refused("an empty field in a column that has no empty value")
@@ -85,6 +87,19 @@ def _text_field(field: Text, of: Type, reading: Reading) -> tuple[Any, Verdict |
         parsed = notation.parse(field.written or field.raw)
         return parsed, refused("no such notation") if parsed is notation.INVALID else None
     return field, None
+
+
+def _empty(of: Type) -> Verdict:
+    """What a list or struct that is NULL becomes."""
+    if of.kind != "Tuple":
+        return may("a list that is NULL is an empty one", ())
+    inner = [fits(None) if each.holds_null else _empty(each.bare) for each in of.inner if _has_empty(each)]
+    all_have = len(inner) == len(of.inner)
+    return may("a struct that is NULL", *together(inner).values) if all_have else refused("a struct that is NULL")
+
+
+def _has_empty(of: Type) -> bool:
+    return of.holds_null or of.bare.kind in _CONTAINERS
 
 
 def _array(source: Any, of: Type, reading: Reading) -> Verdict:

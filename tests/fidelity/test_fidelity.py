@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.fidelity.conftest import needs_exact_values
 from tests.fidelity.formats import FORMATS
 from tests.fidelity.generate import generate
 from tests.fidelity.pens import NoSuchValueError
@@ -20,7 +19,6 @@ from tests.integration.lake import Lake
 _CASES_OF_EACH = 7
 
 
-@needs_exact_values
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_value_is_as_the_files_have_it_or_the_load_is_refused(fidelity_lake: Lake, name: str) -> None:
     @settings(
