@@ -53,7 +53,7 @@ def test_a_number_that_does_not_fit(trips_lake: Lake) -> None:
     table = TRIPS.table(MONTH)
     wide = table.set_column(4, "passenger_count", pa.array([1] * (len(table) - 1) + [70_000]))
     trips_lake.put(PREFIX + "wide.parquet", parquet(wide))
-    refused(trips_lake, rf"Column 'passenger_count' is UInt8, but row 300 of .*{PREFIX}wide.parquet has '70000'")
+    refused(trips_lake, rf"Column 'passenger_count' is UInt8, but row 900 of .*{PREFIX}wide.parquet has '70000'")
 
 
 def test_a_number_in_text_that_does_not_fit(trips_lake: Lake) -> None:
