@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow_provider_chs3.core.casts import roomy_type
 from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.formats import Format
 from airflow_provider_chs3.core.sql import identifier, literal
@@ -62,6 +63,8 @@ def read_as(name: str, column_type: str, *, file_format: Format, null_marker: st
         return TextField(column_type, column, column_type)
     if file_format.name == "JSONEachRow":
         return _of_json(column, wanted)
+    if wanted.bare.name == "Map":
+        return _of_map(column, roomy_type(wanted.bare))
     if file_format.name.startswith("TabSeparated"):
         is_text = wanted.bare.name in _TEXTS
         return TextField(TEXT_TYPE, column if is_text else f"nullIf({column}, '')", TEXT_TYPE)
@@ -71,6 +74,13 @@ def read_as(name: str, column_type: str, *, file_format: Format, null_marker: st
         # An empty field is an empty text here, so that it cannot be read as NULL.
         return TextField("String", column, "String", kept=f"{column} != {literal(null_marker)}")
     return TextField("String", column, "String")
+
+
+def _of_map(column: str, read: ColumnType) -> TextField:
+    """ClickHouse casts no text to a Map, so that it is read as one: an empty field of CSV shows by its default."""
+    key, value = (f"defaultValueOfTypeName({literal(each.text)})" for each in read.inner)
+    default = f"CAST([({key}, {value}), ({key}, {value})], {literal(read.text)})"
+    return TextField(read.text, column, read.text, default=default, kept=f"{column} != {default}")
 
 
 def _of_json(column: str, wanted: ColumnType) -> TextField:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from tests.integration.lake import MONTH, Lake
 from tests.integration.refusal import refused
@@ -179,6 +180,24 @@ def test_what_does_not_fit_may_be_lost_if_the_user_says_so(lake: Lake) -> None:
     assert loaded(lake, "a.parquet", body, "(n, d)", lossy_columns=["n", "d"]) == [
         (Decimal("1.23"), dt.date(2026, 10, 1))
     ]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_maps_of_text(lake: Lake, ending: str) -> None:
+    create(lake, "m Map(String, UInt8)")
+    separator = "," if ending == "csv" else "\t"
+    lines = [f"ts{separator}m", f"{AT}{separator}{{'a':1}}", f"{AT}{separator}{{}}"]
+    assert loaded(lake, f"a.{ending}", "\n".join(lines).encode(), "toString(m)") == ["{'a':1}", "{}"]
+    lake.put(f"{PREFIX}a.{ending}", "\n".join([*lines, f"{AT}{separator}"]).encode())
+    refused_again(lake, f"row 3 of .*a.{ending}")
+
+
+def refused_again(lake: Lake, match: str) -> None:
+    """The load stops, and the month is as it was published before."""
+    before = values(lake, "tuple(*)")
+    with pytest.raises(AirflowFailException, match=match):
+        lake.load()
+    assert values(lake, "tuple(*)") == before
 
 
 def test_nested_columns_of_json_lines(lake: Lake) -> None:
