@@ -63,3 +63,14 @@ def running_insert(trips_lake: Lake) -> Iterator[None]:
     yield
     trips_lake.on_node(0, f"KILL QUERY WHERE query_id = '{query_id}' SYNC")
     thread.join()
+
+
+@pytest.fixture
+def one_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values are the same on one node and on three, and loads into one are quicker."""
+    load = Lake.operator
+
+    def operator(lake: Lake, **options: Any) -> Any:
+        return load(lake, **{"cluster": lake.cluster.single_node_name, **options})
+
+    monkeypatch.setattr(Lake, "operator", operator)

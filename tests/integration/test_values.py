@@ -4,63 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
-import io
 import json
 from decimal import Decimal
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import Lake
 from tests.integration.refusal import refused
+from tests.integration.valued import AT, PREFIX, create, loaded, parquet, values
 
 pytestmark = pytest.mark.usefixtures("one_node")
-
-PREFIX = f"trips/{MONTH}/"
-AT = "2026-10-05 12:00:00"
-
-
-@pytest.fixture
-def one_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values are the same on one node and on three, and loads into one are quicker."""
-    load = Lake.operator
-
-    def operator(lake: Lake, **options: Any) -> Any:
-        return load(lake, **{"cluster": lake.cluster.single_node_name, **options})
-
-    monkeypatch.setattr(Lake, "operator", operator)
-
-
-def create(lake: Lake, columns: str, *, key: str = "toYYYYMM(ts)") -> None:
-    lake.on_every_node(
-        f"CREATE TABLE {lake.database}.trips (ts DateTime('UTC'), {columns}) "
-        f"ENGINE = MergeTree PARTITION BY {key} ORDER BY tuple() SETTINGS allow_nullable_key = 1"
-    )
-
-
-def parquet(**columns: Any) -> bytes:
-    rows = len(next(iter(columns.values())))
-    ts = pa.array([dt.datetime(2026, 10, 5, 12, tzinfo=dt.UTC)] * rows, pa.timestamp("us", "UTC"))
-    file = io.BytesIO()
-    pq.write_table(pa.table({"ts": ts, **columns}), file)
-    return file.getvalue()
-
-
-def values(lake: Lake, expression: str) -> list[Any]:
-    rows = lake.on_node(
-        0, f"SELECT {expression} FROM cluster('{lake.cluster.name}', {lake.database}, trips) ORDER BY ALL"
-    )
-    return [row[0] for row in rows]
-
-
-def loaded(lake: Lake, key: str, body: bytes, expression: str, **options: Any) -> list[Any]:
-    """What is in the table after a load of one file."""
-    lake.put(PREFIX + key, body)
-    lake.load(**options)
-    return values(lake, expression)
 
 
 @pytest.mark.parametrize("name", ["_path", "_file", "_size", "_time", "_etag"])
@@ -290,34 +245,3 @@ def test_a_conflict_in_a_column_that_is_not_loaded_does_not_matter(lake: Lake) -
     assert lake.load()["rows"] == 2
     assert lake.load(select={"ts": "ts", "n": "n + 1"})["status"] == "published"
     assert values(lake, "n") == [2, 3]
-
-
-def test_a_file_with_another_delimiter(lake: Lake) -> None:
-    create(lake, "n Int32, s Nullable(String), t String")
-    lake.put(PREFIX + "a.csv", f"# made by hand\nts;n;s;t\n{AT};5;NA;'a;b'\n\n".encode())
-    dialect = {"delimiter": ";", "null": "NA", "skip_lines": 1, "quote": "'", "blank_lines": "skip_last"}
-    refused(lake, "'ts' is missing", csv={})
-    lake.load(csv=dialect)
-    assert values(lake, "(n, s, t)") == [(5, None, "a;b")]
-    assert lake.load(csv=dialect)["status"] == "unchanged"
-
-
-def test_a_missing_column_is_told_with_those_that_are_there(lake: Lake) -> None:
-    create(lake, "n Int32")
-    lake.put(PREFIX + "a.csv", f"ts;n\n{AT};5\n".encode())
-    refused(lake, r"It has 'ts;n'\..*Fields look separated by ';': csv=\{'delimiter': ';'\}")
-    lake.put(PREFIX + "a.csv", f"ts,N\n{AT},5\n".encode())
-    refused(lake, r"It has 'ts', 'N'\. Names are compared letter by letter: 'N' is another one")
-
-
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        (f"ts,n\n{AT},1\n{AT},2,3\n", "row 2 of .*a.csv cannot be read as CSVWithNames: Expected end of line"),
-        (f"ts,n\n{AT},1\n\n", "row 2 of .*a.csv cannot be read as CSVWithNames"),
-    ],
-)
-def test_a_line_that_cannot_be_parsed(lake: Lake, body: str, told: str) -> None:
-    create(lake, "n Int32")
-    lake.put(PREFIX + "a.csv", body.encode())
-    refused(lake, told)

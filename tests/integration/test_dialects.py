@@ -1,0 +1,42 @@
+"""CSV that is written in another way, and what is told of files that cannot be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.lake import Lake
+from tests.integration.refusal import refused
+from tests.integration.valued import AT, PREFIX, create, values
+
+pytestmark = pytest.mark.usefixtures("one_node")
+
+
+def test_a_file_with_another_delimiter(lake: Lake) -> None:
+    create(lake, "n Int32, s Nullable(String), t String")
+    lake.put(PREFIX + "a.csv", f"# made by hand\nts;n;s;t\n{AT};5;NA;'a;b'\n\n".encode())
+    dialect = {"delimiter": ";", "null": "NA", "skip_lines": 1, "quote": "'", "blank_lines": "skip_last"}
+    refused(lake, "'ts' is missing", csv={})
+    lake.load(csv=dialect)
+    assert values(lake, "(n, s, t)") == [(5, None, "a;b")]
+    assert lake.load(csv=dialect)["status"] == "unchanged"
+
+
+def test_a_missing_column_is_told_with_those_that_are_there(lake: Lake) -> None:
+    create(lake, "n Int32")
+    lake.put(PREFIX + "a.csv", f"ts;n\n{AT};5\n".encode())
+    refused(lake, r"It has 'ts;n'\..*Fields look separated by ';': csv=\{'delimiter': ';'\}")
+    lake.put(PREFIX + "a.csv", f"ts,N\n{AT},5\n".encode())
+    refused(lake, r"It has 'ts', 'N'\. Names are compared letter by letter: 'N' is another one")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (f"ts,n\n{AT},1\n{AT},2,3\n", "row 2 of .*a.csv cannot be read as CSVWithNames: Expected end of line"),
+        (f"ts,n\n{AT},1\n\n", "row 2 of .*a.csv cannot be read as CSVWithNames"),
+    ],
+)
+def test_a_line_that_cannot_be_parsed(lake: Lake, body: str, told: str) -> None:
+    create(lake, "n Int32")
+    lake.put(PREFIX + "a.csv", body.encode())
+    refused(lake, told)

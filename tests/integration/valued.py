@@ -1,0 +1,44 @@
+"""Small tables and files, and what is in a table after a load of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.integration.lake import MONTH, Lake
+
+PREFIX = f"trips/{MONTH}/"
+AT = "2026-10-05 12:00:00"
+
+
+def create(lake: Lake, columns: str, *, key: str = "toYYYYMM(ts)") -> None:
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.trips (ts DateTime('UTC'), {columns}) "
+        f"ENGINE = MergeTree PARTITION BY {key} ORDER BY tuple() SETTINGS allow_nullable_key = 1"
+    )
+
+
+def parquet(**columns: Any) -> bytes:
+    rows = len(next(iter(columns.values())))
+    ts = pa.array([dt.datetime(2026, 10, 5, 12, tzinfo=dt.UTC)] * rows, pa.timestamp("us", "UTC"))
+    file = io.BytesIO()
+    pq.write_table(pa.table({"ts": ts, **columns}), file)
+    return file.getvalue()
+
+
+def values(lake: Lake, expression: str) -> list[Any]:
+    rows = lake.on_node(
+        0, f"SELECT {expression} FROM cluster('{lake.cluster.name}', {lake.database}, trips) ORDER BY ALL"
+    )
+    return [row[0] for row in rows]
+
+
+def loaded(lake: Lake, key: str, body: bytes, expression: str, **options: Any) -> list[Any]:
+    """What is in the table after a load of one file."""
+    lake.put(PREFIX + key, body)
+    lake.load(**options)
+    return values(lake, expression)
