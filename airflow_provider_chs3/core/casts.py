@@ -240,12 +240,8 @@ def roomy_type(column_type: ColumnType) -> ColumnType:
     """
     name, text = column_type.name, column_type.text
     if name in CONTAINERS or name in ("Nullable", "LowCardinality"):
-        inner = [roomy_type(each).text for each in column_type.inner]
-        if name == "LowCardinality":
-            return ColumnType(inner[0])
-        labels = column_type.labels
-        parts = [f"{identifier(label)} {each}" for label, each in zip(labels, inner, strict=True)] if labels else inner
-        return ColumnType(f"{name}({', '.join(parts)})")
+        inner = [roomy_type(each) for each in column_type.inner]
+        return inner[0] if name == "LowCardinality" else column_type.with_inner(inner)
     if _is_integer(column_type):
         return ColumnType("Int256")
     if name in ("Decimal", *_DATES, *_TIMES):

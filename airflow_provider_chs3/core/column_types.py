@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from airflow_provider_chs3.core.sql import unquoted
+from airflow_provider_chs3.core.sql import identifier, unquoted
 
 #: Hold a value of another type, and add nothing to it but how it is stored, or that it may be NULL.
 _WRAPPERS = ("Nullable", "LowCardinality")
@@ -74,6 +74,18 @@ class ColumnType:
             matched = _LABELLED.fullmatch(argument)
             found.append((unquoted(matched[1]), matched[2]) if matched else ("", argument))
         return tuple(found)
+
+    def with_inner(self, inner: Sequence[ColumnType]) -> ColumnType:
+        """Make a type of the same shape and names, of other types.
+
+        Args:
+            inner: One for each of `inner`.
+        """
+        labels = self.labels or ("",) * len(inner)
+        parts = (
+            f"{identifier(label)} {each}" if label else str(each) for label, each in zip(labels, inner, strict=True)
+        )
+        return ColumnType(f"{self.name}({', '.join(parts)})")
 
     @property
     def scale(self) -> int:

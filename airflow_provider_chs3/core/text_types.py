@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.casts import roomy_type
+from airflow_provider_chs3.core.casts import TEXTS, roomy_type
 from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.formats import Format
 from airflow_provider_chs3.core.sql import identifier, literal
@@ -17,7 +17,6 @@ from airflow_provider_chs3.core.sql import identifier, literal
 TEXT_TYPE = "Nullable(String)"
 _NUMBER_TYPE = "Nullable(Float64)"
 
-_TEXTS = ("String", "FixedString")
 #: Read as they are: ClickHouse decides what is in them.
 _READ_AS_IS = ("Variant", "Dynamic", "AggregateFunction", "Nothing")
 _CONTAINERS = ("Array", "Map", "Tuple", "Nested")
@@ -66,11 +65,11 @@ def read_as(name: str, column_type: str, *, file_format: Format, null_marker: st
     if wanted.bare.name == "Map":
         return _of_map(column, roomy_type(wanted.bare))
     if file_format.name.startswith("TabSeparated"):
-        is_text = wanted.bare.name in _TEXTS
+        is_text = wanted.bare.name in TEXTS
         return TextField(TEXT_TYPE, column if is_text else f"nullIf({column}, '')", TEXT_TYPE)
     if may_be_null or wanted.holds_null:
         return TextField(TEXT_TYPE, f"nullIf({column}, {literal(null_marker)})", TEXT_TYPE)
-    if wanted.bare.name in _TEXTS:
+    if wanted.bare.name in TEXTS:
         # An empty field is an empty text here, so that it cannot be read as NULL.
         return TextField("String", column, "String", kept=f"{column} != {literal(null_marker)}")
     return TextField("String", column, "String")
@@ -110,12 +109,10 @@ def _json_container(wanted: ColumnType) -> ColumnType:
     bare = wanted.bare
     if bare.name not in _CONTAINERS:
         return ColumnType(TEXT_TYPE)
-    inner = [_json_container(each).text for each in bare.inner]
+    inner = [_json_container(each) for each in bare.inner]
     if bare.name == "Map":
-        inner[0] = "String"
-    labels = bare.labels
-    parts = [f"{identifier(label)} {each}" for label, each in zip(labels, inner, strict=True)] if labels else inner
-    return ColumnType(f"{bare.name}({', '.join(parts)})")
+        inner[0] = ColumnType("String")
+    return bare.with_inner(inner)
 
 
 def _no_key(read: ColumnType) -> str:
