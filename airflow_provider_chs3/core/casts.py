@@ -8,6 +8,7 @@ docs/protocol.md lists what is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,10 @@ _DATES = ("Date", "Date32")
 _TIMES = ("DateTime", "DateTime64")
 TEXTS = ("String", "FixedString")
 _INT64_DIGITS = 18
+#: First and last years of servers' calendars: 1900 to 2299, and 0 to 9999 of newer ones.
+_EDGES_OF_CALENDARS = (0, 1900, 2299, 9999)
+#: A type that holds more than ClickHouse can show.
+MAY_BE_OUT_OF_RANGE = re.compile(r"\bDateTime64\b")
 #: Whose values ClickHouse converts as it sees fit, or not at all.
 OPAQUE = ("JSON", "Object", "Variant", "Dynamic", "AggregateFunction", "Nothing")
 
@@ -70,7 +75,7 @@ class Casting:
             source: Its type.
             target: The type that it is to have.
         """
-        if source.text == target.text:
+        if source.text == target.text and not MAY_BE_OUT_OF_RANGE.search(target.text):
             return Cast(value)
         one, other = source.bare, target.bare
         if other.name in CONTAINERS and one.name in TEXTS:
@@ -87,7 +92,7 @@ class Casting:
     def _scalar(self, value: str, one: ColumnType, other: ColumnType, target: ColumnType) -> Cast:
         made = self.to(value, target)
         if one.text == other.text:
-            return Cast(made)
+            return Cast(made, _in_range(made, other) if other.name == "DateTime64" else None)
         if (one.name, other.name) == ("FixedString", "String"):
             # The server's own conversion drops zero bytes at the end.
             return Cast(self.to(f"concat({value}, '')", target))
@@ -151,7 +156,14 @@ def _is_back(casting: Casting, value: str, one: ColumnType, target: ColumnType) 
 def _is_equal(casting: Casting, value: str, one: ColumnType, target: ColumnType) -> Cast:
     """Compare with what it was, where the server compares both types exactly."""
     made = casting.to(value, target)
-    return Cast(made, f"{made} = {value}")
+    same = f"{made} = {value}"
+    return Cast(made, f"{same} AND {_in_range(made, target.bare)}" if target.bare.name == "DateTime64" else same)
+
+
+def _in_range(made: str, target: ColumnType) -> str:
+    """ClickHouse stores ticks beyond its calendar, but shows and partitions them as its first or last year."""
+    edges = f"toYear({made}) NOT IN ({', '.join(map(str, _EDGES_OF_CALENDARS))})"
+    return f"({edges} OR accurateCastOrNull(toString({made}), {literal(target.text)}) = {made})"
 
 
 def _number_to_address(casting: Casting, value: str, one: ColumnType, target: ColumnType) -> Cast:

@@ -134,7 +134,8 @@ class LoadedColumn:
 
     def holds(self, *, null_as_default: bool) -> str | None:
         """A condition that is true for values that fit; None where the cast fails by itself for all others."""
-        kept = self.kept if not null_as_default else ""
+        # Over NULL, a comparison is NULL, of which throwIf() sees but what happens to lie below it.
+        kept = f"ifNull({self.kept}, 1)" if self.kept and not null_as_default else ""
         conditions = [each for each in (kept, self.cast(null_as_default=null_as_default).holds) if each]
         return " AND ".join(conditions) or None
 

@@ -53,7 +53,7 @@ def _where(group: FileGroup, batch: Batch, *, null_as_default: bool) -> str:
     held = [held for each in group.loaded if (held := each.holds(null_as_default=null_as_default))]
     if not held:
         return batch.condition
-    broken = f"{_OF_MONTH} AND NOT ({' AND '.join(held)})"
+    broken = f"{_OF_MONTH} AND NOT ifNull({' AND '.join(held)}, 0)"
     return f"({batch.condition} AS {_OF_MONTH}) AND NOT throwIf({broken}, 'a value does not fit its column')"
 
 

@@ -55,14 +55,16 @@ def digits_fit(made: str, target: ColumnType) -> str:
 
 
 def _decimal(text: str, made: str, target: ColumnType) -> str:
-    """No digit beyond the scale but zeros; a text with an exponent is compared with a decimal of many digits."""
+    """No digit beyond the scale but zeros; an exponent moves the point."""
     digits = f"[.][0-9]{{0,{target.scale}}}0*"
     plain = f"^[+-]?([0-9]+({digits})?|{digits})$"
-    wide = f"accurateCastOrNull({text}, 'Decimal(76, 38)')"
-    # Below 1e-38 nothing is left of it in the wide one either.
-    small = f"match({text}, '[1-9].*[eE]') AND {made} = 0"
-    exact = f"(match({text}, {literal(plain)}) OR (match({text}, '[0-9].*[eE]') AND {made} = {wide} AND NOT ({small})))"
-    return f"{exact} AND {digits_fit(made, target)}"
+    # Zeros at the end say nothing, before the point neither.
+    behind = f"length(extract({text}, '[.]([0-9]*?)0*[eE]'))"
+    zeros = f"length(extract({text}, '(0*)([.]0*)?[eE]'))"
+    zero = f"NOT match({text}, '[1-9].*[eE]')"
+    places = f"if({behind} = 0, -{zeros}, {behind}) - toInt32OrZero(extract({text}, '[eE]([+-]?[0-9]+)$'))"
+    moved = f"match({text}, '[0-9].*[eE][+-]?0*[0-9]{{1,3}}$') AND ({places} <= {target.scale} OR {zero})"
+    return f"(match({text}, {literal(plain)}) OR ({moved})) AND {digits_fit(made, target)}"
 
 
 def _date(text: str, made: str, target: ColumnType) -> str:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.casts import CONTAINERS, OPAQUE, OR_NULL, TEXTS, Casting, elements_of, has_elements_of
+from airflow_provider_chs3.core.casts import (
+    CONTAINERS,
+    MAY_BE_OUT_OF_RANGE,
+    OPAQUE,
+    OR_NULL,
+    TEXTS,
+    Casting,
+    elements_of,
+    has_elements_of,
+)
 from airflow_provider_chs3.core.column_types import ColumnType
 
 
@@ -37,7 +46,8 @@ class Misfits:
         return f"({is_null} OR {bad})" if is_null and bad else is_null or bad
 
     def _scalar(self, value: str, one: ColumnType, other: ColumnType) -> str | None:
-        if one.text == other.text or {one.name, other.name} & {*CONTAINERS, *OPAQUE}:
+        is_same = one.text == other.text and not MAY_BE_OUT_OF_RANGE.search(other.text)
+        if is_same or {one.name, other.name} & {*CONTAINERS, *OPAQUE}:
             return None
         if other.name.startswith("Enum") and one.name in TEXTS:
             return f"(isNotNull({value}) AND {value} NOT IN ({', '.join(other.names)}))"

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from tests.fidelity.cases import Case, Column
 from tests.fidelity.column_types import backticked
@@ -37,7 +38,6 @@ _NAMES = (
     "non_hadoop_lz4_compressed",
     "nonnullable.impala",
     "nulls.snappy",
-    "repeated_no_annotation",
     "single_nan",
 )
 #: Some of their lists, maps and structs are NULL, which a column of ClickHouse cannot hold.
@@ -46,7 +46,6 @@ _WITH_NULL_CONTAINERS = (
     "list_columns",
     "nested_lists.snappy",
     "nested_maps.snappy",
-    "nested_structs.rust",
     "nullable.impala",
 )
 
@@ -69,6 +68,21 @@ def test_a_file_of_parquet_testing_is_loaded_as_pyarrow_reads_it(
 @pytest.mark.parametrize("name", _WITH_NULL_CONTAINERS)
 def test_lists_and_structs_that_are_null_are_empty_ones(fidelity_lake: Lake, testing_files: Path, name: str) -> None:
     _is_loaded(fidelity_lake, testing_files / f"{name}.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("repeated_no_annotation", "hold 0 rows, but 6 were staged"),
+        # Nanoseconds that are declared as microseconds.
+        ("nested_structs.rust", r"'ul_observation_date' is .* has \('9999-12-31"),
+    ],
+)
+def test_a_file_that_contradicts_itself_is_refused(
+    fidelity_lake: Lake, testing_files: Path, name: str, why: str
+) -> None:
+    with pytest.raises(AirflowFailException, match=why):
+        _load(fidelity_lake, testing_files / f"{name}.parquet")
 
 
 @pytest.mark.parametrize("path", list(pyarrow_files()), ids=lambda path: path.name)

@@ -42,6 +42,7 @@ SYSTEM = [
         "disks",
         "macros",
         "merge_tree_settings",
+        "mutations",
         "parts",
         "processes",
         "projections",
