@@ -118,6 +118,12 @@ def test_doubles_become_the_nearest_decimal(lake: Lake) -> None:
         ("Date", pa.array([0, 1], pa.timestamp("s", "UTC"))),
         ("Float32", pa.array([0.1, 1e300])),
         ("Bool", pa.array([1, 2])),
+        # Microseconds of the year 52951, as nanoseconds that are declared as such have them.
+        ("DateTime64(6, 'UTC')", pa.array([0, 1_608_822_900_000_000_000], pa.timestamp("us", "UTC"))),
+        (
+            "Array(DateTime64(3, 'UTC'))",
+            pa.array([[0], [0, 1_608_822_900_000_000]], pa.list_(pa.timestamp("ms", "UTC"))),
+        ),
         ("Nullable(Int32)", pa.array(["1", "x"])),
         ("Array(Nullable(Int32))", pa.array([["1"], ["x"]])),
         ("Tuple(a Nullable(Int32))", pa.array([{"a": "1"}, {"a": "x"}])),
@@ -127,6 +133,41 @@ def test_a_typed_value_that_the_column_cannot_hold(lake: Lake, column_type: str,
     create(lake, f"n {column_type}")
     lake.put(PREFIX + "a.parquet", parquet(n=array))
     refused(lake, r"Column 'n' is .*row 2 of .*a.parquet")
+
+
+def test_first_and_last_days_of_calendars_are_loaded(lake: Lake) -> None:
+    create(lake, "n DateTime64(6, 'UTC')")
+    far = [dt.datetime(1900, 1, 1), dt.datetime(2299, 12, 31, 23, 59, 59, 999999)]
+    assert loaded(lake, "a.parquet", parquet(n=pa.array(far, pa.timestamp("us", "UTC"))), "toString(n)") == [
+        "1900-01-01 00:00:00.000000",
+        "2299-12-31 23:59:59.999999",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column_type", "texts", "found"),
+    [
+        ("Nullable(Float32)", ["null", "253", "0.5"], [0.5, 253.0, None]),
+        ("Nullable(Float64)", ["null", "1e3"], [1000.0, None]),
+        ("Tuple(a Nullable(Int32), b String)", ['{"a": null, "b": "x"}', '{"a": 1, "b": ""}'], [(1, ""), (None, "x")]),
+        ("Array(Nullable(Float64))", ["[null]", "[1, null]"], [[1.0, None], [None]]),
+    ],
+)
+def test_null_in_json_is_null(lake: Lake, column_type: str, texts: list[str], found: list[object]) -> None:
+    create(lake, f"n {column_type}")
+    body = "".join(f'{{"ts": "{AT}", "n": {text}}}\n' for text in texts)
+    assert loaded(lake, "a.jsonl", body.encode(), "n") == found
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_decimal_may_have_an_exponent(lake: Lake, ending: str) -> None:
+    create(lake, "n Decimal(76, 3)")
+    texts = ["1.234567890123456789012345679E+64", "15e-1", "100E-2", "0.5e+1"]
+    if ending == "csv":
+        body = "\n".join(["ts,n", *(f"{AT},{text}" for text in texts)])
+    else:
+        body = "\n".join(f'{{"ts": "{AT}", "n": {text}}}' for text in texts)
+    assert loaded(lake, f"a.{ending}", body.encode(), "n") == sorted(map(Decimal, texts))
 
 
 def test_what_does_not_fit_may_be_lost_if_the_user_says_so(lake: Lake) -> None:
