@@ -75,6 +75,14 @@ class ColumnType:
             found.append((unquoted(matched[1]), matched[2]) if matched else ("", argument))
         return tuple(found)
 
+    def times(self) -> Iterator[ColumnType]:
+        """Every DateTime and DateTime64 that it is made of, at any depth."""
+        if self.name in ("DateTime", "DateTime64"):
+            yield self
+        elif self.name in (*_WRAPPERS, "Array", "Map", "Tuple", "Nested"):
+            for each in self.inner:
+                yield from each.times()
+
     def with_inner(self, inner: Sequence[ColumnType]) -> ColumnType:
         """Make a type of the same shape and names, of other types.
 

@@ -94,12 +94,20 @@ def _is_made_of(within: list[Part], part: Part, recorded: Evidence, state: Parti
     if (part.min_block, part.max_block, part.level) == (one.min_block, one.max_block, one.level):
         if part.content and one.content:
             # Mutations that change nothing in it, such as those of other months, give it a version all the same.
-            return part.content == one.content
+            is_same = part.content == one.content
+            return is_same or (part.data == one.data and _keeps_names(one, part, state))
     elif part.level <= max(each.level for each in within):
         return False
     versions = {each.mutation for each in (*within, *(each for each in recorded.parts or () if each.patches))}
     # What a merge made of patches has their version, too, and nothing else tells of it once they are gone.
     return part.mutation in versions if shape.may_be_patched else _has_version(part, versions, state)
+
+
+def _keeps_names(one: Part, part: Part, state: PartitionState) -> bool:
+    """Whether the mutations between two versions of a part are known, and none gave a column another name."""
+    numbers = {each.number for each in state.mutations}
+    passed = (each for each in state.mutations if one.mutation < each.number <= part.mutation)
+    return part.mutation in numbers and not any(each.renames for each in passed)
 
 
 def _has_version(part: Part, versions: set[int], state: PartitionState) -> bool:

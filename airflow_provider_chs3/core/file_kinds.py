@@ -93,19 +93,20 @@ def _kind(
     raw: bool,
 ) -> FileKind:
     if naive is None:
-        naive = frozenset(name for name, of in columns.items() if raw and _has_no_zone(ColumnType(of)))
+        times = {name: ColumnType(of).times() for name, of in columns.items() if raw}
+        naive = frozenset(name for name, found in times.items() if any(not each.time_zone for each in found))
     types = dict(columns)
     for column in wanted if raw else ():
         of = ColumnType(columns.get(column.name, "Nothing")).bare
         target = ColumnType(column.type).bare.name
         if of.name == "FixedString" and int(of.arguments[0]) == _RAW_BYTES.get(target):
             types[column.name] = f"Nullable({target})"
+        if of.name == "FixedString" and target == "UUID":
+            raise SourceError(
+                f"Column {column.name!r} in {path} has bytes that are not declared as UUIDs, and ClickHouse would take "
+                "them in its own order: say which one it is with select={…}, or write the column as UUID or text."
+            )
     return FileKind(path, paths, types, naive)
-
-
-def _has_no_zone(column_type: ColumnType) -> bool:
-    bare = column_type.bare
-    return bare.name == "DateTime64" and not bare.time_zone
 
 
 def _alike_together(kinds: Iterable[FileKind]) -> list[FileKind]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_RENAME = re.compile(r"\bRENAME COLUMN\b")
 _SCOPE = re.compile(r"\bIN PARTITION\b")
 #: As the server writes a command: a partition's id, or the value of a key such as 202604 or '2026-04-01'.
 _OF_ONE = re.compile(r"IN PARTITION (?:ID '(?P<id>[^'\\]*)'|'?(?P<value>\d[\d-]*)'?)(?= WHERE |\)|$)")
@@ -33,6 +34,11 @@ class Mutation:
     command: str
     is_done: bool
     waiting: tuple[str, ...] = ()
+
+    @property
+    def renames(self) -> bool:
+        """Whether it gives a column another name."""
+        return bool(_RENAME.search(_QUOTED.sub("?", self.command)))
 
     def concerns(self, partition_id: str) -> bool:
         """Whether it may change rows of a partition.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, literals
-from airflow_provider_chs3.core.sql_text import items, strings, without_parentheses
+from airflow_provider_chs3.core.sql_text import elements, strings
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.core.target import Surroundings
 from airflow_provider_chs3.core.target_facts import Column
@@ -24,7 +24,7 @@ def parts_of_key(around: Surroundings, column: Column) -> Steps[tuple[str, ...]]
         around: The nodes, and the target.
         column: The one column of the key.
     """
-    parts = tuple(items(without_parentheses(around.shape.partition_key)))
+    parts = tuple(elements(around.shape.partition_key))
     if not column.type.startswith(("Nullable(", "LowCardinality(")):
         return parts
     types = ", ".join(f"toTypeName({part})" for part in parts)

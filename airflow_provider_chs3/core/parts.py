@@ -14,9 +14,13 @@ MOST_PARTS = 1_000
 PARTITION = "replaceRegexpOne(partition_id, '^patch-[^-]*-', '')"
 
 _OWN = "(rows > 0 AND NOT startsWith(partition_id, 'patch-'))"
-#: Of the data itself. `hash_of_uncompressed_files` is that of files which are not compressed (marks, counts), and equal
-#: for other rows of the same shape; `hash_of_all_files` changes with the codec.
-_HASH = "substring(uncompressed_hash_of_compressed_files, 1, 16)"
+_DATA_DIGITS = 16
+#: Of the data, and of the files beside it. The second is equal for other rows of the same shape, and another where a
+#: column of a compact part got another name, which leaves its data as they are; `hash_of_all_files` changes with codecs.
+_HASH = (
+    f"concat(substring(uncompressed_hash_of_compressed_files, 1, {_DATA_DIGITS}), "
+    "substring(hash_of_uncompressed_files, 1, 8))"
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,7 +33,7 @@ class Part:
         level: How many merges it comes from; 0 is as it was inserted.
         data_version: The number of the last mutation that passed it, above `max_block`; else `min_block`.
         rows: Rows in it, those among them that a lightweight DELETE hides.
-        content: The beginning of a hash of its data; empty where it was not asked for.
+        content: The beginnings of two hashes, of its data and of its other files; empty where they were not asked for.
         patches: The partition of patches that it is of; empty for a part of the table's own rows.
         hides_rows: Whether a lightweight DELETE hides some of its rows.
     """
@@ -42,6 +46,11 @@ class Part:
     content: str = ""
     patches: str = ""
     hides_rows: int = 0
+
+    @property
+    def data(self) -> str:
+        """The beginning of a hash of its data."""
+        return self.content[:_DATA_DIGITS]
 
     @property
     def mutation(self) -> int:

@@ -26,6 +26,11 @@ _REFUSED_NODES = {
     r"Columns[A-Za-z]*Matcher\b": "a column matcher",
     r"Function (arrayJoin|(?i:unnest))\b": "arrayJoin",
     r"Function untuple\b": "untuple",
+    # What counts or compares rows of a block sees those of one node, in the order of its reading.
+    r"Function (?i:rowNumberInBlock|rowNumberInAllBlocks|blockNumber|blockSize|neighbor|lagInFrame|leadInFrame)\b": (
+        "a function of neighbouring rows"
+    ),
+    r"Function (?i:runningDifference\w*|runningAccumulate|runningConcurrency)\b": "a function of neighbouring rows",
 }
 _ALIAS = re.compile(r" \(alias .+\)$")
 #: What only the plan shows.

@@ -62,7 +62,7 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
     _check_any(loaded, names)
     group = FileGroup(
         types={name: each.type for name, each in fields.items()},
-        loaded=tuple(_of_field(each, fields[each.column.name]) for each in loaded),
+        loaded=_without_mark((_of_field(each, fields[each.column.name]) for each in loaded), files.format),
         defaults={name: each.default for name, each in fields.items() if each.default},
     )
     return Reading((group,), names=tuple(names) if by_file else None)
@@ -80,6 +80,15 @@ def _field(column: Column, files: Files, selection: Selection) -> TextField:
 
 def _of_field(each: LoadedColumn, text: TextField) -> LoadedColumn:
     return replace(each, source=text.source, source_type=text.source_type, kept=text.kept)
+
+
+def _without_mark(loaded: Iterable[LoadedColumn], file_format: Format) -> tuple[LoadedColumn, ...]:
+    """ClickHouse takes the byte order mark of a file with a header away, and for a part of the first value else."""
+    first, *others = loaded
+    if not file_format.names_columns and file_format.name != "JSONEachRow":
+        unmarked = f"NOT startsWith({first.source}, '\\xef\\xbb\\xbf')"
+        first = replace(first, kept=f"{first.kept} AND {unmarked}" if first.kept else unmarked)
+    return (first, *others)
 
 
 def _needs_names(file_format: Format, selection: Selection) -> bool:

@@ -8,6 +8,7 @@ _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\""
 _INNERMOST = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _STRING = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _BLANK = "\0"
+_TUPLE = "tuple"
 
 
 def top_level(text: str) -> str:
@@ -42,6 +43,19 @@ def without_parentheses(text: str) -> str:
     """
     is_one = text.startswith("(") and set(top_level(text)) == {_BLANK}
     return text[1:-1] if is_one else text
+
+
+def elements(text: str) -> list[str]:
+    """The elements of a tuple, in parentheses or of the function `tuple`; else the text alone.
+
+    Args:
+        text: An expression.
+    """
+    found = items(without_parentheses(text))
+    name, inner = text[: len(_TUPLE)], text[len(_TUPLE) :]
+    if len(found) == 1 and name == _TUPLE and without_parentheses(inner) != inner:
+        return items(without_parentheses(inner))
+    return found
 
 
 def after(keyword: str, text: str) -> str:

@@ -6,6 +6,7 @@ field is 0 as a number, a date of 31 February the 3rd of March. So most fields a
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.casts import TEXTS, roomy_type
@@ -24,6 +25,8 @@ _CONTAINERS = ("Array", "Map", "Tuple", "Nested")
 #: five times as long to read a number as text.
 _INTEGERS_OF_A_DOUBLE = ("Int8", "Int16", "Int32", "UInt8", "UInt16", "UInt32")
 _DIGITS_OF_A_DOUBLE = 15
+#: Writers escape quotes and what is not ASCII, and some also `&`, `<`, `>`, `'`, `+` and `/`.
+_NEVER_ESCAPED = re.compile(r"[A-Za-z0-9_ .,:;@#$%*()\[\]{}|~^?!=-]*")
 #: Stands for a key that a line of JSON has not got, in columns that cannot be NULL.
 _NO_KEY = literal("\0chs3: no such key")
 
@@ -132,9 +135,7 @@ def has_escaped_labels(wanted: ColumnType) -> bool:
     bare = wanted.bare
     if bare.name not in _CONTAINERS:
         return False
-    return not all(label.isascii() and label.isprintable() for label in bare.labels) or any(
-        has_escaped_labels(each) for each in bare.inner
-    )
+    return not all(map(_NEVER_ESCAPED.fullmatch, bare.labels)) or any(map(has_escaped_labels, bare.inner))
 
 
 def lacks_elements_of_containers(wanted: ColumnType) -> bool:

@@ -32,7 +32,7 @@ def with_zones(
         SourceError: If nobody says what they mean.
     """
     asked = [each for each in loaded if each.column.name in kind.naive]
-    if not any(not ColumnType(each.column.type).bare.time_zone for each in asked if _is_time(each)):
+    if all(time.time_zone for each in asked for time in ColumnType(each.column.type).times()):
         server_zone = "UTC"
     else:
         rows = yield Ask(name="Ask for the server's time zone", sql=Sql("SELECT serverTimezone()"))
@@ -48,10 +48,10 @@ def _is_time(each: LoadedColumn) -> bool:
 
 
 def _with_zone(each: LoadedColumn, kind: FileKind, naive_timestamps: str | None, server_zone: str) -> LoadedColumn:
-    zone = ColumnType(each.column.type).bare.time_zone or server_zone
     source = ColumnType(each.source_type).bare
     if source.name != "DateTime64":
-        return _of_nested(each, kind, naive_timestamps, zone)
+        return _of_nested(each, kind, naive_timestamps, server_zone)
+    zone = ColumnType(each.column.type).bare.time_zone or server_zone
     utc = replace(
         each,
         source=f"toTimeZone({each.source}, 'UTC')",
@@ -67,10 +67,17 @@ def _with_zone(each: LoadedColumn, kind: FileKind, naive_timestamps: str | None,
     return replace(each, source=local, source_type=wanted, kept=f"toString({local}) = toString({utc.source})")
 
 
-def _of_nested(each: LoadedColumn, kind: FileKind, naive_timestamps: str | None, zone: str) -> LoadedColumn:
-    if "DateTime" in each.column.type and zone not in _UTC and naive_timestamps != "utc":
-        raise SourceError(_what_zone(each, kind, zone))
-    return each
+def _of_nested(each: LoadedColumn, kind: FileKind, naive_timestamps: str | None, server_zone: str) -> LoadedColumn:
+    zones = {time.time_zone or server_zone for time in ColumnType(each.column.type).times()}
+    others = sorted(zones.difference(_UTC))
+    if not others or naive_timestamps == "utc":
+        return each
+    if naive_timestamps is None:
+        raise SourceError(_what_zone(each, kind, others[0]))
+    raise SourceError(
+        f"Column {each.column.name!r} in {kind.example} has timestamps without a zone inside of {each.column.type}: "
+        "naive_timestamps='column_zone' is for columns that are timestamps themselves. Give the column in select={…}."
+    )
 
 
 def _what_zone(each: LoadedColumn, kind: FileKind, zone: str) -> str:

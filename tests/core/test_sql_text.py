@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.sql_text import after, items, strings, without_parentheses
+from airflow_provider_chs3.core.sql_text import after, elements, items, strings, without_parentheses
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,22 @@ def test_items_are_told_from_what_they_hold(text, found):
 )
 def test_parentheses_around_all_are_taken_off(text, inner):
     assert without_parentheses(text) == inner
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("f(a)", ["f(a)"]),
+        ("(f(a))", ["f(a)"]),
+        ("(a, b)", ["a", "b"]),
+        ("tuple(f(a))", ["f(a)"]),
+        ("tuple(a, f(b))", ["a", "f(b)"]),
+        ("tuple(a) = tuple(b)", ["tuple(a) = tuple(b)"]),
+        ("(tuple(a), b)", ["tuple(a)", "b"]),
+    ],
+)
+def test_a_tuple_is_taken_apart(text, found):
+    assert elements(text) == found
 
 
 @pytest.mark.parametrize(

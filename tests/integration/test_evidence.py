@@ -47,6 +47,16 @@ class TestLostRows:
         assert len(parts(events, number)) == 1
         refused(events)
 
+    def test_columns_that_have_changed_their_names_are_a_change(self, events: Lake) -> None:
+        """Of a compact part the data stay byte by byte what they were."""
+        create(events, columns=", text String")
+        upload(events, files=1, text="x")
+        load(events)
+        events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
+        for old, new in (("kind", "swap"), ("text", "kind"), ("swap", "text")):
+            events.on_every_node(f"ALTER TABLE {events.database}.events RENAME COLUMN {old} TO {new}")
+        refused(events)
+
     def test_rows_that_optimize_deduplicate_took_away_are_a_change(self, events: Lake) -> None:
         create(events)
         upload(events)

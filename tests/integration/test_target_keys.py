@@ -24,6 +24,8 @@ IN_NEW_YORK = [
     ("Nullable(DateTime('UTC'))", "toStartOfMonth(at, 'America/New_York')"),
     ("DateTime('UTC')", "date_trunc('month', at, 'America/New_York')"),
     ("DateTime('UTC')", "(toYear(at, 'America/New_York'), toMonth(at, 'America/New_York'))"),
+    ("DateTime('UTC')", "tuple(toYYYYMM(at, 'America/New_York'))"),
+    ("DateTime('UTC')", "tuple(toYear(at, 'America/New_York'), toMonth(at, 'America/New_York'))"),
     ("DateTime('UTC')", "formatDateTime(at, '%Y%m', 'America/New_York')"),
     ("DateTime('UTC')", "toYYYYMM(toTimeZone(toTimeZone(at, 'Asia/Tokyo'), 'America/New_York'))"),
     ("DateTime('America/New_York')", "toYYYYMM(at)"),

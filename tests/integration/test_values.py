@@ -247,6 +247,27 @@ def test_bytes_of_a_fixed_length_keep_zeros_at_their_end(lake: Lake) -> None:
     ]
 
 
+def test_bytes_that_are_not_declared_as_uuids_are_refused(lake: Lake) -> None:
+    create(lake, "u UUID")
+    lake.put(PREFIX + "a.parquet", parquet(u=pa.array([bytes(range(16))], pa.binary(16))))
+    refused(lake, "'u' in .*a.parquet has bytes that are not declared as UUIDs")
+
+
+def test_a_byte_order_mark_without_a_header_is_no_part_of_a_value(lake: Lake) -> None:
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.trips (k String, ts DateTime('UTC')) "
+        "ENGINE = MergeTree PARTITION BY toYYYYMM(ts) ORDER BY k"
+    )
+    lake.put(PREFIX + "a.csv", f"\ufeffabc,{AT}\n".encode())
+    refused(lake, r"'k' is String, but row 1 of .*a.csv has '\\ufeffabc'", file_format="CSV")
+
+
+def test_a_key_of_a_tuple_that_writers_escape_is_not_lost(lake: Lake) -> None:
+    create(lake, "v Array(Tuple(n Int32, `R&D` Nullable(Int32)))")
+    lake.put(PREFIX + "a.jsonl", f'{{"ts": "{AT}", "v": [{{"n": 1, "R\\u0026D": 2}}]}}'.encode())
+    refused(lake, "R")
+
+
 class TestTimestampsWithoutAZone:
     BODY = parquet(at=pa.array([dt.datetime(2026, 10, 5, 12)], pa.timestamp("us")))
 
@@ -254,6 +275,14 @@ class TestTimestampsWithoutAZone:
         create(lake, "at DateTime('America/New_York')")
         lake.put(PREFIX + "a.parquet", self.BODY)
         refused(lake, "timestamps without a zone.*naive_timestamps='utc' or naive_timestamps='column_zone'")
+
+    def test_are_refused_inside_of_containers_too(self, lake: Lake) -> None:
+        create(lake, "at Array(DateTime('America/New_York'))")
+        body = parquet(at=pa.array([[dt.datetime(2026, 10, 5, 12)]], pa.list_(pa.timestamp("us"))))
+        lake.put(PREFIX + "a.parquet", body)
+        refused(lake, "timestamps without a zone.*naive_timestamps=")
+        refused(lake, "'column_zone' is for columns that are timestamps themselves", naive_timestamps="column_zone")
+        assert loaded(lake, "a.parquet", body, "toString(at)", naive_timestamps="utc") == ["['2026-10-05 08:00:00']"]
 
     @pytest.mark.parametrize(("meaning", "wanted"), [("utc", "08:00:00"), ("column_zone", "12:00:00")])
     def test_are_what_the_user_says(self, lake: Lake, meaning: str, wanted: str) -> None:
