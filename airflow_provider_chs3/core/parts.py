@@ -16,7 +16,7 @@ PARTITION = "replaceRegexpOne(partition_id, '^patch-[^-]*-', '')"
 _OWN = "(rows > 0 AND NOT startsWith(partition_id, 'patch-'))"
 _DATA_DIGITS = 16
 #: Of the data, and of the files beside it. The second is equal for other rows of the same shape, and another where a
-#: column of a compact part got another name, which leaves its data as they are; `hash_of_all_files` changes with codecs.
+#: column of a compact part got another name, which leaves its data as they are, and `hash_of_all_files` follows codecs
 _HASH = (
     f"concat(substring(uncompressed_hash_of_compressed_files, 1, {_DATA_DIGITS}), "
     "substring(hash_of_uncompressed_files, 1, 8))"

@@ -215,15 +215,20 @@ def check_privileges(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[None
         for node, rows in answers.items():
             if not rows[0][0]:
                 missing[node].append(privilege)
-    ask = AskNodes(name="Ask for the user", sql=dict.fromkeys(lacking, Sql("SELECT currentUser()")))
-    users = {node: rows[0][0] for node, rows in (yield ask).items()}
-    raise PreflightError(
-        [
-            f"User {users[node]!r} lacks privileges on {shown(node)}: run GRANT {', '.join(privileges)} TO "
-            f"{identifier(users[node])} there."
-            for node, privileges in missing.items()
-        ]
-    )
+    who = Sql("SELECT currentUser(), getSetting('readonly'), getSetting('allow_ddl')")
+    users = yield AskNodes(name="Ask for the user", sql=dict.fromkeys(lacking, who))
+    raise PreflightError([_lacks(node, privileges, *users[node][0]) for node, privileges in missing.items()])
+
+
+def _lacks(node: Node, privileges: Sequence[str], user: str, readonly: int, allow_ddl: bool) -> str:
+    forbids = "readonly = " + str(readonly) if readonly else "" if allow_ddl else "allow_ddl = 0"
+    if forbids:
+        return (
+            f"User {user!r} may not load on {shown(node)}: a profile of the user has {forbids}, against which no GRANT "
+            "helps. Take it out of the profile, or load as another user."
+        )
+    granted = f"{', '.join(privileges)} TO {identifier(user)}"
+    return f"User {user!r} lacks privileges on {shown(node)}: run GRANT {granted} there."
 
 
 def _check(nodes: Sequence[Node], privileges: str) -> AskNodes:

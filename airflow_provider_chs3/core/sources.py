@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.key_template import KeyTemplate, MonthKeys
 from airflow_provider_chs3.core.models import Manifest, Month, S3Object, SettingValues
 from airflow_provider_chs3.core.sql import Sql, identifier, literal
 from airflow_provider_chs3.core.steps import Ask, ListObjects, Steps
-from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 #: What may stand in a URL of the s3 table function and means itself; everything else is matched by a glob.
 _PLAIN = re.compile(r"[A-Za-z0-9/_.=-]*")
@@ -20,6 +20,8 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9/_.=-]")
 #: Small reads give up on a storage that does not answer within seconds; by default servers try for many minutes.
 READ_SETTINGS: SettingValues = {"s3_retry_attempts": 5}
 
+#: In a key, an empty name is refused by ClickHouse's client of S3, and a version is cut off.
+_UNREADABLE = ("//", "?versionId=")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
 
 
@@ -139,6 +141,9 @@ class S3Source:
 
         Returns:
             The source, with its base known from now on, and the manifest.
+
+        Raises:
+            SourceError: If ClickHouse cannot read an object of such a key.
         """
         keys = self.template.keys_of(month)
         source, objects = yield from self.list_around(keys)
@@ -250,4 +255,12 @@ def plain_prefix(text: str) -> str:
 
 
 def _selected(objects: Iterable[S3Object], keys: MonthKeys, base: str) -> Iterator[S3Object]:
-    return (each for each in objects if keys.select(each.path[len(base) :], each.size_bytes))
+    for each in objects:
+        key = each.path[len(base) :]
+        if keys.select(key, each.size_bytes):
+            if unreadable := next((part for part in _UNREADABLE if part in key), ""):
+                raise SourceError(
+                    f"ClickHouse cannot read {each.path}: {unreadable!r} in a key means something else to it. Copy the "
+                    "object to another key, or leave it out with key=…."
+                )
+            yield each

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -108,6 +109,13 @@ def test_several_files_of_a_month_beside_those_of_others(trips_lake: Lake) -> No
     trips_lake.load(key="all/trips-{YYYY-MM}-*.parquet")
     assert trips_lake.facts() == TRIPS.facts(MONTH)
     assert trips_lake.facts("2026-09").rows == 0
+
+
+@pytest.mark.parametrize("name", ["a//b.csv", "a?versionId=1.csv"])
+def test_keys_that_clickhouse_cannot_read_are_named(trips_lake: Lake, name: str) -> None:
+    trips_lake.put(f"trips/{MONTH}/{name}", b"pickup_at\n")
+    with pytest.raises(AirflowFailException, match=rf"cannot read .*{re.escape(name)}: .* Copy the object"):
+        trips_lake.load(key="trips/{YYYY-MM}/**")
 
 
 def test_hive_style_keys_add_no_columns(trips_lake: Lake) -> None:

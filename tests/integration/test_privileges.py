@@ -83,6 +83,7 @@ MERGER = Credentials("merger", PASSWORD)
 KEEPER = Credentials("keeper", PASSWORD)
 WATCHER = Credentials("watcher", PASSWORD)
 DEFERRER = Credentials("deferrer", PASSWORD)
+READER_BY_PROFILE = Credentials("reader_by_profile", PASSWORD)
 MISSING = {user(number): privilege for number, privilege in enumerate(REPLACE)}
 
 
@@ -101,7 +102,11 @@ def cluster(chs3_s3: Any) -> Iterator[ClickHouseCluster]:
     } | {each: [TRAIT, *(other for other in REPLACE if other != missing)] for each, missing in MISSING.items()}
     named_collections = {S3_NAMED_COLLECTION: chs3_s3.named_collection()}
     with ClickHouseCluster.start(
-        2, users=users, secret="cluster's own", named_collections=named_collections
+        2,
+        users=users,
+        profiles={READER_BY_PROFILE: {"readonly": 2}},
+        secret="cluster's own",
+        named_collections=named_collections,
     ) as cluster:
         for node in cluster.nodes:
             with node.client() as client:
@@ -176,6 +181,11 @@ def test_a_cluster_that_cannot_be_looked_up_stops_with_the_privilege(
     with pytest.raises(AirflowFailException, match=ASKED_BEFORE):
         load_as(own_lake, credentials, monkeypatch)
     assert tables_of(own_lake, "stage") == set()
+
+
+def test_a_profile_that_forbids_it_is_named_instead_of_a_grant(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AirflowFailException, match=r"a profile of the user has readonly = 2, against which no GRANT"):
+        load_as(own_lake, READER_BY_PROFILE, monkeypatch)
 
 
 def test_all_that_is_missing_is_named_at_once(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
