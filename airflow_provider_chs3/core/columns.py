@@ -235,13 +235,24 @@ def _is_missing(name: str, lacking: Sequence[str], by_file: Mapping[str, Mapping
 
 def _hint_at(name: str, found: Sequence[str]) -> str:
     """Why a column may be missing that is there."""
-    if alike := [each for each in found if each.lower().strip() == name.lower()]:
-        return f" Names are compared letter by letter: {alike[0]!r} is another one."
+    if alike := alike_hint(name, found):
+        return alike
     if len(found) == 1 and (delimiter := next((each for each in ";\t|" if each in found[0]), "")):
         return f" Fields look separated by {delimiter!r}: csv={{'delimiter': {delimiter!r}}}."
     if any(not each.isprintable() for each in found):
         return " It looks compressed, or is of another format: compression=… or file_format=…."
     return ""
+
+
+def alike_hint(name: str, found: Iterable[str]) -> str:
+    """That a column is there under nearly the same name, in a sentence; empty where none is.
+
+    Args:
+        name: The column's name.
+        found: The file's names.
+    """
+    alike = [each for each in found if each.lower().strip() == name.lower() and each != name]
+    return f" Names are compared letter by letter: {alike[0]!r} is another one." if alike else ""
 
 
 def _nullable(column_type: str) -> str:
