@@ -239,6 +239,8 @@ def _hint_at(name: str, found: Sequence[str]) -> str:
         return alike
     if len(found) == 1 and (delimiter := next((each for each in ";\t|" if each in found[0]), "")):
         return f" Fields look separated by {delimiter!r}: csv={{'delimiter': {delimiter!r}}}."
+    if any("\r" in each for each in found):
+        return " Lines look ended by \\r alone: end them with \\n, or \\r\\n."
     if any(not each.isprintable() for each in found):
         return " It looks compressed, or is of another format: compression=… or file_format=…."
     return ""

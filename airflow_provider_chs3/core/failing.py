@@ -168,7 +168,7 @@ def _conversion_sentence(each: LoadedColumn, where: str, value: str | None, erro
     reason = f": {reason_of(error)}" if error and error.code not in _WITHOUT_REASON else ""
     name = each.column.name
     if value is None:
-        return f"select[{name!r}] fails at {where}{reason}. Mend the file, or the expression."
+        return f"Column {name!r} cannot be made of {where}{reason}. Mend the file, or the expression in select={{…}}."
     return (
         f"Column {name!r} is {each.column.type}, but {where} has {value[:SHOWN_CHARACTERS]!r} for it{reason}. "
         "Widen the column, mend the file, or give an expression with select={…}."

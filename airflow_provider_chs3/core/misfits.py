@@ -49,7 +49,9 @@ def _first_misfit(
         if count:
             at = yield from _row_of(files, group, path, each, bad)
             hint = (yield from _hint(files, path, at[0], each)) if at and at[1] is None else ""
-            return _sentence(each, path, count, at, hint)
+            # A container that JSON or CSV lacks is not NULL, but a value that stands for it: no default follows.
+            may_default = not hint and each.column.name not in group.defaults
+            return _sentence(each, path, count, at, hint=hint, may_default=may_default)
     return None
 
 
@@ -83,20 +85,22 @@ def _row_of(
     return (int(rows[0][0]), rows[0][1][0]) if rows and rows[0][0] else None
 
 
-def _sentence(each: LoadedColumn, path: str, count: int, at: tuple[int, str | None] | None, hint: str) -> str:
+def _sentence(
+    each: LoadedColumn, path: str, count: int, at: tuple[int, str | None] | None, *, hint: str, may_default: bool
+) -> str:
     row, value = at or (0, None)
     shown = "NULL, or missing," if value is None else repr(value[:SHOWN_CHARACTERS])
     where = f"row {row:,} of {path}" if row else path
     name = each.column.name
     ways = "Widen the column, mend the file, or give an expression with select={…}"
-    if hint:
-        ways += "."
-    elif value is None:
-        ways += "; null_as_default=True takes the column's default."
+    if value is None:
+        ways += "; null_as_default=True takes the column's default." if may_default else "."
     else:
         ways += f"; lossy_columns=[{name!r}] lets go of what does not fit." if _may_be_lossy(each) else "."
-    has = f"Column {name!r} is {each.column.type}, but {where} has {shown} for it ({count} such rows in all)."
-    return f"{has}{hint} {ways}"
+    return (
+        f"Column {name!r} is {each.column.type}, but {where} has {shown} for it ({count} such rows in all)."
+        f"{hint} {ways}"
+    )
 
 
 def _may_be_lossy(each: LoadedColumn) -> bool:
