@@ -23,8 +23,6 @@ IN_ORDER: SettingValues = {
     "input_format_parallel_parsing": 0,
     "input_format_parquet_preserve_order": 1,
 }
-#: As when values are inserted.
-_AS_INSERTED: SettingValues = {**IN_ORDER, "date_time_overflow_behavior": "throw"}
 SHOWN_CHARACTERS = 200
 #: "cannot be safely converted", of a type that a text was read as on the way, and throwIf(): they say no reason.
 _WITHOUT_REASON = (70, 395)
@@ -34,7 +32,7 @@ def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError
     """Say where a file could not be parsed, by reading that file alone and in order.
 
     Args:
-        files: The month's files.
+        files: The month's files, with the settings of the insert.
         reading: How they are read.
         error: What ClickHouse said.
 
@@ -59,7 +57,7 @@ def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool)
     It takes as many statements as it takes to halve objects, rows and columns down to one.
 
     Args:
-        files: The month's files.
+        files: The month's files, with the settings of the insert: others may convert what fails with them.
         reading: How they are read.
         null_as_default: Whether NULL becomes the column's default.
 
@@ -73,10 +71,12 @@ def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool)
     return None
 
 
-def _error_of(files: Files, name: str, sql: Sql) -> Steps[ClickHouseServerError | None]:
+def _error_of(
+    files: Files, name: str, sql: Sql, settings: SettingValues = IN_ORDER
+) -> Steps[ClickHouseServerError | None]:
     """What a look fails with, if it is the files that it fails over."""
     try:
-        yield files.look(name, sql, _AS_INSERTED)
+        yield files.look(name, sql, settings)
     except ClickHouseServerError as error:
         if is_of_servers(error):
             raise
@@ -116,7 +116,7 @@ class _Hunt:
         condition = Batch("", tuple(paths)).condition
         text = f"SELECT {self._all_of(self.group.loaded)} FROM {function.text} WHERE {condition}"
         name = f"Look for what does not fit in {len(paths)} files"
-        return (yield from _error_of(self.files, name, Sql(text, function.secrets)))
+        return (yield from _error_of(self.files, name, Sql(text, function.secrets), {}))
 
     def find(self, batch: Batch) -> Steps[str]:
         """The first value that fails, in a sentence."""

@@ -138,9 +138,12 @@ def _explanation(load: Load, plan: InsertPlan, error: ClickHouseServerError) -> 
     try:
         found = yield from find_misfits(files, reading, null_as_default=null_as_default)
     except ClickHouseServerError as again:
+        if is_of_servers(again):
+            raise
         # Rather not the value, but the file, or an expression of the user's.
         found = None
         error = again if file_of(again) else error
+    files = replace(files, settings={**files.settings, **plan.setting_values})
     found = found or (yield from explain_parsing(files, reading, error))
     return found or (yield from explain_conversion(files, reading, null_as_default=null_as_default))
 

@@ -145,3 +145,17 @@ def test_an_expression_that_fails_tells_object_and_row(lake: Lake) -> None:
     lake.put(PREFIX + "b.csv", f"ts,n\n{AT},1\nnonsense,2\n{AT},3\n".encode())
     told = r"^Column 'ts' cannot be made of row 2 of \S+b.csv: Cannot read DateTime: unexpected word\. Mend the file"
     refused(lake, told, select={"n": "n", "ts": "parseDateTimeBestEffort(ts)"})
+
+
+@pytest.mark.parametrize(
+    ("column", "key", "body"),
+    [
+        ("Map(String, Int32)", "a.csv", f"ts,v\n{AT},\n".encode()),
+        ("Tuple(a String, b String)", "a.jsonl", json.dumps({"ts": AT, "v": None}).encode()),
+        ("Array(String)", "a.jsonl", json.dumps({"ts": AT}).encode()),
+    ],
+)
+def test_what_stands_for_a_missing_container_is_never_loaded(lake: Lake, column: str, key: str, body: bytes) -> None:
+    create(lake, f"v {column}")
+    lake.put(PREFIX + key, body)
+    refused(lake, r"Column 'v' is .*has NULL, or missing, for it .*select=\{…\}\.$", null_as_default=True)
