@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.columns import FileGroup, LoadedColumn
+from airflow_provider_chs3.core.columns import VIRTUAL_COLUMNS, FileGroup, LoadedColumn
 from airflow_provider_chs3.core.errors import is_of_servers
 from airflow_provider_chs3.core.file_groups import Reading
 from airflow_provider_chs3.core.models import SettingValues
@@ -118,8 +118,8 @@ class _Hunt:
         name = f"Look for what does not fit in {len(paths)} files"
         return (yield from _error_of(self.files, name, Sql(text, function.secrets), {}))
 
-    def find(self, batch: Batch) -> Steps[str]:
-        """The first value that fails, in a sentence."""
+    def find(self, batch: Batch) -> Steps[str | None]:
+        """The first value that fails, in a sentence; None where it does not fail by itself."""
         number = yield from _fewest(len(batch.paths), lambda some: self.of_paths(batch, batch.paths[:some]))
         path, loaded = batch.paths[number - 1], self.group.loaded
         one = self._rows_of(path)
@@ -129,16 +129,18 @@ class _Hunt:
         column = yield from _fewest(len(loaded), lambda some: self._of_rows(path, row, loaded[:some]))
         each = loaded[column - 1]
         error = yield from self._of_rows(path, row, [each])
+        if error is None:
+            return None
         value = yield from self._value(path, row, each)
         return _conversion_sentence(each, f"row {row:,} of {path}", value, error)
 
     def _rows_of(self, path: str) -> Sql:
-        function = self.files.read(self.files.source.glob_of(path), structure=self.group.structure, on_cluster=False)
-        columns = ", ".join(map(identifier, self.group.types))
-        return Sql(
-            f"SELECT _file, _path, {columns} FROM {function.text} WHERE {Batch('', (path,)).condition}",
-            function.secrets,
-        )
+        glob = self.files.source.glob_of(path)
+        function = self.files.read(glob, structure=self.group.structure, on_cluster=False)
+        used = [name for name in VIRTUAL_COLUMNS if any(name in each.source for each in self.group.loaded)]
+        columns = ", ".join(map(identifier, dict.fromkeys([*used, *self.group.types])))
+        text = f"SELECT {columns} FROM {function.text} WHERE {Batch('', (path,)).condition}"
+        return Sql(text, function.secrets)
 
     def _of_rows(self, path: str, rows: int, columns: Sequence[LoadedColumn]) -> Steps[ClickHouseServerError | None]:
         some = self._rows_of(path)
@@ -161,11 +163,12 @@ class _Hunt:
             if is_of_servers(error):
                 raise
             return None
-        return str(rows[0][0][0])
+        value = rows[0][0][0]
+        return "NULL" if value is None else str(value)
 
 
-def _conversion_sentence(each: LoadedColumn, where: str, value: str | None, error: ClickHouseServerError | None) -> str:
-    reason = f": {reason_of(error)}" if error and error.code not in _WITHOUT_REASON else ""
+def _conversion_sentence(each: LoadedColumn, where: str, value: str | None, error: ClickHouseServerError) -> str:
+    reason = f": {reason_of(error)}" if error.code not in _WITHOUT_REASON else ""
     name = each.column.name
     if value is None:
         return f"Column {name!r} cannot be made of {where}{reason}. Mend the file, or the expression in select={{…}}."
