@@ -71,6 +71,10 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
         frozenset({3, 32, 209, 210, 236, 279, 319}),
         "A node went away, or its merges were stopped: look whether it is up; the retry ends what it left first.",
     ),
+    (
+        frozenset({33, 354, 554, 561}),
+        "A file broke off, or is damaged, as it was read: the retry reads all objects of the month again.",
+    ),
     (frozenset({TOO_MANY_QUERIES, 203}), "The server is busy: fewer queries at once, or a later hour."),
     (frozenset({216}), "A query of this id still runs there: the retry ends it first."),
     (frozenset({225, 242, 285, 999}), "Replication waits for Keeper: look at system.replicas."),
