@@ -34,7 +34,7 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
         "A value in the files does not fit its column: mend the file, widen the column, or convert in `select`.",
     ),
     (
-        frozenset({10, 33, 117, 271, 354, 554, 561}),
+        frozenset({117, 271}),
         "A file is damaged, or holds a value that cannot be read: write it again.",
     ),
     (frozenset({8}), "A file lacks a column: name the columns in `columns`, or give the missing one in `select`."),
