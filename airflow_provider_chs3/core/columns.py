@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_chs3.core.casts import Cast, Casting, lacking_elements
+from airflow_provider_chs3.core.casts import CONTAINERS, Cast, Casting, lacking_elements
 from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.dialect import Dialect
 from airflow_provider_chs3.core.sql import identifier
@@ -135,7 +135,7 @@ class LoadedColumn:
     def holds(self, *, null_as_default: bool) -> str | None:
         """A condition that is true for values that fit; None where the cast fails by itself for all others."""
         # Over NULL, a comparison is NULL, of which throwIf() sees but what happens to lie below it.
-        kept = f"ifNull({self.kept}, 1)" if self.kept and not null_as_default else ""
+        kept = f"ifNull({self.kept}, 1)" if self._must_be_kept(null_as_default=null_as_default) else ""
         conditions = [each for each in (kept, self.cast(null_as_default=null_as_default).holds) if each]
         return " AND ".join(conditions) or None
 
@@ -144,8 +144,12 @@ class LoadedColumn:
         source, target = ColumnType(self.source_type), ColumnType(self.column.type)
         may_be_null = null_as_default or target.holds_null
         bad = Misfits(is_lossy=self.is_lossy).condition(self.source, source, target, may_be_null=may_be_null)
-        lost = f"NOT ifNull({self.kept}, 1)" if self.kept and not null_as_default else None
+        lost = f"NOT ifNull({self.kept}, 1)" if self._must_be_kept(null_as_default=null_as_default) else None
         return " OR ".join(filter(None, (lost, bad))) or None
+
+    def _must_be_kept(self, *, null_as_default: bool) -> bool:
+        """No container can be NULL, so that one which stands for a missing value would be loaded as it is."""
+        return bool(self.kept) and (not null_as_default or ColumnType(self.column.type).bare.name in CONTAINERS)
 
 
 @dataclass(frozen=True)
@@ -235,13 +239,26 @@ def _is_missing(name: str, lacking: Sequence[str], by_file: Mapping[str, Mapping
 
 def _hint_at(name: str, found: Sequence[str]) -> str:
     """Why a column may be missing that is there."""
-    if alike := [each for each in found if each.lower().strip() == name.lower()]:
-        return f" Names are compared letter by letter: {alike[0]!r} is another one."
+    if alike := alike_hint(name, found):
+        return alike
     if len(found) == 1 and (delimiter := next((each for each in ";\t|" if each in found[0]), "")):
         return f" Fields look separated by {delimiter!r}: csv={{'delimiter': {delimiter!r}}}."
+    if any("\r" in each for each in found):
+        return " Lines look ended by \\r alone: end them with \\n, or \\r\\n."
     if any(not each.isprintable() for each in found):
         return " It looks compressed, or is of another format: compression=… or file_format=…."
     return ""
+
+
+def alike_hint(name: str, found: Iterable[str]) -> str:
+    """That a column is there under nearly the same name, in a sentence; empty where none is.
+
+    Args:
+        name: The column's name.
+        found: The file's names.
+    """
+    alike = [each for each in found if each.lower().strip() == name.lower() and each != name]
+    return f" Names are compared letter by letter: {alike[0]!r} is another one." if alike else ""
 
 
 def _nullable(column_type: str) -> str:

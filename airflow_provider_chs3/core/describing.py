@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from airflow_provider_chs3.core.errors import is_of_servers
+from airflow_provider_chs3.core.models import SettingValues
 from airflow_provider_chs3.core.source_files import Files
 from airflow_provider_chs3.core.sql import Sql
 from airflow_provider_chs3.core.steps import Ask, Say, Steps, Together
 from airflow_provider_chs3.core.text_types import TEXT_TYPE
+from airflow_provider_chs3.core.unreadable import unreadable
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 #: How the names of formats end whose files begin with a line of names.
 _WITH_NAMES = "WithNames"
 #: Files that are looked into at the same time: each look waits for the storage nearly all of its time.
 _AT_A_TIME = 16
+#: Of the line of names alone: nothing is guessed, and what follows need not fit.
+_AS_TEXT: SettingValues = {
+    "schema_inference_make_columns_nullable": 0,
+    "input_format_max_rows_to_read_for_schema_inference": 1,
+    "input_format_parallel_parsing": 0,
+    **{
+        f"input_format_{each}_{setting}": value
+        for each in ("csv", "tsv")
+        for setting, value in (
+            ("detect_header", 0),
+            ("use_best_effort_in_schema_inference", 0),
+            ("allow_variable_number_of_columns", 1),
+        )
+    },
+}
+_SHOWN_BYTES = 100
 
 
 def describe(files: Files, paths: Sequence[str]) -> Steps[dict[str, dict[str, str]]]:
@@ -57,18 +75,40 @@ def _describe(files: Files, path: str) -> Steps[dict[str, str]]:
     except ClickHouseServerError as error:
         if is_of_servers(error):
             raise
-        if has_line_of_names and "EMPTY_DATA_PASSED" in error.message:
-            return (yield from _names_alone(files, glob, path))
-        raise SourceError(f"The columns of {path} could not be read as {files.format.name}: {error}") from error
-    return {row[0]: row[1] for row in rows}
+        if not has_line_of_names:
+            raise SourceError(unreadable(path, files.format, error)) from error
+        names = yield from _names_alone(files, glob, path)
+    else:
+        names = {row[0]: row[1] for row in rows}
+    _check_names(path, names)
+    return names
 
 
 def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
-    """The columns of a file without rows, whose line of names is the only one."""
+    """The columns by the line of names alone: no rows follow, or the first ones do not fit it."""
     function = files.read(glob, file_format=files.format.name.removesuffix(_WITH_NAMES), on_cluster=False)
     sql = Sql(f"SELECT * FROM {function.text} LIMIT 1", function.secrets)
-    rows = yield Ask(name=f"Read the names of {path}", sql=sql, settings=files.look_settings)
-    return {str(name): TEXT_TYPE for name in rows[0]} if rows else {}
+    try:
+        rows = yield Ask(name=f"Read the names of {path}", sql=sql, settings={**files.look_settings, **_AS_TEXT})
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        raise SourceError(unreadable(path, files.format, error)) from error
+    if rows and not any(rows[0]):
+        raise SourceError(
+            f"{path} begins with an empty line where the names of its columns should be. Write the file again, or say "
+            "with csv={'skip_lines': …} how many lines come before them."
+        )
+    return {name: TEXT_TYPE for name in rows[0] if name} if rows else {}
+
+
+def _check_names(path: str, names: Iterable[object]) -> None:
+    """The driver gives a text that is no UTF-8 as bytes."""
+    if no_text := [name for name in names if isinstance(name, bytes)]:
+        raise SourceError(
+            f"The names of the columns of {path} are not UTF-8: {no_text[0][:_SHOWN_BYTES]!r}. Write the file as "
+            "UTF-8, or say with compression=… or file_format=… what it is."
+        )
 
 
 def _check_matches_alone(files: Files, glob: str, path: str) -> Steps[None]:

@@ -30,10 +30,13 @@ _BROKEN_OFF = re.compile(rf"Poco::Exception\. Code: {POCO_EXCEPTION}\b")
 #: A retry would meet these again. Codes by what they have in common, with the way out.
 _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     (
-        frozenset({6, 27, 41, 69, 70, 131, 321, 349, 376, 407, 467, 675, 691}),
+        frozenset({6, 26, 27, 41, 69, 70, 130, 131, 321, 349, 376, 407, 467, 675, 691}),
         "A value in the files does not fit its column: mend the file, widen the column, or convert in `select`.",
     ),
-    (frozenset({117, 271}), "A file is damaged, or holds a value that cannot be read: write it again."),
+    (
+        frozenset({117, 271}),
+        "A file is damaged, or holds a value that cannot be read: write it again.",
+    ),
     (frozenset({8}), "A file lacks a column: name the columns in `columns`, or give the missing one in `select`."),
     (frozenset({16, 47}), "A column or name is not known: compare `columns` and `select` with table and files."),
     (frozenset({36, 44, 48, 49, 53, 62, 193, 215, 344, 386}), "ClickHouse does not take this statement as it is."),
@@ -67,6 +70,10 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
     (
         frozenset({3, 32, 209, 210, 236, 279, 319}),
         "A node went away, or its merges were stopped: look whether it is up; the retry ends what it left first.",
+    ),
+    (
+        frozenset({33, 354, 554, 561}),
+        "A file broke off, or is damaged, as it was read: the retry reads all objects of the month again.",
     ),
     (frozenset({TOO_MANY_QUERIES, 203}), "The server is busy: fewer queries at once, or a later hour."),
     (frozenset({216}), "A query of this id still runs there: the retry ends it first."),

@@ -6,24 +6,27 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from airflow_provider_chs3.core.errors import is_of_servers
+from airflow_provider_chs3.core.failing import explain_conversion, explain_parsing
 from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.insert_statement import insert_step
 from airflow_provider_chs3.core.load import Load
-from airflow_provider_chs3.core.misfits import explain_parsing, find_misfits
+from airflow_provider_chs3.core.misfits import find_misfits
 from airflow_provider_chs3.core.models import Node, TableName
 from airflow_provider_chs3.core.replication import follow
 from airflow_provider_chs3.core.source_rows import rows_of_source
 from airflow_provider_chs3.core.sql import Sql, literal
 from airflow_provider_chs3.core.steps import Insert, InsertStats, Say, Steps, Together
 from airflow_provider_chs3.core.underway import Beginning, DoneInsert, Underway, record_underway
+from airflow_provider_chs3.core.unreadable import file_of
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
 
 #: What ClickHouse calls a condition that is not kept.
 _THROWN = 395
 #: Errors that a value can cause: it cannot be parsed, cast, or be NULL.
 _VALUE_ERRORS = frozenset(
-    [*(6, 25, 26, 27, 32, 36, 38, 41, 43, 53, 69, 70, 72, 117, 131), *(321, 349, 376, _THROWN, 407, 441, 467, 632, 675)]
-) | {676, 691}
+    [*(6, 25, 26, 27, 28, 32, 36, 38, 41, 43, 53, 69, 70, 72, 117, 130, 131), *(321, 349, 376, _THROWN, 407, 441, 467)]
+) | {632, 675, 676, 691}
 #: How `system.parts` writes NULL.
 _NULL = "ᴺᵁᴸᴸ"
 
@@ -115,22 +118,34 @@ def _run(load: Load, plan: InsertPlan, step: Insert) -> Steps[InsertStats]:
         stats: InsertStats = yield step
         return stats
     except ClickHouseServerError as error:
-        if error.code in _VALUE_ERRORS:
+        if error.code in _VALUE_ERRORS or (file_of(error) and not is_of_servers(error)):
             yield from _explain(load, plan, error)
         raise
 
 
 def _explain(load: Load, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:
-    null_as_default = load.request.selection.null_as_default
     try:
-        found = yield from find_misfits(load.files, plan.reading, null_as_default=null_as_default)
-    except ClickHouseServerError as again:
-        # Rather not the value, but the file.
-        found = None
-        error = again if again.code in _VALUE_ERRORS else error
-    found = found or (yield from explain_parsing(load.files, plan.reading, error))
+        found = yield from _explanation(load, plan, error)
+    except ClickHouseServerError:
+        # Servers failed meanwhile, which says nothing of the file.
+        return
     if found:
         raise SourceError(found) from error
+
+
+def _explanation(load: Load, plan: InsertPlan, error: ClickHouseServerError) -> Steps[str | None]:
+    files, reading, null_as_default = load.files, plan.reading, load.request.selection.null_as_default
+    try:
+        found = yield from find_misfits(files, reading, null_as_default=null_as_default)
+    except ClickHouseServerError as again:
+        if is_of_servers(again):
+            raise
+        # Rather not the value, but the file, or an expression of the user's.
+        found = None
+        error = again if file_of(again) else error
+    files = replace(files, settings={**files.settings, **plan.setting_values})
+    found = found or (yield from explain_parsing(files, reading, error))
+    return found or (yield from explain_conversion(files, reading, null_as_default=null_as_default))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from airflow_provider_chs3.core.columns import FileGroup, LoadedColumn
+from airflow_provider_chs3.core.columns import FileGroup, LoadedColumn, alike_hint
+from airflow_provider_chs3.core.failing import IN_ORDER, SHOWN_CHARACTERS
 from airflow_provider_chs3.core.file_groups import Reading
 from airflow_provider_chs3.core.models import SettingValues
 from airflow_provider_chs3.core.source_files import Files
 from airflow_provider_chs3.core.sources import Batch
 from airflow_provider_chs3.core.sql import Sql
 from airflow_provider_chs3.core.steps import Steps
-from airflow_provider_chs3.exceptions import ClickHouseServerError
 
-#: How ClickHouse says where it stopped; the row is that of a piece where pieces are parsed side by side.
-_FILE = re.compile(r"\(in file/uri (.*?)\)(?:: While|$)", re.MULTILINE)
-_ROW = re.compile(r"\(at row (\d+)\)")
-_KEY = re.compile(r"\(while reading the value of key (.*?)\)")
-_SHOWN_CHARACTERS = 200
 _LOOK_FOR_MISFITS = "Look for the value that does not fit"
 
-#: So that rows are counted from the file's first one. An overflow of dates is seen by casting back.
-_IN_ORDER: SettingValues = {
-    "max_threads": 1,
-    "max_parsing_threads": 1,
-    "input_format_parallel_parsing": 0,
-    "input_format_parquet_preserve_order": 1,
-    "date_time_overflow_behavior": "saturate",
-}
+#: An overflow of dates is seen by casting back.
+_SATURATE: SettingValues = {"date_time_overflow_behavior": "saturate"}
 
 
 def find_misfits(files: Files, reading: Reading, *, null_as_default: bool) -> Steps[str | None]:
@@ -56,78 +44,64 @@ def _first_misfit(
     counts = ", ".join(f"countIf({bad}), minIf(_path, {bad})" for _, bad in asked)
     function = files.read(batch.glob, structure=group.structure)
     sql = Sql(f"SELECT {counts} FROM {function.text} WHERE {batch.condition}", function.secrets)
-    row = (yield files.look(_LOOK_FOR_MISFITS, sql, {"date_time_overflow_behavior": "saturate"}))[0]
+    row = (yield files.look(_LOOK_FOR_MISFITS, sql, _SATURATE))[0]
     for (each, bad), count, path in zip(asked, row[::2], row[1::2], strict=True):
         if count:
             at = yield from _row_of(files, group, path, each, bad)
-            return _sentence(each, path, count, at)
+            hint = (yield from _hint(files, path, at[0], each)) if at and at[1] is None else ""
+            # A container that JSON or CSV lacks is not NULL, but a value that stands for it: no default follows.
+            may_default = not hint and each.column.name not in group.defaults
+            return _sentence(each, path, count, at, hint=hint, may_default=may_default)
     return None
 
 
-def _row_of(files: Files, group: FileGroup, path: str, each: LoadedColumn, bad: str) -> Steps[tuple[int, str] | None]:
+def _hint(files: Files, path: str, row: int, each: LoadedColumn) -> Steps[str]:
+    """Whether a line of JSON has nearly the column's name."""
+    if files.format.name != "JSONEachRow":
+        return ""
+    glob = files.source.glob_of(path)
+    function = files.read(glob, structure="line String", file_format="JSONAsString", on_cluster=False)
+    condition = Batch("", (path,)).condition
+    text = f"SELECT JSONExtractKeys(line) FROM {function.text} WHERE {condition} LIMIT {row - 1}, 1"
+    rows = yield files.look(f"Look at the keys of row {row} of {path}", Sql(text, function.secrets), IN_ORDER)
+    return alike_hint(each.column.name, map(str, rows[0][0])) if rows else ""
+
+
+def _row_of(
+    files: Files, group: FileGroup, path: str, each: LoadedColumn, bad: str
+) -> Steps[tuple[int, str | None] | None]:
     function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
     one = Batch("", (path,)).condition
-    value = f"if(isNull({each.source}), NULL, toString({each.source}))"
+    default = group.defaults.get(each.column.name)
+    lacks = f"isNull({each.source})" + (f" OR {each.source} = {default}" if default else "")
+    value = f"if({lacks}, NULL, toString({each.source}))"
     # No WHERE: rows that are left out while the file is read would not be counted.
     text = (
         "SELECT minIf(number, bad), argMinIf(value, number, bad) FROM (SELECT rowNumberInAllBlocks() + 1 AS number, "
         f"tuple({value}) AS value, {bad} AS bad FROM {function.text} WHERE {one})"
     )
     sql = Sql(text, function.secrets)
-    rows = yield files.look(f"Look for its row in {path}", sql, _IN_ORDER)
+    rows = yield files.look(f"Look for its row in {path}", sql, {**IN_ORDER, **_SATURATE})
     return (int(rows[0][0]), rows[0][1][0]) if rows and rows[0][0] else None
 
 
-def _sentence(each: LoadedColumn, path: str, count: int, at: tuple[int, str] | None) -> str:
+def _sentence(
+    each: LoadedColumn, path: str, count: int, at: tuple[int, str | None] | None, *, hint: str, may_default: bool
+) -> str:
     row, value = at or (0, None)
-    shown = "NULL, or missing," if value is None else repr(value[:_SHOWN_CHARACTERS])
+    shown = "NULL, or missing," if value is None else repr(value[:SHOWN_CHARACTERS])
     where = f"row {row:,} of {path}" if row else path
     name = each.column.name
     ways = "Widen the column, mend the file, or give an expression with select={…}"
     if value is None:
-        ways += "; null_as_default=True takes the column's default."
+        ways += "; null_as_default=True takes the column's default." if may_default else "."
     else:
         ways += f"; lossy_columns=[{name!r}] lets go of what does not fit." if _may_be_lossy(each) else "."
-    return f"Column {name!r} is {each.column.type}, but {where} has {shown} for it ({count} such rows in all). {ways}"
+    return (
+        f"Column {name!r} is {each.column.type}, but {where} has {shown} for it ({count} such rows in all)."
+        f"{hint} {ways}"
+    )
 
 
 def _may_be_lossy(each: LoadedColumn) -> bool:
     return not each.is_lossy and each.cast(null_as_default=False).holds is not None
-
-
-def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError) -> Steps[str | None]:
-    """Say where a file could not be parsed, by reading that file alone and in order.
-
-    Args:
-        files: The month's files.
-        reading: How they are read.
-        error: What ClickHouse said.
-
-    Returns:
-        Object, row, and column where it is known, in a sentence; None where the error names no object of the month.
-    """
-    named = _FILE.search(error.message)
-    path = named[1] if named else ""
-    batches = [(group, batch) for group, batch in reading.batches(files) if path in batch.paths]
-    if not batches:
-        return None
-    group, _ = batches[0]
-    function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
-    columns = ", ".join(f"ignore({each.source})" for each in group.loaded)
-    sql = Sql(f"SELECT count() FROM {function.text} WHERE NOT ignore({columns})", function.secrets)
-    message = error.message
-    try:
-        yield files.look(f"Look where {path} cannot be read", sql, _IN_ORDER)
-    except ClickHouseServerError as again:
-        message = again.message
-    return _parsing_sentence(files, path, message)
-
-
-def _parsing_sentence(files: Files, path: str, message: str) -> str:
-    row, key = _ROW.search(message), _KEY.search(message)
-    where = f"row {int(row[1]):,} of {path}" if row else path
-    column = f", column {key[1]!r}" if key else ""
-    reason = message.split("\n")[0].split(": (at row")[0].split("(while reading")[0].strip(" :.")
-    return f"{where}{column} cannot be read as {files.format.name}: {reason[:_SHOWN_CHARACTERS]}. Mend the file" + (
-        ", or say with csv={…} how its fields are written." if files.format.name.startswith("CSV") else "."
-    )

@@ -188,6 +188,6 @@ class LoadRequest:
             raise ConfigurationError(
                 f"The month's objects have several formats: {key} looks like {one.name}, {other_key} like "
                 f"{other.name}. "
-                "Give format=…, or a key template that takes only one of them."
+                "Give file_format=…, or a key template that takes only one of them."
             )
         return next(iter(found))

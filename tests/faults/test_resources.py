@@ -170,7 +170,7 @@ def damaged(content: bytes, damage: str) -> bytes:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        ("page", r"271 .*trips-2026-10-000\.parquet.*A file is damaged"),
+        ("page", r"trips-2026-10-000\.parquet cannot be read as Parquet"),
         ("footer", r"trips-2026-10-000\.parquet cannot be read as Parquet"),
     ],
 )

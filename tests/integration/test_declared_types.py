@@ -1,0 +1,100 @@
+"""What files declare of their values: lengths, byte orders, time zones, and types that differ from file to file."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+
+from tests.integration.lake import Lake
+from tests.integration.refusal import refused
+from tests.integration.valued import AT, PREFIX, create, loaded, parquet, values
+
+pytestmark = pytest.mark.usefixtures("one_node")
+
+
+def test_wide_numbers_and_addresses_of_clickhouses_own_parquet(lake: Lake) -> None:
+    types = "i Int128, u UInt256, v IPv4, w IPv6, x Nullable(IPv6), y Nullable(Int256)"
+    create(lake, types)
+    endpoint = lake.s3.meta.endpoint_url
+    keys = lake.s3._request_signer._credentials
+    where = f"s3('{endpoint}/{lake.bucket}/{PREFIX}a.parquet', '{keys.access_key}', '{keys.secret_key}', 'Parquet')"
+    lake.on_node(
+        0,
+        f"INSERT INTO FUNCTION {where} SELECT toDateTime('{AT}', 'UTC') AS ts, toInt128(48 + number) AS i, "
+        "toUInt256(57) AS u, toIPv4('1.2.3.4') AS v, toIPv6('::1') AS w, toIPv6('::2') AS x, toInt256(-1) AS y "
+        "FROM numbers(2)",
+    )
+    lake.load()
+    assert values(lake, "concat(i, ' ', u, ' ', v, ' ', w, ' ', x, ' ', y)") == [
+        f"{48 + n} 57 1.2.3.4 ::1 ::2 -1" for n in range(2)
+    ]
+
+
+def test_bytes_of_a_fixed_length_keep_zeros_at_their_end(lake: Lake) -> None:
+    create(lake, "n String, f FixedString(4), m Nullable(String)")
+    short, long = pa.array([b"a\0", b"\0\0"], pa.binary(2)), pa.array([b"abc\0"], pa.binary(4))
+    lake.put(PREFIX + "a.parquet", parquet(n=short, f=short, m=short))
+    lake.put(PREFIX + "b.parquet", parquet(n=long, f=long, m=long))
+    lake.load()
+    assert values(lake, "(hex(n), hex(f), hex(m))") == [
+        ("0000", "00000000", "0000"),
+        ("6100", "61000000", "6100"),
+        ("61626300", "61626300", "61626300"),
+    ]
+
+
+def test_bytes_that_are_not_declared_as_uuids_are_refused(lake: Lake) -> None:
+    create(lake, "u UUID")
+    lake.put(PREFIX + "a.parquet", parquet(u=pa.array([bytes(range(16))], pa.binary(16))))
+    refused(lake, "'u' in .*a.parquet has bytes that are not declared as UUIDs")
+
+
+class TestTimestampsWithoutAZone:
+    BODY = parquet(at=pa.array([dt.datetime(2026, 10, 5, 12)], pa.timestamp("us")))
+
+    def test_are_refused_where_the_columns_zone_is_another(self, lake: Lake) -> None:
+        create(lake, "at DateTime('America/New_York')")
+        lake.put(PREFIX + "a.parquet", self.BODY)
+        refused(lake, "timestamps without a zone.*naive_timestamps='utc' or naive_timestamps='column_zone'")
+
+    def test_are_refused_inside_of_containers_too(self, lake: Lake) -> None:
+        create(lake, "at Array(DateTime('America/New_York'))")
+        body = parquet(at=pa.array([[dt.datetime(2026, 10, 5, 12)]], pa.list_(pa.timestamp("us"))))
+        lake.put(PREFIX + "a.parquet", body)
+        refused(lake, "timestamps without a zone.*naive_timestamps=")
+        refused(lake, "'column_zone' is for columns that are timestamps themselves", naive_timestamps="column_zone")
+        assert loaded(lake, "a.parquet", body, "toString(at)", naive_timestamps="utc") == ["['2026-10-05 08:00:00']"]
+
+    @pytest.mark.parametrize(("meaning", "wanted"), [("utc", "08:00:00"), ("column_zone", "12:00:00")])
+    def test_are_what_the_user_says(self, lake: Lake, meaning: str, wanted: str) -> None:
+        create(lake, "at DateTime('America/New_York')")
+        found = loaded(lake, "a.parquet", self.BODY, "toString(at)", naive_timestamps=meaning)
+        assert found == [f"2026-10-05 {wanted}"]
+
+    def test_are_utc_in_a_column_of_utc(self, lake: Lake) -> None:
+        create(lake, "at DateTime64(3, 'UTC')")
+        assert loaded(lake, "a.parquet", self.BODY, "toString(at)") == ["2026-10-05 12:00:00.000"]
+
+
+@pytest.mark.parametrize("column_type", ["Nullable(Int64)", "Nullable(Float64)", "Nullable(Decimal(18, 2))"])
+def test_integers_in_one_file_and_doubles_in_the_next(lake: Lake, column_type: str) -> None:
+    create(lake, f"n {column_type}")
+    lake.put(PREFIX + "a.parquet", parquet(n=pa.array([1, 2**53 + 2])))
+    lake.put(PREFIX + "b.parquet", parquet(n=pa.array([3.0, None])))
+    if "Float" in column_type:
+        lake.load()
+        assert values(lake, "n") == [1.0, 3.0, float(2**53 + 2), None]
+    else:
+        lake.load()
+        assert values(lake, "toString(n)") == ["1", "3", str(2**53 + 2), None]
+
+
+def test_a_conflict_in_a_column_that_is_not_loaded_does_not_matter(lake: Lake) -> None:
+    create(lake, "n Int32")
+    lake.put(PREFIX + "a.parquet", parquet(n=pa.array([1]), x=pa.array([1])))
+    lake.put(PREFIX + "b.parquet", parquet(n=pa.array([2]), x=pa.array(["a"])))
+    assert lake.load()["rows"] == 2
+    assert lake.load(select={"ts": "ts", "n": "n + 1"})["status"] == "published"
+    assert values(lake, "n") == [2, 3]

@@ -1,0 +1,161 @@
+"""Files that cannot be loaded get one error that says object, row and column, and the way out."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.integration.lake import Lake
+from tests.integration.refusal import refused
+from tests.integration.valued import AT, PREFIX, create, loaded
+
+pytestmark = pytest.mark.usefixtures("one_node")
+
+
+def ipc_stream() -> bytes:
+    table, stream = pa.table({"n": [1]}), io.BytesIO()
+    with pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    return stream.getvalue()
+
+
+FILES: dict[str, tuple[str, str, bytes, str]] = {
+    "UTF-16, as Excel writes it": (
+        "n Int32",
+        "a.csv",
+        f"ts,n\n{AT},1\n".encode("utf-16"),
+        r"names of the columns of \S+a.csv are not UTF-8: b'\\xff.* Write the file as UTF-8",
+    ),
+    "a name in Latin-1, of a column that is not loaded": (
+        "n Int32",
+        "a.csv",
+        f"ts,n,caf\xe9\n{AT},1,2\n".encode("latin-1"),
+        r"are not UTF-8: b'caf\\xe9'",
+    ),
+    "the name of an element with escapes": (
+        "t Tuple(id Int32, `größe` Nullable(Float64))",
+        "a.jsonl",
+        json.dumps({"ts": AT, "t": {"id": 1, "größe": 1.5}}).encode(),
+        r"a.jsonl, column 't' has the key 'gr\\u00f6\\u00dfe', written with escapes.* ensure_ascii=False",
+    ),
+    "a column twice that is loaded": (
+        "n Int32",
+        "a.csv",
+        f"ts,n,n\n{AT},1,2\n".encode(),
+        r"a.csv cannot be read as CSVWithNames: .*n.* Rename one of them in the file",
+    ),
+    "TSV with the line ends of Windows": (
+        "n Int32",
+        "a.tsv",
+        f"ts\tn\r\n{AT}\t1\r\n".encode(),
+        r"a.tsv cannot be read .*settings=\{'input_format_tsv_crlf_end_of_line': 1\}",
+    ),
+    "an IPC stream": ("n Int32", "a.arrow", ipc_stream(), r"a.arrow cannot be read as Arrow: .* pyarrow.ipc.new_file"),
+    "NULL in an array of CSV": (
+        "v Array(Int32)",
+        "a.csv",
+        f'ts,v\n{AT},"[1]"\n{AT},"[1,null]"\n'.encode(),
+        r"Column 'v' is Array\(Int32\), but row 2 of \S+a.csv has '\[1,null\]' for it: Cannot read array",
+    ),
+    "a number out of range in an array of CSV": (
+        "v Array(Int8)",
+        "a.csv",
+        f'ts,v\n{AT},"[1]"\n{AT},"[300]"\n'.encode(),
+        r"Column 'v' is Array\(Int8\), but row 2 of \S+a.csv has '\[300\]' for it\. Widen",
+    ),
+    "compressed data that ends too early": (
+        "n Int32",
+        "a.csv.gz",
+        gzip.compress(b"ts,n\n" + b"".join(f"{AT},{n * n}\n".encode() for n in range(9_000)))[:-2_000],
+        r"a.csv.gz cannot be read as CSVWithNames: inflate failed.*damaged, or not compressed as its key says",
+    ),
+    "compressed data that is none": ("n Int32", "a.csv.gz", b"hello", r"a.csv.gz cannot be read .*compression=…"),
+    "a first row that is too short": (
+        "n Int32, m Int32",
+        "a.csv",
+        f"ts,n,m\n{AT},1\n".encode(),
+        r"^row 1 of \S+a.csv\b.* cannot be read as CSVWithNames",
+    ),
+    "a first row that is too long": (
+        "n Int32",
+        "a.csv",
+        f"ts,n\n{AT},1,2\n".encode(),
+        r"^row 1 of \S+a.csv cannot be read as CSVWithNames: Expected end of line",
+    ),
+    "text behind a quote in the first row": (
+        "s String",
+        "a.csv",
+        f'ts,s\n{AT},"ab"c\n'.encode(),
+        r"^row 1 of \S+a.csv cannot be read as CSVWithNames: Expected end of line",
+    ),
+    "line ends of old Macs": (
+        "n Int32",
+        "a.csv",
+        f"ts,n\r{AT},1\r{AT},2\r".encode(),
+        r"Lines look ended by \\r alone: end them with \\n",
+    ),
+    "NULL for a Tuple": (
+        "t Tuple(a Int32, b Int32)",
+        "a.jsonl",
+        json.dumps({"ts": AT, "t": None}).encode(),
+        r"Column 't' is .*, but row 1 of \S+a.jsonl has NULL, or missing, for it",
+    ),
+    "a line end, and nothing else": ("n Int32", "a.csv", b"\n", r"a.csv begins with an empty line .*'skip_lines'"),
+    "keys in capitals": (
+        "n Int32",
+        "a.jsonl",
+        json.dumps({"TS": AT, "N": 1}).encode(),
+        r"Names are compared letter by letter: 'TS' is another one\. (?!.*null_as_default)",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FILES)
+def test_a_file_is_refused_with_its_reason(lake: Lake, what: str) -> None:
+    columns, key, body, told = FILES[what]
+    create(lake, columns)
+    lake.put(PREFIX + key, body)
+    refused(lake, told)
+
+
+@pytest.mark.parametrize(
+    ("header", "options"), [("ts,n,x,x", {}), ("ts,n,x,x", {"columns": ["ts", "n"]}), ("ts,n,,", {})]
+)
+def test_names_that_come_twice_do_not_matter_where_they_are_not_loaded(
+    lake: Lake, header: str, options: dict[str, Any]
+) -> None:
+    create(lake, "n Int32")
+    assert loaded(lake, "a.csv", f"{header}\n{AT},1,2,3\n".encode(), "n", **options) == [1]
+
+
+def test_windows_line_ends_of_tsv_are_read_if_the_user_says_so(lake: Lake) -> None:
+    create(lake, "n Int32")
+    settings = {"input_format_tsv_crlf_end_of_line": 1}
+    assert loaded(lake, "a.tsv", f"ts\tn\r\n{AT}\t1\r\n".encode(), "n", settings=settings) == [1]
+
+
+def test_an_expression_that_fails_tells_object_and_row(lake: Lake) -> None:
+    create(lake, "n Nullable(String)")
+    lake.put(PREFIX + "a.csv", f"ts,n\n{AT},1\n{AT},2\n{AT},3\n".encode())
+    lake.put(PREFIX + "b.csv", f"ts,n\n{AT},1\nnonsense,2\n{AT},3\n".encode())
+    told = r"^Column 'ts' cannot be made of row 2 of \S+b.csv: Cannot read DateTime: unexpected word\. Mend the file"
+    refused(lake, told, select={"n": "n", "ts": "parseDateTimeBestEffort(ts)"})
+
+
+@pytest.mark.parametrize(
+    ("column", "key", "body"),
+    [
+        ("Map(String, Int32)", "a.csv", f"ts,v\n{AT},\n".encode()),
+        ("Tuple(a String, b String)", "a.jsonl", json.dumps({"ts": AT, "v": None}).encode()),
+        ("Array(String)", "a.jsonl", json.dumps({"ts": AT}).encode()),
+    ],
+)
+def test_what_stands_for_a_missing_container_is_never_loaded(lake: Lake, column: str, key: str, body: bytes) -> None:
+    create(lake, f"v {column}")
+    lake.put(PREFIX + key, body)
+    refused(lake, r"Column 'v' is .*has NULL, or missing, for it .*select=\{…\}\.$", null_as_default=True)
