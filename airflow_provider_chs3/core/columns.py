@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_chs3.core.casts import Cast, Casting, lacking_elements
+from airflow_provider_chs3.core.casts import Casting, lacking_elements
 from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.dialect import Dialect
+from airflow_provider_chs3.core.scalar_casts import Cast
 from airflow_provider_chs3.core.sql import identifier
 from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.core.unfit_values import Misfits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.columns import FileGroup, LoadedColumn
 from airflow_provider_chs3.core.file_groups import Reading
@@ -44,14 +45,16 @@ def find_misfits(files: Files, reading: Reading, *, null_as_default: bool) -> St
     """
     for group, batch in reading.batches(files):
         asked = [(each, bad) for each in group.loaded if (bad := each.misfit(null_as_default=null_as_default))]
-        found = (yield from _first_misfit(files, group, batch, asked)) if asked else None
+        found = (
+            (yield from _first_misfit(files, group, batch, asked, null_as_default=null_as_default)) if asked else None
+        )
         if found:
             return found
     return None
 
 
 def _first_misfit(
-    files: Files, group: FileGroup, batch: Batch, asked: Sequence[tuple[LoadedColumn, str]]
+    files: Files, group: FileGroup, batch: Batch, asked: Sequence[tuple[LoadedColumn, str]], *, null_as_default: bool
 ) -> Steps[str | None]:
     counts = ", ".join(f"countIf({bad}), minIf(_path, {bad})" for _, bad in asked)
     function = files.read(batch.glob, structure=group.structure)
@@ -59,40 +62,57 @@ def _first_misfit(
     row = (yield files.look(_LOOK_FOR_MISFITS, sql, {"date_time_overflow_behavior": "saturate"}))[0]
     for (each, bad), count, path in zip(asked, row[::2], row[1::2], strict=True):
         if count:
-            at = yield from _row_of(files, group, path, each, bad)
+            lossy = replace(each, is_lossy=True).misfit(null_as_default=null_as_default)
+            at = yield from _row_of(files, group, path, each, bad, lossy or "0")
             return _sentence(each, path, count, at)
     return None
 
 
-def _row_of(files: Files, group: FileGroup, path: str, each: LoadedColumn, bad: str) -> Steps[tuple[int, str] | None]:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A row that does not fit.
+
+    Args:
+        row: Its number in the file, from 1.
+        value: What it has for the column; None stands for NULL.
+        may_be_lossy: Whether it fits once the column may lose what `lossy_columns` lets go of.
+    """
+
+    row: int
+    value: str | None
+    may_be_lossy: bool
+
+
+def _row_of(
+    files: Files, group: FileGroup, path: str, each: LoadedColumn, bad: str, bad_if_lossy: str
+) -> Steps[_Found | None]:
     function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
     one = Batch("", (path,)).condition
     value = f"if(isNull({each.source}), NULL, toString({each.source}))"
     # No WHERE: rows that are left out while the file is read would not be counted.
     text = (
         "SELECT minIf(number, bad), argMinIf(value, number, bad) FROM (SELECT rowNumberInAllBlocks() + 1 AS number, "
-        f"tuple({value}) AS value, {bad} AS bad FROM {function.text} WHERE {one})"
+        f"tuple({value}, NOT ifNull({bad_if_lossy}, 1)) AS value, {bad} AS bad FROM {function.text} WHERE {one})"
     )
     sql = Sql(text, function.secrets)
     rows = yield files.look(f"Look for its row in {path}", sql, _IN_ORDER)
-    return (int(rows[0][0]), rows[0][1][0]) if rows and rows[0][0] else None
+    if not rows or not rows[0][0]:
+        return None
+    number, (shown, fits) = rows[0]
+    return _Found(int(number), shown, bool(fits))
 
 
-def _sentence(each: LoadedColumn, path: str, count: int, at: tuple[int, str] | None) -> str:
-    row, value = at or (0, None)
+def _sentence(each: LoadedColumn, path: str, count: int, at: _Found | None) -> str:
+    value = at.value if at else None
     shown = "NULL, or missing," if value is None else repr(value[:_SHOWN_CHARACTERS])
-    where = f"row {row:,} of {path}" if row else path
+    where = f"row {at.row:,} of {path}" if at else path
     name = each.column.name
     ways = "Widen the column, mend the file, or give an expression with select={…}"
     if value is None:
         ways += "; null_as_default=True takes the column's default."
     else:
-        ways += f"; lossy_columns=[{name!r}] lets go of what does not fit." if _may_be_lossy(each) else "."
+        ways += f"; lossy_columns=[{name!r}] lets go of what does not fit." if at and at.may_be_lossy else "."
     return f"Column {name!r} is {each.column.type}, but {where} has {shown} for it ({count} such rows in all). {ways}"
-
-
-def _may_be_lossy(each: LoadedColumn) -> bool:
-    return not each.is_lossy and each.cast(null_as_default=False).holds is not None
 
 
 def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError) -> Steps[str | None]:
