@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.file_groups import Reading
 from airflow_provider_chs3.core.models import SettingValues
 from airflow_provider_chs3.core.source_files import Files
 from airflow_provider_chs3.core.sources import Batch
-from airflow_provider_chs3.core.sql import Sql
+from airflow_provider_chs3.core.sql import Sql, identifier
 from airflow_provider_chs3.core.steps import Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 
@@ -74,13 +74,26 @@ class _Found:
 
     Args:
         row: Its number in the file, from 1.
-        value: What it has for the column; None stands for NULL.
+        values: What it has for the column, or in the fields that its expression uses, by name; None stands for NULL.
+        is_unparsed: Whether the expression cannot parse a text of them.
         may_be_lossy: Whether it fits once the column may lose what `lossy_columns` lets go of.
     """
 
     row: int
-    value: str | None
+    values: dict[str, str | None]
+    is_unparsed: bool
     may_be_lossy: bool
+
+    @property
+    def shown(self) -> str:
+        """The value, or the fields that it is made of."""
+        if self.is_unparsed:
+            return ", ".join(f"{name}={_cut(value)}" for name, value in self.values.items() if name)
+        return _cut(self.values[""])
+
+
+def _cut(value: str | None) -> str:
+    return "NULL" if value is None else repr(value[:_SHOWN_CHARACTERS])
 
 
 def _row_of(
@@ -88,27 +101,33 @@ def _row_of(
 ) -> Steps[_Found | None]:
     function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
     one = Batch("", (path,)).condition
-    value = f"if(isNull({each.source}), NULL, toString({each.source}))"
+    fields = {"": each.looked_at, **{name: identifier(name) for name in group.types if _uses(each.written, name)}}
+    value = ", ".join(f"CAST(if(isNull({of}), NULL, toString({of})), 'Nullable(String)')" for of in fields.values())
     # No WHERE: rows that are left out while the file is read would not be counted.
     text = (
         "SELECT minIf(number, bad), argMinIf(value, number, bad) FROM (SELECT rowNumberInAllBlocks() + 1 AS number, "
-        f"tuple({value}, NOT ifNull({bad_if_lossy}, 1)) AS value, {bad} AS bad FROM {function.text} WHERE {one})"
+        f"tuple([{value}], {each.is_unparsed}, NOT ifNull({bad_if_lossy}, 1)) AS value, {bad} AS bad "
+        f"FROM {function.text} WHERE {one})"
     )
     sql = Sql(text, function.secrets)
     rows = yield files.look(f"Look for its row in {path}", sql, _IN_ORDER)
     if not rows or not rows[0][0]:
         return None
-    number, (shown, fits) = rows[0]
-    return _Found(int(number), shown, bool(fits))
+    number, (values, is_unparsed, fits) = rows[0]
+    return _Found(int(number), dict(zip(fields, values, strict=True)), bool(is_unparsed), bool(fits))
+
+
+def _uses(expression: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", expression) is not None
 
 
 def _sentence(each: LoadedColumn, path: str, count: int, at: _Found | None) -> str:
-    value = at.value if at else None
-    shown = "NULL, or missing," if value is None else repr(value[:_SHOWN_CHARACTERS])
+    is_null = at is None or (at.values[""] is None and not at.is_unparsed)
+    shown = "NULL, or missing," if at is None or is_null else at.shown
     where = f"row {at.row:,} of {path}" if at else path
     name = each.column.name
     ways = "Widen the column, mend the file, or give an expression with select={…}"
-    if value is None:
+    if is_null:
         ways += "; null_as_default=True takes the column's default."
     else:
         ways += f"; lossy_columns=[{name!r}] lets go of what does not fit." if at and at.may_be_lossy else "."
