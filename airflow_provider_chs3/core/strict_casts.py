@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 _NAMES = (
     r"to(?:U?Int(?:8|16|32|64|128|256)|Float(?:32|64)|BFloat16|Decimal(?:32|64|128|256)|Date(?:32)?|DateTime(?:32|64)?"
@@ -62,8 +63,7 @@ def _rewritten(text: str, write: Callable[[str, Callable[[str], str]], str]) -> 
             done.append(text[found.start() : end])
         else:
             first, rest = _rewritten(text[start:comma], write), _rewritten(text[comma:end], write)
-            name = found[1]
-            done.append(write(f"\n{first}\n", lambda value, name=name, rest=rest: f"{name}({value}{rest}"))
+            done.append(write(f"\n{first}\n", partial(_call, found[1], rest)))
         at = end
     return "".join((*done, text[at:]))
 
@@ -78,6 +78,10 @@ def _ends(seen: str, start: int) -> tuple[int, int]:
         if seen[at] == "," and depth == 1 and not comma:
             comma = at
     return len(seen), comma or len(seen)
+
+
+def _call(name: str, rest: str, argument: str) -> str:
+    return f"{name}({argument}{rest}"
 
 
 def _not_null(argument: str) -> str:

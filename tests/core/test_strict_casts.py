@@ -8,7 +8,8 @@ from airflow_provider_chs3.core.strict_casts import is_unparsed, strict
 
 
 def not_null(call: str, argument: str) -> str:
-    return f"if(isNull(\n{argument}\n), NULL, {call.replace('?', f'assumeNotNull(\n{argument}\n)')})"
+    text = f"\n{argument}\n"
+    return f"if(isNull({text}), NULL, {call.replace('?', f'assumeNotNull({text})')})"
 
 
 class TestStrict:
