@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_chs3.core.casts import CONTAINERS, Cast, Casting, lacking_elements
+from airflow_provider_chs3.core.casts import CONTAINERS, Casting, lacking_elements
 from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.dialect import Dialect
+from airflow_provider_chs3.core.scalar_casts import Cast
 from airflow_provider_chs3.core.sql import identifier
+from airflow_provider_chs3.core.strict_casts import is_unparsed
 from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.core.unfit_values import Misfits
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
@@ -119,6 +121,7 @@ class LoadedColumn:
         source_type: Its type.
         kept: A condition that is true where the expression says what the file does; empty where it always does.
         is_lossy: Whether what does not fit may be lost.
+        written: The expression as the user wrote it in `select`; empty where the column is a field.
     """
 
     column: Column
@@ -126,6 +129,17 @@ class LoadedColumn:
     source_type: str
     kept: str = ""
     is_lossy: bool = False
+    written: str = ""
+
+    @property
+    def looked_at(self) -> str:
+        """The expression that does not fail over a text that it cannot parse."""
+        return f"(\n{self.written}\n)" if self.written else self.source
+
+    @property
+    def is_unparsed(self) -> str:
+        """A condition that is true where the user's expression depends on a text that it cannot parse."""
+        return is_unparsed(self.written) if self.written else "0"
 
     def cast(self, *, null_as_default: bool) -> Cast:
         """The expression as the column's type, and what shows that nothing of the value was lost."""
@@ -143,9 +157,10 @@ class LoadedColumn:
         """A condition that is true for values which do not fit, and never fails; None for types that can't be asked."""
         source, target = ColumnType(self.source_type), ColumnType(self.column.type)
         may_be_null = null_as_default or target.holds_null
-        bad = Misfits(is_lossy=self.is_lossy).condition(self.source, source, target, may_be_null=may_be_null)
+        bad = Misfits(is_lossy=self.is_lossy).condition(self.looked_at, source, target, may_be_null=may_be_null)
+        unparsed = self.is_unparsed if self.is_unparsed != "0" else None
         lost = f"NOT ifNull({self.kept}, 1)" if self._must_be_kept(null_as_default=null_as_default) else None
-        return " OR ".join(filter(None, (lost, bad))) or None
+        return " OR ".join(filter(None, (lost, unparsed, bad))) or None
 
     def _must_be_kept(self, *, null_as_default: bool) -> bool:
         """No container can be NULL, so that one which stands for a missing value would be loaded as it is."""

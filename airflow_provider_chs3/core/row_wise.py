@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from airflow_provider_chs3.core.columns import VIRTUAL_COLUMNS, LoadedColumn, structure_of
 from airflow_provider_chs3.core.sql import Sql, literal
 from airflow_provider_chs3.core.steps import Ask, Steps
+from airflow_provider_chs3.core.strict_casts import strict
 from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
 
@@ -48,7 +49,8 @@ def check_row_wise(
     for name, expression in select.items():
         yield from _check_one(name, expression)
     # Under names of their own: under the target's, an expression would see another one in the place of a file's column.
-    listed = ",\n".join(f"(\n{text}\n) AS `select {number}`" for number, text in enumerate(select.values()))
+    made = {name: f"(\n{strict(expression)}\n)" for name, expression in select.items()}
+    listed = ",\n".join(f"{text} AS `select {number}`" for number, text in enumerate(made.values()))
     structure = structure_of({**VIRTUAL_COLUMNS, **types})
     query = f"SELECT {listed} FROM null({literal(structure)})"
     try:
@@ -61,7 +63,7 @@ def check_row_wise(
         if node in plan[0][0]:
             raise ConfigurationError(_refusal("select", what))
     return [
-        LoadedColumn(column, f"(\n{select[column.name]}\n)", row[1])
+        LoadedColumn(column, made[column.name], row[1], written=select[column.name])
         for column, row in zip(columns, described, strict=True)
     ]
 

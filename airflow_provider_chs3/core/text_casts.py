@@ -7,7 +7,7 @@ another way than ClickHouse itself writes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.sql import literal
@@ -17,17 +17,25 @@ _DIGITS_OF_INT64 = 18
 _MOST_DIGITS = 76
 #: So many digits fit for sure; ClickHouse takes longer ones modulo the type's width.
 _SAFE_DIGITS = {"Int128": 38, "UInt128": 38, "Int256": 76, "UInt256": 77}
+#: Of today's seconds since 1970; ClickHouse tells finer ones by their number of digits.
+_DIGITS_OF_SECONDS = 10
+#: Digits of a second → the function that counts them since 1970.
+_PARTS_OF_SECONDS = {3: "toUnixTimestamp64Milli", 6: "toUnixTimestamp64Micro", 9: "toUnixTimestamp64Nano"}
+_FIRST_GROUP = "\\1"
+#: Zeros at the end of a fraction of a second say nothing.
+_NO_ZEROS = "'([.][0-9]*[1-9])0+$|[.]0+$', '\\\\1'"
 
 
-def holds_of_text(text: str, made: str, target: ColumnType) -> str | None:
+def holds_of_text(text: str, made: str, target: ColumnType, *, is_lossy: bool = False) -> str | None:
     """A condition that is true where a text was parsed to what it says; None where parsing fails by itself.
 
     Args:
         text: The expression of the text.
         made: The expression of the value that was parsed of it.
         target: The value's type, without wrappers.
+        is_lossy: Whether these may be lost: digits beyond the scale of a Decimal, parts of a second, the time of day.
     """
-    condition = _CONDITIONS.get(target.name)
+    condition = (is_lossy and _LOSSY_CONDITIONS.get(target.name)) or _CONDITIONS.get(target.name)
     return condition(text, made, target) if condition else None
 
 
@@ -67,6 +75,11 @@ def _decimal(text: str, made: str, target: ColumnType) -> str:
     return f"(match({text}, {literal(plain)}) OR ({moved})) AND {digits_fit(made, target)}"
 
 
+def _lossy_decimal(text: str, made: str, target: ColumnType) -> str:
+    plain = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?$"
+    return f"match({text}, {literal(plain)}) AND {digits_fit(made, target)}"
+
+
 def _date(text: str, made: str, target: ColumnType) -> str:
     """As `YYYY-MM-DD`, `YYYYMMDD` or with single digits; a time of day may only be midnight."""
     midnight = "[T ]00:00(:00([.]0+)?)?$"
@@ -78,6 +91,12 @@ def _date(text: str, made: str, target: ColumnType) -> str:
     )
 
 
+def _lossy_date(text: str, made: str, target: ColumnType) -> str:
+    """A time of day that there is goes; the day is the one that is written."""
+    time = "[T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?$"
+    return _date(f"replaceRegexpOne({text}, {literal(time)}, '')", made, target)
+
+
 def _dashed(text: str) -> str:
     return f"concat(substring({text}, 1, 4), '-', substring({text}, 5, 2), '-', substring({text}, 7, 2))"
 
@@ -85,28 +104,52 @@ def _dashed(text: str) -> str:
 def _time(text: str, made: str, target: ColumnType) -> str:
     """As ClickHouse writes it, by ISO 8601, with an offset, as Unix time, or with single digits."""
     zeros = f"concat({text}, '.{'0' * target.scale}') = toString({made}) OR " if target.scale else ""
-    # Zeros at the end of a fraction of a second say nothing.
-    fraction = "'([.][0-9]*[1-9])0+$|[.]0+$', '\\\\1'"
-    spaced = f"replaceRegexpOne(replaceOne({text}, 'T', ' '), {fraction})"
-    shown = f"replaceRegexpOne(toString({made}), {fraction})"
+    spaced = f"replaceRegexpOne(replaceOne({text}, 'T', ' '), {_NO_ZEROS})"
+    shown = f"replaceRegexpOne(toString({made}), {_NO_ZEROS})"
     parts = f"arrayMap(toUInt32OrZero, splitByRegexp('[^0-9]', {spaced}))"
     of = ", ".join(
         f"{part}({made})" for part in ("toYear", "toMonth", "toDayOfMonth", "toHour", "toMinute", "toSecond")
     )
     short = f"{shown} = concat({spaced}, ':00') OR {shown} = concat({spaced}, ' 00:00:00')"
-    unix = f"(match({text}, '^[0-9]{{5,10}}$') AND toString(toUnixTimestamp({made})) = {text})"
+    unix = " OR ".join(_unix(text, made, target))
     return (
         f"(toString({made}) = {text} OR {zeros}{shown} = {spaced} OR {short} OR {unix} "
-        f"OR ({parts} = [{of}] AND NOT match({spaced}, '[.]')) OR {_with_offset(spaced, text, made, fraction)})"
+        f"OR ({parts} = [{of}] AND NOT match({spaced}, '[.]')) OR {_with_offset(spaced, text, made, target)})"
     )
 
 
-def _with_offset(spaced: str, text: str, made: str, fraction: str) -> str:
+def _unix(text: str, made: str, target: ColumnType) -> Iterator[str]:
+    """As seconds since 1970, or as parts of them as far as the type has these."""
+    yield f"(match({text}, '^[0-9]{{5,10}}$') AND toString(toUnixTimestamp({made})) = {text})"
+    for scale, function in _PARTS_OF_SECONDS.items():
+        if target.name == "DateTime64" and target.scale >= scale:
+            digits = _DIGITS_OF_SECONDS + scale
+            yield f"(match({text}, '^[0-9]{{{digits}}}$') AND toString({function}({made})) = {text})"
+
+
+def _lossy_time(text: str, made: str, target: ColumnType) -> str:
+    """Digits beyond those of the type go before the rest is compared."""
+    point = f"([.][0-9]{{{target.scale}}})[0-9]+" if target.scale else "()[.][0-9]+"
+    cut = f"replaceRegexpOne({text}, {literal(point)}, {literal(_FIRST_GROUP)})"
+    return f"({' OR '.join((_time(cut, made, target), *_lossy_unix(text, made, target)))})"
+
+
+def _lossy_unix(text: str, made: str, target: ColumnType) -> Iterator[str]:
+    kept, function = max((s, f) for s, f in {0: "toUnixTimestamp", **_PARTS_OF_SECONDS}.items() if s <= target.scale)
+    for scale in (each for each in _PARTS_OF_SECONDS if each > target.scale):
+        shown = f"substring({text}, 1, {_DIGITS_OF_SECONDS + kept})"
+        digits = _DIGITS_OF_SECONDS + scale
+        yield f"(match({text}, '^[0-9]{{{digits}}}$') AND toString({function}({made})) = {shown})"
+
+
+def _with_offset(spaced: str, text: str, made: str, target: ColumnType) -> str:
     """Its local part must be a time that there is, and the instant that which another parser finds."""
     offset = "' *(Z|[+-][0-9]{2}:?[0-9]{2})$'"
-    local = f"replaceRegexpOne(replaceRegexpOne({spaced}, {offset}, ''), {fraction})"
-    checked = f"replaceRegexpOne(toString(parseDateTime64BestEffortOrNull({local}, 9, 'UTC')), {fraction})"
-    instant = f"parseDateTime64BestEffortOrNull({text}, 9, 'UTC')"
+    local = f"replaceRegexpOne(replaceRegexpOne({spaced}, {offset}, ''), {_NO_ZEROS})"
+    checked = (
+        f"replaceRegexpOne(toString(parseDateTime64BestEffortOrNull({local}, {target.scale}, 'UTC')), {_NO_ZEROS})"
+    )
+    instant = f"parseDateTime64BestEffortOrNull({text}, {target.scale}, 'UTC')"
     return f"(match({text}, {offset}) AND {checked} = {local} AND {made} = {instant})"
 
 
@@ -116,4 +159,11 @@ _CONDITIONS: dict[str, Callable[[str, str, ColumnType], str]] = {
     "Decimal": _decimal,
     **dict.fromkeys(("Date", "Date32"), _date),
     **dict.fromkeys(("DateTime", "DateTime64"), _time),
+}
+
+#: Where what may be lost is left out of the comparison.
+_LOSSY_CONDITIONS: dict[str, Callable[[str, str, ColumnType], str]] = {
+    "Decimal": _lossy_decimal,
+    **dict.fromkeys(("Date", "Date32"), _lossy_date),
+    **dict.fromkeys(("DateTime", "DateTime64"), _lossy_time),
 }

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.casts import TEXTS, roomy_type
+from airflow_provider_chs3.core.casts import roomy_type
 from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.formats import Format
+from airflow_provider_chs3.core.scalar_casts import TEXTS
 from airflow_provider_chs3.core.sql import identifier, literal
 
 #: The type of a text field that an expression reads.

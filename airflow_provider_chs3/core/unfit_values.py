@@ -8,13 +8,12 @@ from airflow_provider_chs3.core.casts import (
     CONTAINERS,
     MAY_BE_OUT_OF_RANGE,
     OPAQUE,
-    OR_NULL,
-    TEXTS,
     Casting,
     elements_of,
     has_elements_of,
 )
 from airflow_provider_chs3.core.column_types import ColumnType
+from airflow_provider_chs3.core.scalar_casts import OR_NULL, TEXTS
 
 
 @dataclass(frozen=True)

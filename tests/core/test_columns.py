@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.casts import Cast
 from airflow_provider_chs3.core.columns import LoadedColumn, Selection, plain_columns, structure_of
+from airflow_provider_chs3.core.scalar_casts import Cast
 from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
@@ -90,11 +90,12 @@ class TestCast:
         held = loaded("Nullable(UInt16)", "Nullable(String)").holds(null_as_default=False)
         assert held == f"(isNull(x) OR ifNull(isNotNull({made}), 0))"
 
-    def test_what_is_lost_is_no_matter_if_the_user_says_so(self):
-        column = Column("c", "Decimal(9, 2)")
+    def test_only_digits_before_the_point_are_compared_if_the_user_says_so(self):
+        column, made = Column("c", "Decimal(9, 2)"), "accurateCast(x, 'Decimal(9, 2)')"
         lossy = LoadedColumn(column, "x", "Decimal(9, 3)", is_lossy=True)
-        assert lossy.holds(null_as_default=False) is None
-        assert LoadedColumn(column, "x", "Decimal(9, 3)").holds(null_as_default=False) is not None
+        assert lossy.holds(null_as_default=False) == f"abs({made}) < 10000000"
+        exact = LoadedColumn(column, "x", "Decimal(9, 3)")
+        assert exact.holds(null_as_default=False) == f"{made} = x AND abs({made}) < 10000000"
 
 
 class TestMisfit:

@@ -63,7 +63,7 @@ class TestARowWiseExpression:
     )
     def test_is_loaded_with_the_type_that_the_server_gives_it(self, expression, answer):
         driven = check(answer, ROW_WISE_PLAN, DESCRIBED, expression=expression)
-        assert driven.result == [LoadedColumn(X, f"(\n{expression}\n)", "Int64")]
+        assert driven.result == [LoadedColumn(X, f"(\n{expression}\n)", "Int64", written=expression)]
 
     def test_is_parsed_by_the_server(self):
         assert check(PLUS, ROW_WISE_PLAN, DESCRIBED).steps[0].sql.text == "EXPLAIN AST SELECT a + 1"
