@@ -68,14 +68,23 @@ def test_a_node_that_has_all_is_asked_once():
 
 
 def test_only_nodes_that_lack_something_are_asked_for_each_privilege_and_named():
-    answers = [{ONE: [(1,)], TWO: [(0,)]}, {TWO: [(1,)]}, {TWO: [(0,)]}, {TWO: [("me",)]}]
+    answers = [{ONE: [(1,)], TWO: [(0,)]}, {TWO: [(1,)]}, {TWO: [(0,)]}, {TWO: [("me", 0, True)]}]
     with pytest.raises(PreflightError) as raised:
         drive(check_privileges((ONE, TWO), ["A ON x", "B ON y"]), *answers)
     assert raised.value.findings == ("User 'me' lacks privileges on ch-2:9000: run GRANT B ON y TO `me` there.",)
 
 
+@pytest.mark.parametrize(
+    ("settings", "forbids"), [((2, True), "readonly = 2"), ((0, False), "allow_ddl = 0"), ((1, False), "readonly = 1")]
+)
+def test_a_profile_that_forbids_it_is_named_instead(settings, forbids):
+    answers = [{TWO: [(0,)]}, {TWO: [(0,)]}, {TWO: [("me", *settings)]}]
+    with pytest.raises(PreflightError, match=f"'me' may not load on ch-2:9000: a profile of the user has {forbids}"):
+        drive(check_privileges((TWO,), ["A ON x"]), *answers)
+
+
 def test_a_single_server_is_named_so():
-    answers = [{ONLY_NODE: [(0,)]}, {ONLY_NODE: [(0,)]}, {ONLY_NODE: [("me",)]}]
+    answers = [{ONLY_NODE: [(0,)]}, {ONLY_NODE: [(0,)]}, {ONLY_NODE: [("me", 0, True)]}]
     with pytest.raises(
         PreflightError, match="User 'me' lacks privileges on the server: run GRANT A ON x TO `me` there"
     ):
