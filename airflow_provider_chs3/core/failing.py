@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.file_groups import Reading
 from airflow_provider_chs3.core.models import SettingValues
 from airflow_provider_chs3.core.source_files import Files
 from airflow_provider_chs3.core.sources import Batch
-from airflow_provider_chs3.core.sql import Sql, identifier
+from airflow_provider_chs3.core.sql import Sql, identifier, literal
 from airflow_provider_chs3.core.steps import Steps
 from airflow_provider_chs3.core.unreadable import file_of, reason_of, unreadable
 from airflow_provider_chs3.exceptions import ClickHouseServerError
@@ -24,8 +24,10 @@ IN_ORDER: SettingValues = {
     "input_format_parquet_preserve_order": 1,
 }
 SHOWN_CHARACTERS = 200
-#: "cannot be safely converted", of a type that a text was read as on the way, and throwIf(): they say no reason.
-_WITHOUT_REASON = (70, 395)
+#: "cannot be safely converted", of a type that a text was read as on the way: it says no reason.
+_WITHOUT_REASON = 70
+#: What a condition of ours throws; with another text it is the user's own.
+_DOES_NOT_FIT = "a value does not fit its column"
 
 
 def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError) -> Steps[str | None]:
@@ -151,7 +153,8 @@ class _Hunt:
         """An expression that fails where one of the conversions does; AND would not evaluate what is ignored."""
         values = [each.cast(null_as_default=self.null_as_default).value for each in columns]
         held = [holds for each in columns if (holds := each.holds(null_as_default=self.null_as_default))]
-        return f"any(ignore({', '.join([*values, *(f'throwIf(NOT ifNull({holds}, 0))' for holds in held)])}))"
+        thrown = [f"throwIf(NOT ifNull({holds}, 0), {literal(_DOES_NOT_FIT)})" for holds in held]
+        return f"any(ignore({', '.join([*values, *thrown])}))"
 
     def _value(self, path: str, row: int, each: LoadedColumn) -> Steps[str | None]:
         """What is converted; None where a user's expression does not get so far."""
@@ -168,7 +171,8 @@ class _Hunt:
 
 
 def _conversion_sentence(each: LoadedColumn, where: str, value: str | None, error: ClickHouseServerError) -> str:
-    reason = f": {reason_of(error)}" if error.code not in _WITHOUT_REASON else ""
+    says_nothing = error.code == _WITHOUT_REASON or _DOES_NOT_FIT in error.message
+    reason = "" if says_nothing else f": {reason_of(error)}"
     name = each.column.name
     if value is None:
         return f"Column {name!r} cannot be made of {where}{reason}. Mend the file, or the expression in select={{…}}."

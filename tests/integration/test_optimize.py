@@ -227,10 +227,11 @@ class TestRunningAgain:
         assert table.on_node(0, sql) == [(1,)]
 
     def test_a_merge_goes_on_when_its_client_is_gone(self, table: Lake) -> None:
-        insert(table, 0, JUNE, seconds=3.5)
+        insert(table, 0, JUNE, seconds=6)
         with in_background(operator(table)):
+            wait_until(lambda: running(table)[0])
             # The client of the start leaves after two seconds.
-            time.sleep(2.6)
+            time.sleep(2.5)
             assert running(table)[0]
         assert parts(table, JUNE)[0] == 1
 
