@@ -153,12 +153,20 @@ def _with_offset(spaced: str, text: str, made: str, target: ColumnType) -> str:
     return f"(match({text}, {offset}) AND {checked} = {local} AND {made} = {instant})"
 
 
+def _time_of_day(text: str, made: str, target: ColumnType) -> str:
+    """Minutes and seconds below 60, and no digit beyond the scale but zeros."""
+    scale = int(target.arguments[0]) if target.arguments else 0
+    digits = f"([.][0-9]{{0,{scale}}}0*)?"
+    return f"match({text}, {literal(f'^-?[0-9]{{1,3}}:[0-5][0-9]:[0-5][0-9]{digits}$')})"
+
+
 _CONDITIONS: dict[str, Callable[[str, str, ColumnType], str]] = {
     **dict.fromkeys(_SAFE_DIGITS, _integer),
     **dict.fromkeys(("Float32", "Float64", "BFloat16"), _float),
     "Decimal": _decimal,
     **dict.fromkeys(("Date", "Date32"), _date),
     **dict.fromkeys(("DateTime", "DateTime64"), _time),
+    **dict.fromkeys(("Time", "Time64"), _time_of_day),
 }
 
 #: Where what may be lost is left out of the comparison.

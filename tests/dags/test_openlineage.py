@@ -194,4 +194,4 @@ def test_a_failed_load_tells_its_error_and_what_it_was_about_to_read(emitted: Em
     assert "Column 'trip_id' is UInt64" in event["run"]["facets"]["errorMessage"]["message"]
     assert emitted.output("wrong", "FAIL")["facets"] == {}
     assert len(event["inputs"]) == 3
-    assert "-1 - toInt64(trip_id)" in event["job"]["facets"]["sql"]["query"]
+    assert "toInt64(assumeNotNull(" in event["job"]["facets"]["sql"]["query"]

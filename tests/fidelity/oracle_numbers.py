@@ -32,6 +32,8 @@ _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _LOOSE_SPECIAL = {"+inf": math.inf, "infinity": math.inf, "-infinity": -math.inf, "+nan": math.nan, "-nan": math.nan}
 _TRUTHS = {"true": True, "false": False, "1": True, "0": False}
 _LOOSE_TRUTHS = {"t": True, "f": False, "yes": True, "no": False, "y": True, "n": False, "on": True, "off": False}
+#: Binary digits, by the width in bits; a BFloat16 has 8.
+_DIGITS_OF_FLOATS = {32: 24, 64: 53}
 
 
 def judge(source: Any, of: Type, reading: Reading) -> Verdict:
@@ -51,7 +53,8 @@ def judge(source: Any, of: Type, reading: Reading) -> Verdict:
 def _exact(source: Any, of: Type, reading: Reading) -> Verdict | tuple[Fraction | float, bool, str]:
     """The number, whether a load must take it, and why not."""
     if isinstance(source, Whole):
-        return Fraction(source.number), True, ""
+        is_rounded = of.kind in ("Float", "BFloat16") and abs(source.number) > 2 ** _DIGITS_OF_FLOATS.get(of.bits, 8)
+        return Fraction(source.number), not is_rounded, "a whole number that is rounded"
     if isinstance(source, Exact):
         return Fraction(source.number), of.kind != "Float", "a decimal as a float"
     if isinstance(source, Real):

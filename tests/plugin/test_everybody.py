@@ -78,7 +78,7 @@ def test_who_logs_in_sees_how_all_months_are(scene: Lake, log_in: Callable[[str 
     assert "rows/s" in frame.locator("dl").inner_text()
     keep(page, "months")
     frame.get_by_role("button", name=FAILED).click()
-    frame.get_by_text("throwIf").first.wait_for()
+    frame.get_by_text("cannot be made of row").first.wait_for()
     keep(page, "month-details")
 
 
