@@ -100,6 +100,12 @@ def test_a_text_that_the_column_cannot_hold_as_it_is_written(
     refused(lake, rf"row 2 of {lake.bucket}/{PREFIX}a.{ending}")
 
 
+def test_a_time_of_day_that_there_is_not_is_refused(lake: Lake) -> None:
+    create(lake, "n Nullable(Time)")
+    lake.put(PREFIX + "a.csv", f"ts,n\n{AT},10:06:00\n{AT},10:61:00\n".encode())
+    refused(lake, r"'n' is .*row 2 of .*a.csv has '10:61:00'")
+
+
 def test_doubles_become_the_nearest_decimal(lake: Lake) -> None:
     create(lake, "n Decimal(9, 2)")
     cents = list(range(10_000))
