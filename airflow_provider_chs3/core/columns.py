@@ -25,6 +25,8 @@ VIRTUAL_COLUMNS = {
     "_time": "Nullable(DateTime)",
     "_etag": "LowCardinality(String)",
 }
+#: What a condition of ours throws; with another text, throwIf() is of the user's own expression.
+DOES_NOT_FIT = "a value does not fit its column"
 _NAIVE_TIMESTAMPS = (None, "utc", "column_zone")
 
 

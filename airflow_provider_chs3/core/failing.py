@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.columns import VIRTUAL_COLUMNS, FileGroup, LoadedColumn
+from airflow_provider_chs3.core.columns import DOES_NOT_FIT, VIRTUAL_COLUMNS, FileGroup, LoadedColumn
 from airflow_provider_chs3.core.errors import is_of_servers
 from airflow_provider_chs3.core.file_groups import Reading
 from airflow_provider_chs3.core.models import SettingValues
@@ -26,8 +26,6 @@ IN_ORDER: SettingValues = {
 SHOWN_CHARACTERS = 200
 #: "cannot be safely converted", of a type that a text was read as on the way: it says no reason.
 _WITHOUT_REASON = 70
-#: What a condition of ours throws; with another text it is the user's own.
-_DOES_NOT_FIT = "a value does not fit its column"
 
 
 def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError) -> Steps[str | None]:
@@ -153,7 +151,7 @@ class _Hunt:
         """An expression that fails where one of the conversions does; AND would not evaluate what is ignored."""
         values = [each.cast(null_as_default=self.null_as_default).value for each in columns]
         held = [holds for each in columns if (holds := each.holds(null_as_default=self.null_as_default))]
-        thrown = [f"throwIf(NOT ifNull({holds}, 0), {literal(_DOES_NOT_FIT)})" for holds in held]
+        thrown = [f"throwIf(NOT ifNull({holds}, 0), {literal(DOES_NOT_FIT)})" for holds in held]
         return f"any(ignore({', '.join([*values, *thrown])}))"
 
     def _value(self, path: str, row: int, each: LoadedColumn) -> Steps[str | None]:
@@ -171,7 +169,7 @@ class _Hunt:
 
 
 def _conversion_sentence(each: LoadedColumn, where: str, value: str | None, error: ClickHouseServerError) -> str:
-    says_nothing = error.code == _WITHOUT_REASON or _DOES_NOT_FIT in error.message
+    says_nothing = error.code == _WITHOUT_REASON or DOES_NOT_FIT in error.message
     reason = "" if says_nothing else f": {reason_of(error)}"
     name = each.column.name
     if value is None:

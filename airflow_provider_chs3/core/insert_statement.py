@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider_chs3.core.answers import passed_on
-from airflow_provider_chs3.core.columns import FileGroup
+from airflow_provider_chs3.core.columns import DOES_NOT_FIT, FileGroup
 from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import TableName
@@ -54,7 +54,7 @@ def _where(group: FileGroup, batch: Batch, *, null_as_default: bool) -> str:
     if not held:
         return batch.condition
     broken = f"{_OF_MONTH} AND NOT ifNull({' AND '.join(held)}, 0)"
-    return f"({batch.condition} AS {_OF_MONTH}) AND NOT throwIf({broken}, 'a value does not fit its column')"
+    return f"({batch.condition} AS {_OF_MONTH}) AND NOT throwIf({broken}, {literal(DOES_NOT_FIT)})"
 
 
 def _written(load: Load, into: TableName) -> str:
