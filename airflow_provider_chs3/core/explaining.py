@@ -38,6 +38,43 @@ def is_explained(recorded: Evidence, state: PartitionState, *, shape: TargetFact
     return shape.may_lose_all or explained == len(_of(recorded.parts, ""))
 
 
+def is_left_by_crash(recorded: Evidence, state: PartitionState) -> bool:
+    """Whether a partition is what a crash may leave where it was replaced: any of its parts of before and after.
+
+    Servers before 26.6 that are killed or restarted show replaced parts again, and one that lost its power shows what
+    its disk had got. What was left then merges.
+
+    Args:
+        recorded: What was recorded of it, before or after.
+        state: What is there now.
+    """
+    beside = recorded.beside
+    parts = (recorded.parts, beside.of_parts, state.each_part)
+    if None in parts or wait_for(state.mutations, state.partition_id):
+        return False
+    own, others = {part.content for part in recorded.parts or ()}, set(beside.of_parts or ())
+    unknown = [part for part in state.each_part or () if part.content not in own | others]
+    versions = {0, *(part.mutation for part in recorded.parts or ())}
+    return state.rows <= recorded.rows + beside.rows and all(
+        part.level > 0 and not part.patches and _has_version(part, versions, state) for part in unknown
+    )
+
+
+def shows_replaced(recorded: Evidence, state: PartitionState) -> bool:
+    """Whether a published partition shows what it replaced: parts with their old numbers, or merged with the new ones.
+
+    Args:
+        recorded: What was recorded after it was replaced.
+        state: What is there now.
+    """
+    first_block = min((part.min_block for part in recorded.parts or ()), default=0)
+    others = set(recorded.beside.of_parts or ())
+    is_there = any(
+        part.content in others and (not first_block or part.max_block < first_block) for part in state.each_part or ()
+    )
+    return is_there or (recorded.beside.rows > 0 and state.rows == recorded.rows + recorded.beside.rows)
+
+
 def is_untouched(state: PartitionState) -> bool:
     """Whether no mutation of this partition has passed its parts, and none waits for them.
 

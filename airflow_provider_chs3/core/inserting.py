@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from airflow_provider_chs3.core.errors import is_of_servers
 from airflow_provider_chs3.core.failing import explain_conversion, explain_parsing
@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.insert_statement import insert_step
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.misfits import find_misfits
 from airflow_provider_chs3.core.models import Node, TableName
+from airflow_provider_chs3.core.parts import CONTENT, MOST_PARTS, NOTHING_BESIDE, Contents
 from airflow_provider_chs3.core.replication import follow
 from airflow_provider_chs3.core.source_rows import rows_of_source
 from airflow_provider_chs3.core.sql import Sql, literal
@@ -155,10 +156,12 @@ class Staged:
     Args:
         rows: Rows of the month.
         other_rows: Rows of other months, by partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
+        contents: What the month's parts hold, whose number merges change.
     """
 
     rows: int
     other_rows: Mapping[str, int]
+    contents: Contents = field(default=NOTHING_BESIDE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,18 +245,19 @@ def count_staged(load: Load, *, name: str) -> Steps[dict[Node, Staged]]:
     """
     yield from follow(load.around, load.staging)
     sql = Sql(
-        "SELECT partition_id, any(partition), sum(rows) FROM system.parts "
-        f"WHERE database = {literal(load.staging.database)} AND table = {literal(load.staging.table)} AND active "
-        "GROUP BY partition_id"
+        f"SELECT partition_id, any(partition), sum(rows), groupArrayIf({MOST_PARTS + 1})({CONTENT}, rows > 0) "
+        f"FROM system.parts WHERE active AND database = {literal(load.staging.database)} "
+        f"AND table = {literal(load.staging.table)} GROUP BY partition_id"
     )
     answers = yield load.around.on_each(name=name, sql=sql)
     staged = {}
     for node, rows in answers.items():
-        own = sum(count for partition_id, _, count in rows if partition_id == load.key.partition_id)
+        own, parts = next((each[2:] for each in rows if each[0] == load.key.partition_id), (0, ()))
         others = {
             partition.replace(_NULL, "NULL"): count
-            for partition_id, partition, count in rows
+            for partition_id, partition, count, _ in rows
             if partition_id != load.key.partition_id
         }
-        staged[node] = Staged(own, others)
+        contents = Contents(own, tuple(parts) if len(parts) <= MOST_PARTS else None)
+        staged[node] = Staged(own, others, contents)
     return staged

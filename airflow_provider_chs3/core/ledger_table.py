@@ -38,6 +38,9 @@ COLUMNS = {
     "details": "String COMMENT 'JSON'",
 }
 
+#: What is written is on the disk when the statement ends, and so is the name by which it is found.
+DURABLE = "fsync_after_insert = 1, fsync_part_directory = 1"
+
 #: Those that came with a later version of this package.
 _LATER = ("nodes", "data_version", "evidence", "structure")
 
@@ -91,7 +94,8 @@ def create_ledger(ledger: TableName) -> Sql:
     columns = ", ".join(f"{identifier(name)} {declaration}" for name, declaration in COLUMNS.items())
     return Sql(
         f"CREATE TABLE IF NOT EXISTS {table(ledger)} ({columns}) ENGINE = MergeTree "
-        "ORDER BY (target_database, target_table, month, sequence)"
+        "ORDER BY (target_database, target_table, month, sequence) "
+        f"SETTINGS {DURABLE}"
     )
 
 

@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey
 from airflow_provider_chs3.core.models import Manifest, Node, SettingValues, TableName
 from airflow_provider_chs3.core.neutral import neutral_settings
 from airflow_provider_chs3.core.partition import PartitionState
+from airflow_provider_chs3.core.parts import NOTHING_BESIDE, Contents
 from airflow_provider_chs3.core.recovery import Course
 from airflow_provider_chs3.core.replication import with_records_of_replicas
 from airflow_provider_chs3.core.request import LoadRequest
@@ -126,6 +127,7 @@ def values_of(
     rows: int,
     state: PartitionState,
     rows_of_shards: Mapping[int, int] | None = None,
+    beside: Contents = NOTHING_BESIDE,
     structure: str = "",
     details: Mapping[str, object] | None = None,
 ) -> dict[str, str | int | Mapping[str, object]]:
@@ -136,6 +138,7 @@ def values_of(
         rows: Rows of the month on the node.
         state: The partition there.
         rows_of_shards: Rows of the month on each shard, where it is published.
+        beside: What a crash may show beside the partition.
         structure: The table, and what was loaded into it, where it is published (see `core.structure_record`).
         details: What else there is to tell.
     """
@@ -148,7 +151,7 @@ def values_of(
         "source_bytes": manifest.size_bytes,
         "nodes": len(load.around.nodes),
         "rows": rows,
-        **evidence_of_state(state, rows_of_shards),
+        **evidence_of_state(state, rows_of_shards, beside=beside),
         "structure": structure,
         # Whoever comes by this node alone learns where the rest of the month is.
         "details": {**({"cluster": load.around.cluster} if load.around.cluster else {}), **(details or {})},
@@ -167,18 +170,21 @@ def _reading_settings(request: LoadRequest, around: Surroundings) -> SettingValu
     return {name: value for name, value in settings.items() if name in known and name not in own}
 
 
-def evidence_of_state(state: PartitionState, rows_of_shards: Mapping[int, int] | None = None) -> dict[str, str | int]:
+def evidence_of_state(
+    state: PartitionState, rows_of_shards: Mapping[int, int] | None = None, *, beside: Contents = NOTHING_BESIDE
+) -> dict[str, str | int]:
     """The columns of a record by which the partition is known again.
 
     Args:
         state: The partition.
         rows_of_shards: Rows of the month on each shard; None where they are not known yet.
+        beside: What a crash may show beside the partition.
     """
     return {
         "min_block": state.min_block,
         "max_block": state.max_block,
         "data_version": state.data_version,
-        "evidence": state.evidence(rows_of_shards).as_text(),
+        "evidence": state.evidence(rows_of_shards, beside=beside).as_text(),
     }
 
 

@@ -182,7 +182,7 @@ def check_table(around: Surroundings) -> None:
 
 def _query(table: TableName, partition_ids: Iterable[str]) -> Sql:
     of_table = f"database = {literal(table.database)} AND table = {literal(table.table)}"
-    of_months = f"{of_table} AND partition_id IN ({literals(partition_ids)})"
+    of_months = f"{of_table} AND partition_id IN ({literals(partition_ids) or 'NULL'})"
     name_of_table = f"database = {literal(table.database)} AND name = {literal(table.table)}"
     limits = f"name IN ({literals(Limits.__slots__)})"
     # A part is named <partition id>_<min block>_<max block>_<level>, so what goes before the first `_` is its month.

@@ -137,8 +137,9 @@ def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> St
     interval_seconds = request.poll_interval_seconds
     while jobs:
         before = jobs
-        states = yield from observe(around, partitions)
+        # In this order: of one that does not run any more, the parts that are seen are those it left.
         running = yield around.on_each(name="Look for OPTIMIZEs", sql=_RUNNING)
+        states = yield from observe(around, partitions)
         jobs = [advanced(job, states, _ours(around, job, running), request.target_parts) for job in jobs]
         yield from _tell(before, jobs)
         jobs, has_ended = yield from _start(around, jobs, request.max_running - _others(around, jobs, running))

@@ -146,8 +146,9 @@ def _error_as_json(error: Exception) -> dict[str, object]:
         "hint": hint_of(error),
         "is_terminal": is_terminal(error),
     }
-    if isinstance(error, ClickHouseServerError):
-        told |= {"code": error.code, "name": error.name, "host": error.host, "query_id": error.query_id or ""}
+    said = error if isinstance(error, ClickHouseServerError) else error.__cause__
+    if isinstance(said, ClickHouseServerError):
+        told |= {"code": said.code, "name": said.name, "host": said.host, "query_id": said.query_id or ""}
     return told
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from airflow_provider_chs3.core.mutations import Mutation
-from airflow_provider_chs3.core.parts import MOST_PARTS, Evidence, Part
+from airflow_provider_chs3.core.parts import MOST_PARTS, NOTHING_BESIDE, Contents, Evidence, Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,19 @@ class PartitionState:
         numbers = (rows, count, size_bytes, min_block, max_block, data_version)
         return cls(*numbers, each_part, mutations, partition_id)
 
-    def evidence(self, rows_of_shards: Mapping[int, int] | None = None) -> Evidence:
+    @property
+    def contents(self) -> Contents:
+        """What its parts hold."""
+        parts = self.each_part
+        return Contents(self.rows, None if parts is None else tuple(part.content for part in parts))
+
+    def evidence(
+        self, rows_of_shards: Mapping[int, int] | None = None, *, beside: Contents = NOTHING_BESIDE
+    ) -> Evidence:
         """What to record of it.
 
         Args:
             rows_of_shards: Rows of the month on each shard; None where they are not known yet.
+            beside: What a crash may show beside it.
         """
-        return Evidence(rows=self.rows, parts=self.each_part, rows_of_shards=rows_of_shards or {})
+        return Evidence(rows=self.rows, parts=self.each_part, rows_of_shards=rows_of_shards or {}, beside=beside)

@@ -17,7 +17,7 @@ _OWN = "(rows > 0 AND NOT startsWith(partition_id, 'patch-'))"
 _DATA_DIGITS = 16
 #: Of the data, and of the files beside it. The second is equal for other rows of the same shape, and another where a
 #: column of a compact part got another name, which leaves its data as they are, and `hash_of_all_files` follows codecs
-_HASH = (
+CONTENT = (
     f"concat(substring(uncompressed_hash_of_compressed_files, 1, {_DATA_DIGITS}), "
     "substring(hash_of_uncompressed_files, 1, 8))"
 )
@@ -70,7 +70,7 @@ def state_columns(*, with_content: bool = True) -> str:
     """
     part = (
         "min_block_number, max_block_number, toUInt32(level), data_version, rows, "
-        f"{_HASH if with_content else _NOT_ASKED}, "
+        f"{CONTENT if with_content else _NOT_ASKED}, "
         "if(startsWith(partition_id, 'patch-'), partition_id, ''), has_lightweight_delete"
     )
     return (
@@ -82,6 +82,26 @@ def state_columns(*, with_content: bool = True) -> str:
 _NOT_ASKED = "''"
 
 
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What parts hold, whatever blocks they have.
+
+    Args:
+        rows: Rows in them.
+        of_parts: The `content` of each; None where they were too many.
+    """
+
+    rows: int = 0
+    of_parts: tuple[str, ...] | None = ()
+
+
+NOTHING_BESIDE = Contents()
+
+
+def _from_json(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """What is recorded of a partition on one node.
@@ -90,11 +110,14 @@ class Evidence:
         rows: Rows in it.
         parts: Its parts; None where they were too many.
         rows_of_shards: Rows of the month on each shard, by its number; empty where they were not known yet.
+        beside: What a crash may show beside these parts, or in their place: what is staged, of a partition before it is
+            replaced; what was replaced, of one after.
     """
 
     rows: int
     parts: tuple[Part, ...] | None
     rows_of_shards: Mapping[int, int] = field(default_factory=dict)
+    beside: Contents = NOTHING_BESIDE
 
     @classmethod
     def of_text(cls, text: str) -> Self | None:
@@ -107,6 +130,7 @@ class Evidence:
             rows=told["rows"],
             parts=None if parts is None else tuple(Part(*each) for each in parts),
             rows_of_shards={int(shard): rows for shard, rows in told.get("rows_of_shards", {}).items()},
+            beside=Contents(*map(_from_json, told.get("beside", ()))),
         )
 
     def as_text(self) -> str:
@@ -114,6 +138,8 @@ class Evidence:
         told: dict[str, Any] = {"rows": self.rows, "parts": self.parts and [_short(each) for each in self.parts]}
         if self.rows_of_shards:
             told["rows_of_shards"] = dict(self.rows_of_shards)
+        if self.beside.rows:
+            told["beside"] = astuple(self.beside)
         return json.dumps(told, separators=(",", ":"))
 
 

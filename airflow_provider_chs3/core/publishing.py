@@ -10,17 +10,27 @@ from airflow_provider_chs3.core.ledger import MonthOnNode, record
 from airflow_provider_chs3.core.load import Load, rows_of_shards, values_of
 from airflow_provider_chs3.core.models import Node
 from airflow_provider_chs3.core.partition import PartitionState
+from airflow_provider_chs3.core.parts import Contents
 from airflow_provider_chs3.core.renewing import ROOM_FOR_RECORDS, structure_text
 from airflow_provider_chs3.core.replication import follow
 from airflow_provider_chs3.core.sql import Sql, literal, table
 from airflow_provider_chs3.core.staging import ddl_settings
 from airflow_provider_chs3.core.standing import is_changed
-from airflow_provider_chs3.core.steps import AskNodes, Steps, Together
+from airflow_provider_chs3.core.steps import AskNodes, Pause, Steps, Together
 from airflow_provider_chs3.core.structure import check_structure
 from airflow_provider_chs3.core.tuning import EMPTY_SOURCE
-from airflow_provider_chs3.exceptions import ClickHouseServerError, TargetChangedError, VerificationError
+from airflow_provider_chs3.exceptions import (
+    ClickHouseServerError,
+    TargetChangedError,
+    TransientError,
+    VerificationError,
+)
 
 _BAD_ARGUMENTS = 36
+#: The ids of partitions are made of digits, or of hexadecimal ones: none has this.
+_NO_PARTITION = "chs3-none"
+#: Queries that read a part keep it on the disk.
+_WAITS_FOR_REPLACED_SECONDS = (1, 2, 4, 8, 15, 30, 30, 30)
 
 
 def publish(
@@ -50,7 +60,7 @@ def publish(
     now, _, staged_now = yield Together(name=f"Look at {load.around.target} before it is published", workflows=looks)
     _check_untouched(load, before, now)
     _check_staged(load, staged, staged_now)
-    intents = {node: _intent(load, node, rows=each.rows, state=now[node].state) for node, each in staged.items()}
+    intents = {node: _intent(load, node, each, state=now[node].state) for node, each in staged_now.items()}
     # With query ids, so that whoever takes over ends these too before it goes on.
     yield AskNodes(
         name=f"Record the intent to publish {load.request.month}",
@@ -59,11 +69,12 @@ def publish(
         query_id=f"{load.attempt.name}_intent",
     )
     yield from _replace(load, staged)
+    yield from _remove_replaced(load, {node: month.state for node, month in now.items()})
     yield from follow(load.around, load.around.target)
     months = yield from load.look_up()
     states = {node: month.state for node, month in months.items()}
     _check_published(load, staged, states)
-    yield from _record_published(load, plan, states)
+    yield from _record_published(load, plan, states, replaced={node: each.state.contents for node, each in now.items()})
     return states
 
 
@@ -83,6 +94,45 @@ def _replace(load: Load, staged: Mapping[Node, Staged]) -> Steps[None]:
             f"Staging {load.staging} lost its rows on {error.host} right before they were published: somebody drops "
             "parts of it. There the month is as it was; other nodes may have the new one. The next run loads it again."
         ) from error
+
+
+def _remove_replaced(load: Load, before: Mapping[Node, PartitionState]) -> Steps[None]:
+    """Have the parts that were replaced taken off the disks, and wait until they are gone.
+
+    Until then they come back beside the new ones where a server is killed or restarted (before 26.6), and on any
+    version where it loses its power. Whatever detaches a partition takes them away at once, also where merges are
+    stopped (seen on 25.8 and 26.9). Replicas know from Keeper what was replaced.
+
+    Raises:
+        TransientError: If queries read them for too long.
+    """
+    nodes = [] if load.around.shape.is_replicated else [node for node, state in before.items() if state.parts]
+    sql = Sql(f"ALTER TABLE {table(load.around.target)} DETACH PARTITION ID {literal(_NO_PARTITION)}")
+    target = load.around.target
+    look = Sql(
+        f"SELECT count() FROM system.parts WHERE database = {literal(target.database)} AND table = "
+        f"{literal(target.table)} AND partition_id = {literal(load.key.partition_id)} AND rows > 0 "
+        "AND _state IN ('Outdated', 'Deleting')"
+    )
+    for seconds in (*_WAITS_FOR_REPLACED_SECONDS, 0):
+        if not nodes:
+            return
+        yield AskNodes(
+            name="Remove the parts that were replaced",
+            sql=dict.fromkeys(nodes, sql),
+            settings=ddl_settings(load.around),
+            query_id=f"{load.attempt.name}_remove",
+        )
+        answers = yield AskNodes(name="Look for parts that were replaced", sql=dict.fromkeys(nodes, look))
+        nodes = [node for node, rows in answers.items() if rows[0][0]]
+        if nodes and seconds:
+            yield Pause(name="Wait for queries that read replaced parts", seconds=seconds)
+    raise TransientError(
+        f"{load.around.target} on {', '.join(map(str, nodes))}: {load.request.month} was replaced, but queries that "
+        f"began before still read what it held {sum(_WAITS_FOR_REPLACED_SECONDS)} s later (see system.processes). If "
+        "the server died now, those rows would come back; so the month is not recorded as published, and the next "
+        "try loads it again. Run long queries at another time, or give them max_execution_time."
+    )
 
 
 def _replace_partition(load: Load, *, rows: int) -> Sql:
@@ -109,16 +159,20 @@ def _check_staged(load: Load, staged: Mapping[Node, Staged], now: Mapping[Node, 
             )
 
 
-def _intent(load: Load, node: Node, *, rows: int, state: PartitionState) -> Sql:
-    values = values_of(load, rows=rows, state=state)
+def _intent(load: Load, node: Node, staged: Staged, *, state: PartitionState) -> Sql:
+    values = values_of(load, rows=staged.rows, state=state, beside=staged.contents)
     return record(load.around.ledger, load.key_on(node), "intent", values, staging=load.staging)
 
 
-def _record_published(load: Load, plan: InsertPlan, states: Mapping[Node, PartitionState]) -> Steps[None]:
+def _record_published(
+    load: Load, plan: InsertPlan, states: Mapping[Node, PartitionState], *, replaced: Mapping[Node, Contents]
+) -> Steps[None]:
     records, shards = {}, rows_of_shards(states)
     for node, state in states.items():
         structure = structure_text(load, node, loaded=plan.reading.loaded, in_files=plan.reading.names)
-        values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
+        values = values_of(
+            load, rows=state.rows, state=state, rows_of_shards=shards, beside=replaced[node], structure=structure
+        )
         records[node] = record(load.around.ledger, load.key_on(node), "published", values, staging=load.staging)
     yield AskNodes(
         name=f"Record {load.request.month} as published",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from airflow_provider_chs3.core.columns import LoadedColumn
 from airflow_provider_chs3.core.ledger import MonthOnNode, Record, renew
@@ -10,6 +11,7 @@ from airflow_provider_chs3.core.ledger_table import make_ledger
 from airflow_provider_chs3.core.load import Load, evidence_of_state, rows_of_shards
 from airflow_provider_chs3.core.models import Node, SettingValues
 from airflow_provider_chs3.core.partition import PartitionState
+from airflow_provider_chs3.core.parts import NOTHING_BESIDE
 from airflow_provider_chs3.core.sql import PARSED
 from airflow_provider_chs3.core.standing import evidence_of
 from airflow_provider_chs3.core.steps import AskNodes, Say, Steps
@@ -77,4 +79,5 @@ def renew_records(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[None]
 
 
 def _is_up_to_date(record: Record, state: PartitionState, shards: Mapping[int, int]) -> bool:
-    return evidence_of(record) == state.evidence(shards)
+    evidence = evidence_of(record)
+    return evidence is not None and replace(evidence, beside=NOTHING_BESIDE) == state.evidence(shards)

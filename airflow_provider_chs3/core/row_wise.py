@@ -35,7 +35,11 @@ _REFUSED_NODES = {
 }
 _ALIAS = re.compile(r" \(alias .+\)$")
 #: What only the plan shows.
-_REFUSED_IN_PLAN = {'"Aggregating"': "an aggregate function", '"CreatingSets"': "a table after IN"}
+_REFUSED_IN_PLAN = {
+    '"Aggregating"': "an aggregate function",
+    '"Window"': "a window function",
+    '"CreatingSets"': "a table after IN",
+}
 
 
 def check_row_wise(

@@ -61,8 +61,10 @@ def settings_clause(values: SettingValues) -> str:
     Args:
         values: Name → value; each name is one that a server knows.
     """
-    given = ", ".join(f"{name} = {literal(str(value))}" for name, value in values.items())
-    return given and f" SETTINGS {given}"
+    # Numbers as numbers: 25.8 refuses a text for limit and offset (170).
+    given = (f"{name} = {value if isinstance(value, int) else literal(str(value))}" for name, value in values.items())
+    text = ", ".join(given)
+    return text and f" SETTINGS {text}"
 
 
 @dataclass(frozen=True)

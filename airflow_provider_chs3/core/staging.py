@@ -6,8 +6,10 @@ import hashlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from airflow_provider_chs3.core.ledger_table import DURABLE
 from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Month, Node, SettingValues, TableName
 from airflow_provider_chs3.core.sql import Sql, literal, literals, table
+from airflow_provider_chs3.core.sql_text import items
 from airflow_provider_chs3.core.steps import AskNodes, Pause, Row, Steps
 from airflow_provider_chs3.core.target import Surroundings
 from airflow_provider_chs3.core.tuning import DDL_SETTINGS
@@ -103,7 +105,7 @@ def _clauses(around: Surroundings, node: Node) -> str:
     shape = around.shape
     clauses = (
         ("PARTITION BY", shape.partition_key),
-        ("PRIMARY KEY", f"({shape.primary_key})"),
+        ("PRIMARY KEY", shape.explicit_primary_key),
         ("ORDER BY", shape.order_by),
         ("SAMPLE BY", shape.sampling_key),
         ("SETTINGS", ", ".join(_staging_settings(around, node))),
@@ -115,8 +117,10 @@ def _staging_settings(around: Surroundings, node: Node) -> Iterator[str]:
     shape = around.shape
     # Each node's own: the policy of a disk that the table itself defines may have another name on each.
     on_node = around.nodes[node].target
-    if on_node and on_node.settings:
-        yield on_node.settings
+    own = items(on_node.settings) if on_node else ()
+    yield from (each for each in own if not each.startswith(("fsync_after_insert ", "fsync_part_directory ")))
+    # A REPLACE PARTITION that was recorded must not be of rows that a power cut takes away.
+    yield DURABLE
     if not shape.is_plain:
         yield _WITHOUT_MERGES
     if (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from airflow_provider_chs3.core.explaining import fit_rows, is_explained, is_untouched
+from airflow_provider_chs3.core.explaining import fit_rows, is_explained, is_left_by_crash, is_untouched, shows_replaced
 from airflow_provider_chs3.core.ledger import MonthOnNode, Record
 from airflow_provider_chs3.core.models import Node
 from airflow_provider_chs3.core.partition import PartitionState
@@ -85,6 +85,8 @@ def standing(months: Mapping[Node, MonthOnNode], wanted: Wanted, shape: TargetFa
         return _found(Standing.LEDGER_LOST, lost)
     if all(month.record is None for month in months.values()):
         return _found(Standing.NEW, tuple(months))
+    if crashed := tuple(node for node, month in months.items() if _has_crashed(month, shape)):
+        return _found(Standing.UNFINISHED, crashed, "its server crashed right after")
     published = {
         node: month.record for node, month in months.items() if month.record and month.record.event == "published"
     }
@@ -166,16 +168,29 @@ def is_changed(month: MonthOnNode, *, shape: TargetFacts) -> bool:
     evidence = evidence_of(record)
     if evidence is None:
         return _is_changed_by_blocks(record, state, shape)
-    is_as_recorded = (
-        _has_blocks_of(record, state, may_lose_all=shape.may_lose_all) and fit_rows(evidence, state, shape)
-        if evidence.parts is None or state.each_part is None
-        else is_explained(evidence, state, shape=shape)
-    )
-    if is_as_recorded:
+    if _is_as_recorded(record, evidence, state, shape) or _has_crashed(month, shape):
         return False
     return record.event == "published" or not (
         _is_replaced(record, state, keeps_every_row=shape.keeps_every_row) and is_untouched(state)
     )
+
+
+def _is_as_recorded(record: Record, evidence: Evidence, state: PartitionState, shape: TargetFacts) -> bool:
+    if evidence.parts is None or state.each_part is None:
+        return _has_blocks_of(record, state, may_lose_all=shape.may_lose_all) and fit_rows(evidence, state, shape)
+    return is_explained(evidence, state, shape=shape)
+
+
+def _has_crashed(month: MonthOnNode, shape: TargetFacts) -> bool:
+    """Whether a partition is neither as before nor as after it was replaced, but what a crash leaves in between."""
+    record, state = month.record, month.state
+    evidence = evidence_of(record) if record else None
+    if record is None or evidence is None or _is_as_recorded(record, evidence, state, shape):
+        return False
+    # Without this an intent is one of an older version of this package, which did not record what was staged.
+    knows_staged = record.event == "intent" and evidence.beside.rows == record.rows
+    is_possible = knows_staged or (record.event == "published" and shows_replaced(evidence, state))
+    return is_possible and is_left_by_crash(evidence, state)
 
 
 def _is_changed_by_blocks(record: Record, state: PartitionState, shape: TargetFacts) -> bool:

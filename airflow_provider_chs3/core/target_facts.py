@@ -101,6 +101,12 @@ class TargetFacts:
         return matched[1] if matched and "DESC" in matched[1] else f"({self.sorting_key})"
 
     @property
+    def explicit_primary_key(self) -> str:
+        """The primary key if the table names one, which 25.8 takes for another than the same one that is not named."""
+        head = self.engine_full.partition(" ORDER BY ")[0]
+        return f"({self.primary_key})" if " PRIMARY KEY " in head else ""
+
+    @property
     def is_replicated(self) -> bool:
         """Whether its parts go to other replicas by themselves."""
         return self.engine.startswith("Replicated")

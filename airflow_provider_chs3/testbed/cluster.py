@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -11,13 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from airflow_provider_chs3.testbed import engine, node_config
+from airflow_provider_chs3.testbed import engine, node_config, server
 from airflow_provider_chs3.testbed.credentials import Credentials
-from airflow_provider_chs3.testbed.nodes import Cluster, Node
-from airflow_provider_chs3.testbed.ports import is_listening
+from airflow_provider_chs3.testbed.keeper import Keeper
+from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE, Cluster, Node
+from airflow_provider_chs3.testbed.ports import free_ports, is_listening
 from airflow_provider_chs3.testbed.processes import kill, wait_until
 
 _START_TIMEOUT_SECONDS = 90.0
+_PROGRAMS = {"engine": engine.start, "server": server.start}
 
 
 class ClickHouseCluster(Cluster):
@@ -26,9 +29,13 @@ class ClickHouseCluster(Cluster):
     Whatever happens to this process, the nodes end with it.
     """
 
-    def __init__(self, nodes: Sequence[Node], *, folder: Path, keep_folder: bool) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], *, program: str, keeper: Keeper | None, folder: Path, keep_folder: bool
+    ) -> None:
         """Start nodes whose configuration is in their folders, and wait for them; `start` is the way in."""
         super().__init__(nodes)
+        self.program = program
+        self.keeper = keeper
         self._folder = folder
         self._keep_folder = keep_folder
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -46,6 +53,8 @@ class ClickHouseCluster(Cluster):
         cls,
         nodes: int = 3,
         *,
+        replicas: int = 1,
+        program: str = "",
         folder: Path | None = None,
         named_collections: Mapping[str, Mapping[str, str]] | None = None,
         server_settings: Mapping[str, Any] | None = None,
@@ -60,6 +69,9 @@ class ClickHouseCluster(Cluster):
 
         Args:
             nodes: Number of nodes, 3 by default; each takes about 400 MB of memory.
+            replicas: How many of them make a shard, with ZooKeeper beside them; 1 by default, without it.
+            program: `engine`, the newest ClickHouse, embedded; or `server`, a real server of the oldest supported
+                version, which alone can replicate. By default `$CHS3_CLICKHOUSE_PROGRAM`, or else the engine.
             folder: Where the nodes live, kept by `stop`; a temporary folder, removed by it, by default.
             named_collections: Name of the collection → its keys and values; none by default.
             server_settings: Elements of `config.xml`, such as `{"max_server_memory_usage": 2 * 1024**3}` (bytes) or
@@ -77,8 +89,12 @@ class ClickHouseCluster(Cluster):
             The running cluster.
 
         Raises:
-            RuntimeError: If the engine is not installed, or a node does not start; it says the end of the node's log.
+            RuntimeError: If the program is not installed, or a node does not start; it says the end of the node's log.
+            ValueError: If the engine is asked to replicate.
         """
+        program = program or os.environ.get(PROGRAM_VARIABLE, "engine")
+        if replicas > 1 and program == "engine":
+            raise ValueError("The engine has no port for replicas: replicas need program='server'")
         home = folder or Path(tempfile.mkdtemp(prefix="chs3-cluster-"))
         described = node_config.describe(nodes, home)
         options = node_config.Options(
@@ -90,9 +106,12 @@ class ClickHouseCluster(Cluster):
             profiles=profiles or {},
             clusters=clusters or {},
             secret=secret,
+            replicas=replicas,
+            keeper_port=free_ports(1)[0] if replicas > 1 else None,
         )
         node_config.write(described, options=options)
-        return cls(described, folder=home, keep_folder=folder is not None)
+        keeper = Keeper(home / "zookeeper", options.keeper_port) if options.keeper_port else None
+        return cls(described, program=program, keeper=keeper, folder=home, keep_folder=folder is not None)
 
     def kill(self, index: int) -> None:
         """End a node as a power cut would (SIGKILL), and wait until it is gone.
@@ -120,6 +139,8 @@ class ClickHouseCluster(Cluster):
         """End all nodes, and remove their folder unless it was given."""
         for index in list(self._processes):
             self.kill(index)
+        if self.keeper:
+            self.keeper.stop()
         if not self._keep_folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -132,7 +153,7 @@ class ClickHouseCluster(Cluster):
         self.stop()
 
     def _spawn(self, index: int) -> None:
-        process = engine.start(self._folder_of(index))
+        process = _PROGRAMS[self.program](self._folder_of(index))
         self._processes[index] = process
         self.nodes[index] = replace(self.nodes[index], pid=process.pid)
 

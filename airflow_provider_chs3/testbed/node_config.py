@@ -13,6 +13,9 @@ from airflow_provider_chs3.testbed.credentials import LOADER, READER, Credential
 from airflow_provider_chs3.testbed.nodes import CLUSTER, SINGLE_NODE_CLUSTER, Node
 from airflow_provider_chs3.testbed.ports import HOST, free_ports
 
+#: A server that was killed counts as gone after this; servers' default is 30 seconds.
+_KEEPER_SESSION_TIMEOUT_MS = 10_000
+
 
 @dataclass(frozen=True)
 class Options:
@@ -27,6 +30,7 @@ class Options:
     clusters: Mapping[str, Credentials] = field(default_factory=dict)
     secret: str = field(default="", repr=False)
     replicas: int = 1
+    keeper_port: int | None = None
 
 
 def describe(nodes: int, folder: Path) -> list[Node]:
@@ -52,7 +56,7 @@ def write(nodes: Sequence[Node], *, options: Options) -> None:
         nodes: All nodes of the cluster, the replicas of a shard one after the other; each has a folder.
         options: What the test changes.
     """
-    replication = _replication(nodes) if options.replicas > 1 else {}
+    replication = _replication(nodes, options.keeper_port) if options.replicas > 1 else {}
     for node in nodes:
         assert node.folder is not None
         # Where clickhouse-local looks for its configuration, with the folder as its $HOME.
@@ -67,6 +71,10 @@ def write(nodes: Sequence[Node], *, options: Options) -> None:
 def _server(node: Node, nodes: Sequence[Node], *, options: Options, folder: Path) -> dict[str, Any]:
     return {
         "path": folder / "data",
+        # Where they are by default belongs to root.
+        "tmp_path": folder / "tmp",
+        "user_files_path": folder / "user_files",
+        "format_schema_path": folder / "format_schemas",
         "listen_host": node.host,
         "tcp_port": node.tcp_port,
         "http_port": node.http_port,
@@ -135,24 +143,31 @@ def _shard(nodes: Sequence[Node], user: Credentials) -> dict[str, Any]:
     return {"internal_replication": "true", "replica": replicas}
 
 
-def _replication(nodes: Sequence[Node]) -> dict[Node, dict[str, Any]]:
-    """What each node of a replicated cluster has beside: a port for other replicas, and the first one Keeper."""
-    keeper_port, raft_port, *interserver_ports = free_ports(2 + len(nodes))
+def _replication(nodes: Sequence[Node], keeper_port: int | None) -> dict[Node, dict[str, Any]]:
+    """What a node of a replicated cluster has besides: a port for other replicas; the first one Keeper if none runs."""
+    own_keeper_port, raft_port, *interserver_ports = free_ports(2 + len(nodes))
     first = nodes[0]
     keeper = {
-        "tcp_port": keeper_port,
+        "tcp_port": own_keeper_port,
         "server_id": 1,
         "enable_ipv6": "false",
         "log_storage_path": f"{first.folder}/keeper/log",
         "snapshot_storage_path": f"{first.folder}/keeper/snapshots",
         "raft_configuration": {"server": {"id": 1, "hostname": first.host, "port": raft_port}},
     }
+    zookeeper = {
+        "node": {"host": first.host, "port": keeper_port or own_keeper_port},
+        "session_timeout_ms": _KEEPER_SESSION_TIMEOUT_MS,
+    }
     return {
         node: {
-            "zookeeper": {"node": {"host": first.host, "port": keeper_port}},
+            "zookeeper": zookeeper,
             "interserver_http_host": node.host,
             "interserver_http_port": port,
-            **({"keeper_server": keeper} if node == first else {}),
+            "distributed_ddl": {"path": "/clickhouse/task_queue/ddl"},
+            # So that the same statement makes a table on each node.
+            "default_replica_path": "/clickhouse/tables/{database}/{table}/{shard}",
+            **({"keeper_server": keeper} if node == first and not keeper_port else {}),
         }
         for node, port in zip(nodes, interserver_ports, strict=True)
     }

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 CLUSTER = "chs3"
 SINGLE_NODE_CLUSTER = "chs3_single"
+#: Names the program that local nodes are where a caller does not: `engine` or `server`.
+PROGRAM_VARIABLE = "CHS3_CLICKHOUSE_PROGRAM"
 
 
 @dataclass(frozen=True)

@@ -29,17 +29,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that choose the servers."""
     group = parser.getgroup("chs3", "ClickHouse and S3 servers for tests (airflow-provider-chs3)")
     group.addoption(
-        "--clickhouse",
-        choices=["engine", "docker", "env"],
+        "--chs3-clickhouse",
+        choices=["engine", "server", "docker", "env"],
         default="engine",
-        help="engine: processes from the chdb-core wheel; docker: containers; env: CHS3_CLICKHOUSE_URI (%(default)s)",
+        help="engine: the newest ClickHouse, embedded; server: real servers of the oldest supported version; docker: "
+        "containers; env: CHS3_CLICKHOUSE_URI (%(default)s)",
     )
     group.addoption(
-        "--s3",
+        "--chs3-s3",
         choices=["moto", "docker", "env"],
         default="moto",
         help="moto: a local process; docker: a container; env: CHS3_S3_ENDPOINT and its keys (%(default)s)",
     )
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Have clusters that tests start for themselves be of the chosen kind too."""
+    from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE
+
+    program = early_config.known_args_namespace.chs3_clickhouse
+    if program in ("engine", "server"):
+        os.environ[PROGRAM_VARIABLE] = program
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +57,7 @@ def chs3_s3(request: pytest.FixtureRequest) -> Iterator[S3Endpoint]:
     """An S3 server that refuses wrong secrets: `.client()`, `.endpoint_url`, `.access_key`, `.secret_key`."""
     from airflow_provider_chs3.testbed.s3 import S3Server
 
-    match request.config.getoption("--s3"):
+    match request.config.getoption("--chs3-s3"):
         case "docker":
             from airflow_provider_chs3.testbed.containers import DockerUnavailableError, s3_container
 
@@ -77,11 +87,11 @@ def chs3_cluster(
 ) -> Iterator[Cluster]:
     """Three ClickHouse nodes that form the cluster `chs3`, with the named collection `chs3_s3` for the S3 server.
 
-    Servers taken from the environment (`--clickhouse=env`) have what they have. A test that kills nodes starts a
+    Servers taken from the environment (`--chs3-clickhouse=env`) have what they have. A test that kills nodes starts a
     cluster of its own with `ClickHouseCluster.start()`.
     """
     named_collections = {S3_NAMED_COLLECTION: chs3_s3.named_collection()}
-    match request.config.getoption("--clickhouse"):
+    match request.config.getoption("--chs3-clickhouse"):
         case "docker":
             from airflow_provider_chs3.testbed.containers import DockerUnavailableError, clickhouse_containers
 

@@ -62,7 +62,7 @@ def _how_to_use(cluster: ClickHouseCluster, s3: S3Server) -> str:
             f"S3: {s3.endpoint_url}, bucket `{BUCKET}` with trips/<month>/*.parquet for {', '.join(_MONTHS)};"
             f" ClickHouse reads it through the named collection `{_NAMED_COLLECTION}`.",
             "",
-            "For Airflow, and for `./dev test --clickhouse=env --s3=env`:",
+            "For Airflow, and for `./dev test --chs3-clickhouse=env --chs3-s3=env`:",
             *(f"  export {name}={shlex.quote(value)}" for name, value in variables.items()),
             "",
             "Try:",

@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_chs3.core.ledger import MonthOnNode, Record
+from airflow_provider_chs3.core.models import Node
 from airflow_provider_chs3.core.mutations import Mutation
 from airflow_provider_chs3.core.partition import PartitionState
-from airflow_provider_chs3.core.parts import Evidence, Part
-from airflow_provider_chs3.core.standing import is_changed
+from airflow_provider_chs3.core.parts import Contents, Evidence, Part
+from airflow_provider_chs3.core.standing import Standing, Wanted, is_changed, standing
 from tests.core.surroundings import TARGET
 
+NODE = Node(1, 1, "127.0.0.1", 9000)
 APRIL, OCTOBER = (f"(DELETE IN PARTITION ID '{month}' WHERE n = 3)" for month in ("202604", "202610"))
 PUBLISHED = Record("published", "nonce", "f", "d", 100, 3, 30, 5, 9)
 PARTS = tuple(Part(block, block, 0, block, 10, f"hash {block}") for block in (5, 6, 9))
@@ -130,3 +132,57 @@ def test_after_an_intent_either_version_is_no_change():
     assert not changed(Part(11, 11, 0, 11, 12), record=intent)
     assert changed(Part(11, 11, 0, 12, 12), record=intent)
     assert changed(*PARTS[1:], record=intent)
+
+
+BEFORE = PARTS[:2]
+STAGED = Contents(12, ("staged 1", "staged 2"))
+NEW = (Part(11, 11, 0, 11, 7, "staged 1"), Part(12, 12, 0, 12, 5, "staged 2"))
+
+
+def recorded(event: str, parts: tuple[Part, ...], beside: Contents, rows: int) -> Record:
+    """A record with what a crash may show beside."""
+    evidence = Evidence(rows=sum(part.rows for part in parts), parts=parts, beside=beside)
+    return replace(RECORD, event=event, rows=rows, evidence=evidence.as_text())
+
+
+INTENT = recorded("intent", BEFORE, STAGED, 12)
+DONE = recorded("published", NEW, Contents(20, tuple(part.content for part in BEFORE)), 12)
+
+
+@pytest.mark.parametrize("record", [INTENT, DONE], ids=["intent", "published"])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        pytest.param((*BEFORE, *NEW), id="both"),
+        pytest.param((BEFORE[0], NEW[1]), id="some of each"),
+        pytest.param((Part(5, 12, 1, 5, 32, "merged"),), id="both, merged"),
+    ],
+)
+def test_what_a_crash_left_is_no_change_and_not_published(record, parts):
+    month = MonthOnNode(record, state_of(*parts))
+    found = standing({NODE: month}, Wanted(), TARGET)
+    assert found.standing is Standing.UNFINISHED
+    assert "crashed" in found.why
+
+
+@pytest.mark.parametrize("record", [INTENT, DONE], ids=["intent", "published"])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        pytest.param((*BEFORE, *NEW, Part(13, 13, 0, 13, 1, "of others")), id="an INSERT after it"),
+        pytest.param((*BEFORE, Part(11, 11, 0, 11, 7, "of others")), id="an INSERT in its place"),
+        pytest.param((*BEFORE, Part(11, 11, 0, 14, 7, "erased")), id="a mutation after it"),
+        pytest.param((Part(5, 13, 1, 5, 33, "merged"),), id="more rows than both"),
+    ],
+)
+def test_what_somebody_else_did_after_a_crash_is_a_change(record, parts):
+    assert changed(*parts, record=record)
+
+
+def test_a_published_month_that_lacks_rows_was_not_left_by_a_crash_of_its_own():
+    assert changed(NEW[0], record=DONE)
+
+
+def test_old_rows_that_somebody_attached_again_are_a_change():
+    again = tuple(replace(part, min_block=20 + number, max_block=20 + number) for number, part in enumerate(BEFORE))
+    assert changed(*again, record=DONE)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
+from airflow_provider_chs3.core import publishing
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.outcome import assert_exact, assert_untouched
@@ -73,6 +75,52 @@ def test_a_node_killed_around_its_publishing_costs_a_reload(
     assert mortal_lake.load()["status"] == "published"
     assert_exact(mortal_lake, NEW)
     assert mortal_lake.load()["status"] == "unchanged"
+
+
+@pytest.mark.parametrize("step", ["Publish", "Remove the parts", "Look for parts that", f"Record {MONTH} as published"])
+def test_a_node_killed_right_after_it_published_shows_no_row_twice(
+    mortal_lake: Lake, own_cluster: ClickHouseCluster, strikes: Strikes, step: str
+) -> None:
+    """Before 26.6 the parts that were replaced come back, as long as they are on the disk."""
+    strikes.after(step, lambda: own_cluster.kill(1))
+    with suppress(ClickHouseConnectionError):
+        mortal_lake.load()
+    assert strikes.struck
+    own_cluster.restart(1)
+    strikes.reset()
+    assert mortal_lake.load()["status"] == ("unchanged" if step.startswith("Record") else "published")
+    assert_exact(mortal_lake, NEW)
+    assert mortal_lake.load()["status"] == "unchanged"
+
+
+def test_a_table_that_is_attached_again_shows_no_row_twice(mortal_lake: Lake) -> None:
+    """As after an orderly restart."""
+    mortal_lake.on_node(0, f"SYSTEM STOP MERGES {mortal_lake.database}.trips")
+    mortal_lake.load()
+    mortal_lake.on_every_node(f"DETACH TABLE {mortal_lake.database}.trips")
+    mortal_lake.on_every_node(f"ATTACH TABLE {mortal_lake.database}.trips")
+    assert_exact(mortal_lake, NEW)
+    assert mortal_lake.load()["status"] == "unchanged"
+
+
+def test_a_query_that_reads_what_was_replaced_keeps_the_month_unpublished(
+    mortal_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publishing, "_WAITS_FOR_REPLACED_SECONDS", (0.1, 0.2))
+    sql = (
+        f"SELECT max(trip_id + sleepEachRow(0.02)) FROM {mortal_lake.database}.trips "
+        "SETTINGS function_sleep_max_microseconds_per_block = 0"
+    )
+    with ThreadPoolExecutor() as pool:
+        reading = pool.submit(mortal_lake.on_node, 0, sql)
+        asked = "SELECT count() > 1 FROM system.processes WHERE query LIKE 'SELECT%sleepEachRow%'"
+        while mortal_lake.on_node(0, asked) != [(1,)]:
+            assert not reading.done()
+        with pytest.raises(TransientError, match="queries that began before still read what it held"):
+            mortal_lake.load()
+        reading.result()
+    assert mortal_lake.load()["status"] == "published"
+    assert_exact(mortal_lake, NEW)
 
 
 def test_a_node_that_is_down_at_the_start_is_named_and_a_later_run_loads(

@@ -32,7 +32,7 @@ class TemporaryKeys:
     def of(cls, server: S3Endpoint, *, actions: tuple[str, ...] = ALL) -> TemporaryKeys:
         """Keys of a new role that may do this; moto alone has roles here."""
         if not isinstance(server, S3Server):
-            pytest.skip("temporary keys: only the test bed's own S3 server (--s3=moto) gives them out")
+            pytest.skip("temporary keys: only the test bed's own S3 server (--chs3-s3=moto) gives them out")
         name = f"role-{uuid.uuid4().hex[:8]}"
         iam = server.client("iam")
         who = _policy(Principal={"AWS": "*"}, Action="sts:AssumeRole")

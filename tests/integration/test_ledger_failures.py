@@ -41,7 +41,7 @@ def test_an_insert_that_failed_is_recorded_once_with_code_and_task(trips_lake: L
     (details,) = records(trips_lake)
     assert json.loads(details["owner"]) == ["dag", "run", "load", -1]
     error = details["error"]
-    assert (error["type"], error["code"]) == ("ClickHouseServerError", 395)
+    assert (error["type"], error["code"]) == ("SourceError", 395)
     assert "no such trip" in error["message"]
 
 

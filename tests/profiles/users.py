@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from airflow_provider_chs3.testbed.credentials import Credentials
+from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE
 
 #: Name → the settings of the profile.
 PROFILES: Mapping[str, Mapping[str, Any]] = {
@@ -27,6 +29,11 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
     },
     "fixed_right": {"optimize_on_insert": 0, "constraints": {"optimize_on_insert": {"const": ""}}},
 }
+
+#: Profiles of settings that came after 25.8.
+NEWER = ("filtering", "selecting")
+if os.environ.get(PROGRAM_VARIABLE) == "server":
+    PROFILES = {name: settings for name, settings in PROFILES.items() if name not in NEWER}
 
 
 def user_of(profile: str) -> Credentials:

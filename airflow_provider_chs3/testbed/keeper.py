@@ -1,0 +1,91 @@
+"""ZooKeeper as Debian packs it, as an operating-system process: the Keeper of a local replicated cluster.
+
+The server of the test bed is built without one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from airflow_provider_chs3.testbed.ports import HOST, is_listening
+from airflow_provider_chs3.testbed.processes import die_with_parent, kill, spawn, wait_until
+
+_JAR = Path("/usr/share/java/zookeeper.jar")
+_START_TIMEOUT_SECONDS = 60.0
+_PR_SET_PDEATHSIG = 1
+
+
+def missing() -> str:
+    """Return why it cannot run here; empty where it can."""
+    if _JAR.exists() and shutil.which("java"):
+        return ""
+    return "replication needs ZooKeeper: apt-get install zookeeper"
+
+
+class Keeper:
+    """A running ZooKeeper: `stop` it, or use it in a `with` block."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        """Start it and wait until it answers.
+
+        Args:
+            folder: Where its data goes; made if it is not there.
+            port: Where it listens, on 127.0.0.1.
+
+        Raises:
+            RuntimeError: If it is not installed, or does not start.
+        """
+        if why := missing():
+            raise RuntimeError(why)
+        self.port = port
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "zoo.cfg").write_text(
+            f"tickTime=500\ndataDir={folder}\nclientPort={port}\nclientPortAddress={HOST}\nadmin.enableServer=false\n",
+            encoding="utf-8",
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Start it again, with its data and on its port.
+
+        Raises:
+            RuntimeError: If it does not start.
+        """
+        log = self._folder / "log"
+        self._process = spawn(__name__, str(self._folder / "zoo.cfg"), log=log)
+        wait_until(
+            lambda: is_listening(self.port),
+            process=self._process,
+            name="ZooKeeper",
+            logs=[log],
+            timeout_seconds=_START_TIMEOUT_SECONDS,
+        )
+
+    def stop(self) -> None:
+        """End it as a power cut would (SIGKILL)."""
+        if self._process:
+            kill(self._process)
+            self._process = None
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _run(config: str) -> int:
+    command = ["java", "-Xmx256m", "-cp", "/etc/zookeeper/conf:/usr/share/java/*"]
+    command += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", config]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, check=False, preexec_fn=_die_with_parent).returncode
+
+
+if __name__ == "__main__":
+    # This process ends with who started it, and Java with this process.
+    die_with_parent()
+    sys.exit(_run(sys.argv[1]))

@@ -1,0 +1,101 @@
+"""One real ClickHouse server of a supported LTS version as an operating-system process, from the `chdb` wheel.
+
+That wheel holds the whole of `clickhouse-server` 25.8 and exports its entry point. It cannot share an environment with
+`chdb-core`, which the engine comes from, so it is fetched with pip and unpacked into a folder of its own, once. Fit for
+tests, not for production. It has no Keeper of its own; and its reader of ORC crashes the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from airflow_provider_chs3.testbed.processes import die_with_parent, spawn
+
+WHEEL = "chdb==3.7.2"
+VERSION = "25.8.2.1"
+
+_LIBRARY = "chdb/_chdb.abi3.so"
+_ENTRY = "_Z25mainEntryClickHouseServeriPPc"
+#: Where it is unpacked; `~/.cache/airflow-provider-chs3` by default.
+_FOLDER_VARIABLE = "CHS3_SERVER_FOLDER"
+
+
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    """Start the node whose configuration is in `<folder>/.clickhouse-local/config.xml`.
+
+    Args:
+        folder: The node's home; tables go to `data`, what the process prints to `engine.log`.
+
+    Returns:
+        The process. It may not answer yet.
+
+    Raises:
+        RuntimeError: If the wheel is not there and cannot be fetched.
+    """
+    library = fetch() / _LIBRARY
+    config = folder / ".clickhouse-local" / "config.xml"
+    environment = {"HOME": str(folder), "TZ": "UTC", "CLICKHOUSE_WATCHDOG_ENABLE": "0"}
+    return spawn(__name__, str(library), str(config), log=folder / "engine.log", environment=environment)
+
+
+def fetch() -> Path:
+    """Fetch and unpack the wheel (170 MB, unpacked 860 MB), unless that was done before.
+
+    Returns:
+        Its folder.
+
+    Raises:
+        RuntimeError: If pip cannot fetch it.
+    """
+    home = Path(os.environ.get(_FOLDER_VARIABLE) or Path.home() / ".cache" / "airflow-provider-chs3")
+    folder = home / WHEEL.replace("==", "-")
+    home.mkdir(parents=True, exist_ok=True)
+    # Test runs side by side want it at the same moment.
+    with (home / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=home) as scratch:
+                _unpack(_download(Path(scratch)), Path(scratch) / "unpacked").rename(folder)
+    return folder
+
+
+def _download(folder: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", WHEEL]
+    done = subprocess.run([*command, "--dest", str(folder)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"The ClickHouse server of the test bed ({WHEEL}) cannot be fetched: {done.stderr.strip()}")
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def _unpack(wheel: Path, folder: Path) -> Path:
+    """Take out the native libraries: of the Python in it nothing is used."""
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            if ".so" in Path(name).name:
+                target = folder / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(name) as packed, target.open("wb") as unpacked:
+                    shutil.copyfileobj(packed, unpacked)
+    return folder
+
+
+def _run(library: str, config: str) -> int:
+    # The library looks for its companions in the working folder.
+    os.chdir(Path(library).parent)
+    arguments = [b"clickhouse-server", f"--config-file={config}".encode()]
+    entry = getattr(ctypes.CDLL(library), _ENTRY)
+    return int(entry(len(arguments), (ctypes.c_char_p * len(arguments))(*arguments)))
+
+
+if __name__ == "__main__":
+    die_with_parent()
+    sys.exit(_run(*sys.argv[1:]))
