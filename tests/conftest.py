@@ -39,6 +39,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="also what is rare and slow: tests that are marked `thorough`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is thorough, unless it is asked for, by `--all` or by its name."""
+    if config.getoption("--all") or any("::" in argument for argument in config.invocation_params.args):
+        return
+    left_out = [item for item in items if item.get_closest_marker("thorough")]
+    items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+    config.hook.pytest_deselected(items=left_out)
+
+
 def pytest_unconfigure() -> None:
     shutil.rmtree(_AIRFLOW_HOME, ignore_errors=True)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.fidelity import notation, oracle_numbers, oracle_times
 from tests.fidelity.column_types import Type
-from tests.fidelity.oracle_json import judge_json
+from tests.fidelity.oracle_json import JsonText, judge_json
 from tests.fidelity.sources import (
     MISSING,
     Flag,
@@ -81,7 +81,7 @@ def _text_field(field: Text, of: Type, reading: Reading) -> tuple[Any, Verdict |
         if reading.family == "tsv":
             return field, may("TSV writes NULL as \\N", None)
         return field, fits(None)
-    if field.raw == b"" and is_string and not field.is_quoted and of.holds_null and reading.family == "csv":
+    if field.raw == b"" and not field.is_quoted and of.holds_null and reading.family == "csv":
         return field, fits(None)
     if of.bare.kind in ("Array", "Map", "Tuple"):
         parsed = notation.parse(field.written or field.raw)
@@ -164,6 +164,8 @@ def _string(source: Any, of: Type, reading: Reading) -> Verdict:
     if isinstance(source, Flag):
         names = (b"true", b"1") if source.is_true else (b"false", b"0")
         return may("a boolean as text", *(name.ljust(of.length, b"\0") for name in names))
+    if isinstance(source, Struct | Many) and reading.family == "json" and of.kind == "String":
+        return may("an object or a list as its text", JsonText(source))
     return refused("no text")
 
 

@@ -23,6 +23,7 @@ from tests.fidelity.sources import (
     may,
     refused,
 )
+from tests.fidelity.values import Alike
 
 
 def judge_json(source: Any, of: Type, reading: Reading) -> Verdict:
@@ -62,6 +63,28 @@ def parse_line(line: bytes) -> Any:
     # ClickHouse writes the bytes of a string as they are.
     text = line.decode(errors="surrogateescape")
     return from_json(json.loads(text, parse_int=Number, parse_float=Number, object_pairs_hook=_pairs))
+
+
+class JsonText(Alike):
+    """Any bytes that are JSON of a source value, with its numbers as they are written.
+
+    Args:
+        source: The value.
+    """
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    def __repr__(self) -> str:
+        return f"the JSON of {self._source!r}"
+
+    def __eq__(self, other: object) -> bool:
+        try:
+            return isinstance(other, bytes) and bool(parse_line(other) == self._source)
+        except ValueError:
+            return False
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def from_json(node: Any) -> Any:
