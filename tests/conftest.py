@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
     from airflow.sdk import DAG
 
+    from airflow_provider_chs3.testbed.nodes import Cluster
+
 #: Servers whose users have what the documentation grants them.
 __all__ = ["chs3_cluster_options"]
 
@@ -68,6 +70,12 @@ def _impatient_dag_test() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "sleep", nap)
         yield
+
+
+@pytest.fixture
+def cluster_of_test(chs3_cluster: Cluster) -> Cluster:
+    """Where a lake's table is: folders may have it on fewer nodes, as a load into one takes half of the time."""
+    return chs3_cluster
 
 
 @pytest.fixture(scope="session")

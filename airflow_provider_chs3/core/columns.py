@@ -123,6 +123,7 @@ class LoadedColumn:
         source_type: Its type.
         kept: A condition that is true where the expression says what the file does; empty where it always does.
         is_lossy: Whether what does not fit may be lost.
+        is_date64: Whether it is a day of Arrow's `date64`, which ClickHouse reads as seconds of 32 bits.
         written: The expression as the user wrote it in `select`; empty where the column is a field.
     """
 
@@ -131,6 +132,7 @@ class LoadedColumn:
     source_type: str
     kept: str = ""
     is_lossy: bool = False
+    is_date64: bool = False
     written: str = ""
 
     @property
@@ -152,7 +154,7 @@ class LoadedColumn:
         """A condition that is true for values that fit; None where the cast fails by itself for all others."""
         # Over NULL, a comparison is NULL, of which throwIf() sees but what happens to lie below it.
         kept = f"ifNull({self.kept}, 1)" if self._must_be_kept(null_as_default=null_as_default) else ""
-        conditions = [each for each in (kept, self.cast(null_as_default=null_as_default).holds) if each]
+        conditions = [each for each in (kept, self._is_day, self.cast(null_as_default=null_as_default).holds) if each]
         return " AND ".join(conditions) or None
 
     def misfit(self, *, null_as_default: bool) -> str | None:
@@ -162,7 +164,13 @@ class LoadedColumn:
         bad = Misfits(is_lossy=self.is_lossy).condition(self.looked_at, source, target, may_be_null=may_be_null)
         unparsed = self.is_unparsed if self.is_unparsed != "0" else None
         lost = f"NOT ifNull({self.kept}, 1)" if self._must_be_kept(null_as_default=null_as_default) else None
-        return " OR ".join(filter(None, (lost, unparsed, bad))) or None
+        no_day = f"NOT {self._is_day}" if self.is_date64 else None
+        return " OR ".join(filter(None, (lost, no_day, unparsed, bad))) or None
+
+    @property
+    def _is_day(self) -> str:
+        """A condition that is true for days that 32 bits hold: others wrap around, and never to midnight."""
+        return f"ifNull(toUnixTimestamp({self.source}) % 86400 = 0, 1)" if self.is_date64 else ""
 
     def _must_be_kept(self, *, null_as_default: bool) -> bool:
         """No container can be NULL, so that one which stands for a missing value would be loaded as it is."""

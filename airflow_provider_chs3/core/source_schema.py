@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.columns import VIRTUAL_COLUMNS, FileGroup, LoadedColumn, Selection, plain_columns
 from airflow_provider_chs3.core.describing import describe
 from airflow_provider_chs3.core.file_groups import Reading
@@ -114,9 +115,17 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
             loaded = yield from check_row_wise(selection.select, wanted, in_each)
         else:
             loaded = plain_columns([each.column for each in found], types, {some[0].example: types})
-            loaded = yield from with_zones(loaded, some[0], selection.naive_timestamps)
+            loaded = yield from with_zones(_with_days(loaded, files.format), some[0], selection.naive_timestamps)
         groups.append(FileGroup(types, tuple(loaded), frozenset(path for kind in some for path in kind.paths)))
     return Reading(_with_a_rest(groups), rows=rows, uncompressed_bytes=size_bytes, names=tuple(every))
+
+
+def _with_days(loaded: Iterable[LoadedColumn], file_format: Format) -> list[LoadedColumn]:
+    """In Arrow only a `date64` has this type: a timestamp is a DateTime64."""
+    is_arrow = file_format.name == "Arrow"
+    return [
+        replace(each, is_date64=is_arrow and ColumnType(each.source_type).bare.text == "DateTime") for each in loaded
+    ]
 
 
 def _with_a_rest(groups: Sequence[FileGroup]) -> tuple[FileGroup, ...]:

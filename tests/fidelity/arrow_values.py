@@ -69,7 +69,7 @@ def _candidates(choose: random.Random, of: Type) -> list[pa.DataType]:
         "IPv4": [pa.string(), pa.string(), pa.uint32()],
         "IPv6": [pa.string(), pa.string(), pa.binary(16)],
         "Date": [pa.date32(), pa.date32(), pa.date64(), *stamps, pa.string()],
-        "DateTime": [*stamps, *stamps[:2], pa.string(), pa.date32(), pa.int64()],
+        "DateTime": [*stamps, *stamps[:2], pa.string(), pa.date32(), pa.date64(), pa.int64()],
         "Time": [pa.time32("s"), pa.time32("ms"), pa.string()],
         "Enum": [pa.string(), pa.dictionary(pa.int8(), pa.string()), pa.int8(), pa.int16()],
         "JSON": [pa.string(), pa.struct([("k", pa.int64()), ("l", pa.string())])],
@@ -245,7 +245,7 @@ def _scalar_from(scalar: Any, arrow_type: pa.DataType) -> Any:
     if types.is_date32(arrow_type):
         return Day(scalar.value)
     if types.is_date64(arrow_type):
-        return Day(scalar.value // 86_400_000)
+        return Day(scalar.value // 86_400_000, is_date64=True)
     raise NotImplementedError(str(arrow_type))
 
 

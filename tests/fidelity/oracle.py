@@ -50,7 +50,7 @@ def judge(source: Any, of: Type, reading: Reading) -> Verdict:
         # ClickHouse's readers do not tell them apart; docs/protocol.md says so.
         return _empty(of.bare)
     if source is MISSING or source is None:
-        return fits(None) if of.holds_null else refused("NULL, or missing, in a column that cannot hold it")
+        return _null(of, reading)
     if reading.is_text:
         source, verdict = _text_field(source, of, reading)
         if verdict:
@@ -65,6 +65,13 @@ def judge(source: Any, of: Type, reading: Reading) -> Verdict:
     if bare.kind in _TIMES:
         return oracle_times.judge(source, bare, reading)
     return _OTHERS[bare.kind](source, bare, reading)
+
+
+def _null(of: Type, reading: Reading) -> Verdict:
+    if reading.family == "tsv" and of.kind == "Dynamic":
+        # docs/protocol.md: what a value of such a column is, ClickHouse decides.
+        return may("the name of NULL", None, "")
+    return fits(None) if of.holds_null else refused("NULL, or missing, in a column that cannot hold it")
 
 
 def _text_field(field: Text, of: Type, reading: Reading) -> tuple[Any, Verdict | None]:

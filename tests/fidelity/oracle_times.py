@@ -29,7 +29,11 @@ def judge(source: Any, of: Type, reading: Reading) -> Verdict:
         return _of_number(number, of)
     if isinstance(source, Whole):
         return _of_number(Fraction(source.number), of)
-    return {"Date": _date, "Date32": _date, "Time": _time, "Time64": _time}.get(of.kind, _moment)(source, of, reading)
+    judge_typed = {"Date": _date, "Date32": _date, "Time": _time, "Time64": _time}.get(of.kind, _moment)
+    verdict: Verdict = judge_typed(source, of, reading)
+    if isinstance(source, Day) and source.is_date64 and not 0 <= source.days * _DAY_SECONDS < 2**32:
+        return may("seconds of 32 bits do not hold it", *verdict.values)
+    return verdict
 
 
 def _of_number(number: Fraction, of: Type) -> Verdict:

@@ -150,6 +150,8 @@ def _of_refusal(case: Case, lake: Lake, expected: dict[int, dict[str, Expected]]
     whys += [why for file in case.files if (why := _oddity(file.layout, FORMATS[case.format]))]
     if not expected:
         whys.append("no rows at all")
+    if "is missing in" in message and any(not file.rows for file in case.files):
+        whys.append("a file without rows lacks a column")
     if any(not file.rows for file in case.files) and FORMATS[case.format].clickhouse == "Native":
         whys.append("Native without rows tells no columns")
     return Outcome(REFUSED_AS_MAY_BE, message, {"why": whys[0]}) if whys else Outcome(WITHOUT_NEED, message)

@@ -64,9 +64,15 @@ class Number:
 
 @dataclass(frozen=True)
 class Day:
-    """A date, in days since 1970."""
+    """A date.
+
+    Args:
+        days: Since 1970.
+        is_date64: Whether it is one of Arrow's `date64`, which ClickHouse reads as seconds of 32 bits.
+    """
 
     days: int
+    is_date64: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
+import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from tests.integration.lake import Lake
 from tests.narrow_user import narrow_connection
 
@@ -16,20 +19,42 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
 
+@pytest.fixture(scope="session")
+def cluster_of_one(
+    request: pytest.FixtureRequest, chs3_s3: Any, chs3_cluster_options: dict[str, Any]
+) -> Iterator[Cluster]:
+    """A cluster like the one of all tests, with one node; servers of others are as they are."""
+    if request.config.getoption("--chs3-clickhouse") not in ("engine", "server"):
+        yield request.getfixturevalue("chs3_cluster")
+        return
+    collections = {S3_NAMED_COLLECTION: chs3_s3.named_collection()}
+    with ClickHouseCluster.start(1, named_collections=collections, **chs3_cluster_options) as cluster:
+        yield cluster
+
+
 @pytest.fixture
-def as_narrow_user(chs3_cluster: Cluster, chs3_airflow_connections: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def cluster_of_test(request: pytest.FixtureRequest) -> Cluster:
+    """One node, unless a test or its module is marked `three_nodes`: what it shows does not depend on it."""
+    several = request.node.get_closest_marker("three_nodes")
+    return request.getfixturevalue("chs3_cluster" if several else "cluster_of_one")
+
+
+@pytest.fixture
+def as_narrow_user(cluster_of_test: Cluster, chs3_s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tested runs as a user with just the documented privileges; tests prepare and look as one with all."""
-    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(chs3_cluster)))
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(cluster_of_test)))
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))
 
 
 @pytest.fixture
-def lake(
-    chs3_cluster: Cluster, chs3_s3: Any, chs3_bucket: str, chs3_database: str, as_narrow_user: None
-) -> Iterator[Lake]:
+def lake(cluster_of_test: Cluster, chs3_s3: Any, chs3_bucket: str, as_narrow_user: None) -> Iterator[Lake]:
     """An empty lake; nothing of a load may outlive the test."""
-    lake = Lake(chs3_cluster, chs3_s3.client(), chs3_bucket, chs3_database)
+    lake = Lake(cluster_of_test, chs3_s3.client(), chs3_bucket, f"test_{uuid.uuid4().hex[:12]}")
+    lake.on_every_node(f"CREATE DATABASE {lake.database}")
     yield lake
-    assert lake.left_behind() == []
+    left = lake.left_behind()
+    lake.on_every_node(f"DROP DATABASE IF EXISTS {lake.database} SYNC")
+    assert left == []
 
 
 @pytest.fixture
@@ -63,14 +88,3 @@ def running_insert(trips_lake: Lake) -> Iterator[None]:
     yield
     trips_lake.on_node(0, f"KILL QUERY WHERE query_id = '{query_id}' SYNC")
     thread.join()
-
-
-@pytest.fixture
-def one_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values are the same on one node and on three, and loads into one are quicker."""
-    load = Lake.operator
-
-    def operator(lake: Lake, **options: Any) -> Any:
-        return load(lake, **{"cluster": lake.cluster.single_node_name, **options})
-
-    monkeypatch.setattr(Lake, "operator", operator)

@@ -15,6 +15,8 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 
+pytestmark = pytest.mark.three_nodes
+
 TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
 
 

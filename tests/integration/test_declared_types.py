@@ -9,9 +9,7 @@ import pytest
 
 from tests.integration.lake import Lake
 from tests.integration.refusal import refused
-from tests.integration.valued import AT, PREFIX, create, loaded, parquet, values
-
-pytestmark = pytest.mark.usefixtures("one_node")
+from tests.integration.valued import AT, PREFIX, arrow, create, loaded, parquet, values
 
 
 def test_wide_numbers_and_addresses_of_clickhouses_own_parquet(lake: Lake) -> None:
@@ -49,6 +47,18 @@ def test_bytes_that_are_not_declared_as_uuids_are_refused(lake: Lake) -> None:
     create(lake, "u UUID")
     lake.put(PREFIX + "a.parquet", parquet(u=pa.array([bytes(range(16))], pa.binary(16))))
     refused(lake, "'u' in .*a.parquet has bytes that are not declared as UUIDs")
+
+
+@pytest.mark.parametrize("column_type", ["Date32", "DateTime64(3, 'UTC')", "String", "Int64"])
+def test_days_of_arrows_date64_are_refused_where_32_bits_of_seconds_do_not_hold_them(
+    lake: Lake, column_type: str
+) -> None:
+    create(lake, f"d {column_type}")
+    lake.put(PREFIX + "a.arrow", arrow(d=pa.array([dt.date(1968, 7, 20)], pa.date64())))
+    refused(lake, "'d' is .*row 1 of .*a.arrow has '2104-08-26 06:28:16'")
+    lake.put(PREFIX + "a.arrow", arrow(d=pa.array([dt.date(2024, 10, 4)], pa.date64())))
+    lake.load()
+    assert values(lake, "toDate(toDateTime(d, 'UTC'))") == [dt.date(2024, 10, 4)]
 
 
 class TestTimestampsWithoutAZone:

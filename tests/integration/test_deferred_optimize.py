@@ -17,6 +17,8 @@ from tests.integration.lake import Lake
 from tests.integration.slow_merges import address, create, insert, merging, parts, running
 from tests.integration.test_optimize import JUNE, operator
 
+pytestmark = pytest.mark.three_nodes
+
 
 @pytest.fixture
 def table(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:

@@ -8,8 +8,6 @@ from tests.integration.lake import Lake
 from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, create, values
 
-pytestmark = pytest.mark.usefixtures("one_node")
-
 
 def test_a_file_with_another_delimiter(lake: Lake) -> None:
     create(lake, "n Int32, s Nullable(String), t String")

@@ -9,6 +9,8 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
 from tests.integration.refusal import refused
 
+pytestmark = pytest.mark.three_nodes
+
 TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
 BY_KEY = {"table": "all_trips", "cluster": None, "distribution": "sharding_key"}
 

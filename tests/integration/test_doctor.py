@@ -17,6 +17,8 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake, lake_on
 from tests.narrow_user import TRAIT, WITH_NARROW_USER, documented, in_tests, narrow_connection
 
+pytestmark = pytest.mark.three_nodes
+
 TRIPS = Trips(rows_per_month=600, files_per_month=3)
 
 #: Exit code, checks by name, the whole.

@@ -16,6 +16,8 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import writes
 from tests.integration.lake import MONTH, Lake
 
+pytestmark = pytest.mark.three_nodes
+
 VERSIONS = (Trips(rows_per_month=3_000, files_per_month=5), Trips(seed=2, rows_per_month=3_500, files_per_month=5))
 
 

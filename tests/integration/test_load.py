@@ -11,6 +11,8 @@ from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from tests.integration.lake import MONTH, Lake
 from tests.narrow_user import narrow_connection
 
+pytestmark = pytest.mark.three_nodes
+
 TRIPS = Trips(rows_per_month=12_000, files_per_month=6)
 
 

@@ -12,8 +12,6 @@ from tests.integration.lake import Lake
 from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, create, loaded, parquet
 
-pytestmark = pytest.mark.usefixtures("one_node")
-
 TIME = "2026-10-05 13:45:59.123987"
 NAMES = ["n", "at", "ms", "day"]
 

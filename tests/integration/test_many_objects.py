@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
+
+pytestmark = pytest.mark.three_nodes
 
 #: A page has 1,000.
 OBJECTS = 1_100

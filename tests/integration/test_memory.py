@@ -9,6 +9,8 @@ import pytest
 
 from tests.integration.lake import MONTH, Lake
 
+pytestmark = pytest.mark.three_nodes
+
 #: Loads may have a quarter of it.
 MEMORY: dict[str, Any] = {"node_specs": {"default": {"cores": 2, "memory": "2GiB"}}, "memory_share": 0.25}
 SHARE_BYTES = 512 * 1024**2

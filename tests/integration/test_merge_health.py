@@ -18,6 +18,8 @@ from tests.integration.lake import MONTH, Lake
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
 
+pytestmark = pytest.mark.three_nodes
+
 # A single row to a block, and so to a part.
 PART_BY_PART = {"max_block_size": 1, "min_insert_block_size_rows": 1, "max_insert_threads": 1, "max_threads": 1}
 

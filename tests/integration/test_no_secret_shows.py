@@ -31,6 +31,8 @@ from tests.integration.temporary_keys import ALL, LIST_ONLY, TemporaryKeys
 from tests.integration.test_attempts import wait_for_insert
 from tests.narrow_user import NARROW, WITH_NARROW_USER, narrow_connection
 
+pytestmark = pytest.mark.three_nodes
+
 TRIPS = Trips(rows_per_month=900, files_per_month=3)
 WRONG = {"secret_key": "wr0ng/secret+key/of/forty/characters/AAAA", "session_token": "wr0ngT0kenOfNoSession" * 8}
 WRONG_PASSWORD = "wr0ng'p\\ssword"

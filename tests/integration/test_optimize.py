@@ -20,6 +20,8 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
 from tests.integration.slow_merges import address, create, insert, merging, parts, running
 
+pytestmark = pytest.mark.three_nodes
+
 JUNE, JULY, AUGUST = "2025-06", "2025-07", "2025-08"
 THIS_MONTH = f"{datetime.now(UTC):%Y-%m}"
 

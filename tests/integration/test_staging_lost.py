@@ -9,6 +9,8 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes
 from tests.integration.lake import MONTH, Lake
 
+pytestmark = pytest.mark.three_nodes
+
 FIRST = Trips(rows_per_month=900, files_per_month=6)
 SECOND = Trips(seed=2, rows_per_month=900, files_per_month=6)
 

@@ -8,8 +8,6 @@ from tests.integration.lake import Lake
 from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, create, loaded
 
-pytestmark = pytest.mark.usefixtures("one_node")
-
 
 @pytest.mark.parametrize(
     ("column_type", "expression", "ending"),

@@ -14,8 +14,6 @@ from tests.integration.lake import Lake
 from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, create, loaded
 
-pytestmark = pytest.mark.usefixtures("one_node")
-
 
 def ipc_stream() -> bytes:
     table, stream = pa.table({"n": [1]}), io.BytesIO()

@@ -15,8 +15,6 @@ from tests.integration.lake import Lake
 from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, create, loaded, parquet, values
 
-pytestmark = pytest.mark.usefixtures("one_node")
-
 
 @pytest.mark.parametrize("name", ["_path", "_file", "_size", "_time", "_etag"])
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "tsv", "jsonl", "parquet"])

@@ -23,11 +23,22 @@ def create(lake: Lake, columns: str, *, key: str = "toYYYYMM(ts)") -> None:
 
 
 def parquet(**columns: Any) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(_table(**columns), file)
+    return file.getvalue()
+
+
+def arrow(**columns: Any) -> bytes:
+    file, table = io.BytesIO(), _table(**columns)
+    with pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    return file.getvalue()
+
+
+def _table(**columns: Any) -> pa.Table:
     rows = len(next(iter(columns.values())))
     ts = pa.array([dt.datetime(2026, 10, 5, 12, tzinfo=dt.UTC)] * rows, pa.timestamp("us", "UTC"))
-    file = io.BytesIO()
-    pq.write_table(pa.table({"ts": ts, **columns}), file)
-    return file.getvalue()
+    return pa.table({"ts": ts, **columns})
 
 
 def values(lake: Lake, expression: str) -> list[Any]:
