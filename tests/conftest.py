@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,9 +50,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what is thorough, unless it is asked for, by `--all` or by its name."""
     if config.getoption("--all") or any("::" in argument for argument in config.invocation_params.args):
         return
-    left_out = [item for item in items if item.get_closest_marker("thorough")]
-    items[:] = [item for item in items if not item.get_closest_marker("thorough")]
-    config.hook.pytest_deselected(items=left_out)
+    variants: Counter[str] = Counter()
+    left_out = []
+    for item in items:
+        if marker := item.get_closest_marker("thorough"):
+            name = item.nodeid.partition("[")[0]
+            variants[name] += 1
+            if variants[name] > marker.kwargs.get("but", 0):
+                left_out.append(item)
+    if left_out:
+        items[:] = [item for item in items if item not in set(left_out)]
+        config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_unconfigure() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.node_specs import physical_memory
-from airflow_provider_chs3.core.sql import Sql, literals
+from airflow_provider_chs3.core.sql import Sql, one_of
 from airflow_provider_chs3.core.target import SIZE, NodeFacts
 
 #: Tables, merges and entries of replication queues that are named for each node; of the rest, the number is told.
@@ -24,7 +24,7 @@ def state(facts: NodeFacts) -> Sql:
     Args:
         facts: What it said of its size.
     """
-    limits = f"name IN ({literals(Limits.__slots__)})"
+    limits = f"{one_of('name', Limits.__slots__)}"
     return Sql(f"""
 SELECT
     {physical_memory(facts)},
@@ -39,7 +39,7 @@ SELECT
             total_size_bytes_compressed, num_parts))
         FROM (SELECT * FROM system.merges ORDER BY elapsed DESC LIMIT {NAMED})),
     (SELECT count() FROM system.merges),
-    (SELECT groupArray((metric, value)) FROM system.metrics WHERE metric IN ({literals(POOL_METRICS)})),
+    (SELECT groupArray((metric, value)) FROM system.metrics WHERE {one_of("metric", POOL_METRICS)}),
     (SELECT [count(), countIf(is_readonly), max(absolute_delay)] FROM system.replicas),
     (SELECT count() FROM system.replication_queue),
     (SELECT groupArray((database, table, type, new_part_name, dateDiff('second', create_time, now()), num_tries,

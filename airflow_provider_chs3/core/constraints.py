@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.models import Node, SettingValues
 from airflow_provider_chs3.core.neutral import is_about_reading
 from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.place import ONLY_NODE
-from airflow_provider_chs3.core.sql import Sql, literal, literals
+from airflow_provider_chs3.core.sql import Sql, literal, one_of
 from airflow_provider_chs3.core.steps import Ask, AskNodes, Row, Say, Steps
 from airflow_provider_chs3.core.target import Surroundings
 from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
@@ -165,7 +165,7 @@ def check_passed_on(around: Surroundings, sent: SettingValues) -> Steps[None]:
     # Not the table by its name: who asks another node for that needs a right to its columns.
     there = (
         "SELECT hostName() AS host, tcpPort() AS port, currentProfiles() AS profiles, name, value "
-        f"FROM system.settings WHERE name IN ({literals(sent)})"
+        f"FROM system.settings WHERE {one_of('name', sent)}"
     )
     text = f"SELECT host, port, profiles, name, value FROM clusterAllReplicas({literal(around.cluster)}, view({there}))"
     try:

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.merge_state import observe
 from airflow_provider_chs3.core.models import Node
 from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.preflight import month_of_partition
-from airflow_provider_chs3.core.sql import Sql, literal, literals
+from airflow_provider_chs3.core.sql import Sql, literal, one_of
 from airflow_provider_chs3.core.steps import Row, Steps
 from airflow_provider_chs3.core.target import Surroundings
 from airflow_provider_chs3.core.trying import try_nodes
@@ -83,7 +83,7 @@ SELECT
     (SELECT groupArray((database, table, partition_id, parts, bytes)) FROM (
         SELECT database, table, partition_id, count() AS parts, sum(bytes_on_disk) AS bytes
         FROM system.parts WHERE active GROUP BY database, table, partition_id ORDER BY parts DESC LIMIT 1)),
-    (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE name IN ({literals(_LIMITS)})),
+    (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {one_of("name", _LIMITS)}),
     (SELECT groupArray((database, table, command, toValidUTF8(latest_fail_reason)))
         FROM system.mutations WHERE NOT is_done),
     (SELECT groupArray((database, table, parts)) FROM (

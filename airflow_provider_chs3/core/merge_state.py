@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.ledger import LEDGER_TABLE
 from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.models import Month, Node, TableName
 from airflow_provider_chs3.core.preflight import partition_id_of
-from airflow_provider_chs3.core.sql import Sql, literal, literals
+from airflow_provider_chs3.core.sql import Sql, literal, one_of
 from airflow_provider_chs3.core.steps import Row, Steps
 from airflow_provider_chs3.core.target import Surroundings, look_around
 from airflow_provider_chs3.core.target_facts import TargetFacts
@@ -182,9 +182,9 @@ def check_table(around: Surroundings) -> None:
 
 def _query(table: TableName, partition_ids: Iterable[str]) -> Sql:
     of_table = f"database = {literal(table.database)} AND table = {literal(table.table)}"
-    of_months = f"{of_table} AND partition_id IN ({literals(partition_ids) or 'NULL'})"
+    of_months = f"{of_table} AND {one_of('partition_id', partition_ids)}"
     name_of_table = f"database = {literal(table.database)} AND name = {literal(table.table)}"
-    limits = f"name IN ({literals(Limits.__slots__)})"
+    limits = f"{one_of('name', Limits.__slots__)}"
     # A part is named <partition id>_<min block>_<max block>_<level>, so what goes before the first `_` is its month.
     return Sql(f"""
 SELECT

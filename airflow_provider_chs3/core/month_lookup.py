@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.mutations import mutations_of, mutations_query
 from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.parts import PARTITION, state_columns
 from airflow_provider_chs3.core.replication import with_records_of_replicas
-from airflow_provider_chs3.core.sql import Sql, identifier, literal, literals, table
+from airflow_provider_chs3.core.sql import Sql, identifier, literal, one_of, table
 from airflow_provider_chs3.core.steps import Ask, AskNodes, Row, Steps
 from airflow_provider_chs3.core.target import Surroundings
 
@@ -92,13 +92,13 @@ def _look_up_months(
     target = around.target
     # Each node's records tell of its own table, and no two tables share a UUID.
     uuids = sorted({facts.target.uuid for facts in around.nodes.values() if facts.target})
-    is_own = f"target_uuid IN ({literals(uuids)})"
+    is_own = f"{one_of('target_uuid', uuids)}"
     of_record = record_columns(columns, structure="hex(cityHash64(structure))")
     newest = f"argMaxIf((partition_id, ({of_record})), (sequence, recorded_at), {is_own})"
     of_months = (
         f"FROM {_from(around.ledger, cluster)} "
         f"WHERE target_database = {literal(target.database)} AND target_table = {literal(target.table)} "
-        f"AND month IN ({literals(map(str, months))}) AND event IN ({STANDING_EVENTS})"
+        f"AND {one_of('month', map(str, months))} AND event IN ({STANDING_EVENTS})"
     )
     records = (
         f"SELECT ({number}, month, {newest}, countIf({is_own}) > 0) AS record {of_months} GROUP BY {number}, month"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.models import Node, NodeSpec, TableName
 from airflow_provider_chs3.core.place import ONLY_NODE
-from airflow_provider_chs3.core.sql import Sql, literal, literals
+from airflow_provider_chs3.core.sql import Sql, literal, one_of
 from airflow_provider_chs3.core.steps import AskNodes, Row, Steps
 from airflow_provider_chs3.core.target import NodeFacts, Surroundings
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -150,7 +150,7 @@ SELECT
     (SELECT groupArray((parts, bytes)) FROM (
         SELECT count() AS parts, sum(bytes_on_disk) AS bytes FROM system.parts WHERE {of_others}
         GROUP BY partition_id ORDER BY parts DESC LIMIT 1)),
-    (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE name IN ({literals(Limits.__slots__)})),
+    (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {one_of("name", Limits.__slots__)}),
     toUInt64(getSetting('max_memory_usage'))
 """
 

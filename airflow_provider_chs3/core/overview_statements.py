@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.models import TableName
 from airflow_provider_chs3.core.mutations import mutations_query
 from airflow_provider_chs3.core.parts import PARTITION, state_columns
-from airflow_provider_chs3.core.sql import Sql, literal, literals, table
+from airflow_provider_chs3.core.sql import Sql, literal, one_of, table
 
 #: What is shown of an error where all months are.
 ERROR_CHARACTERS = 400
@@ -82,7 +82,7 @@ def partitions(tables: Iterable[TableName]) -> Sql:
 
 def circumstances(tables: Collection[TableName]) -> Sql:
     """Ask a node what tables are made of, what merges, mutates and inserts, and what room there is."""
-    of_tables, limits = _of(tables), f"name IN ({literals(Limits.__slots__)})"
+    of_tables, limits = _of(tables), f"{one_of('name', Limits.__slots__)}"
     named = _of(tables, name="name")
     return Sql(f"""
 SELECT

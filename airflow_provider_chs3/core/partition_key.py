@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_provider_chs3.core.sql import Sql, identifier, literal, literals
+from airflow_provider_chs3.core.sql import Sql, identifier, literal, one_of
 from airflow_provider_chs3.core.sql_text import elements, strings
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.core.target import Surroundings
@@ -46,7 +46,7 @@ def zones_of_key(around: Surroundings) -> Steps[tuple[str, ...]]:
     names = strings(around.shape.partition_key)
     if not names:
         return ()
-    sql = Sql(f"SELECT time_zone FROM system.time_zones WHERE time_zone IN ({literals(names)})")
+    sql = Sql(f"SELECT time_zone FROM system.time_zones WHERE {one_of('time_zone', names)}")
     ask = AskNodes(name="Ask for the time zones of the partition key", sql={around.coordinator: sql})
     known = {zone for (zone,) in (yield ask)[around.coordinator]}
     return tuple(name for name in names if name in known)

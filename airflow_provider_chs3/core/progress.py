@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.answers import passed_on
-from airflow_provider_chs3.core.sql import Sql, literal, literals
+from airflow_provider_chs3.core.sql import Sql, literal, one_of
 from airflow_provider_chs3.core.steps import Row
 
 
@@ -52,7 +52,7 @@ def progress_query(query_ids: Collection[str], cluster: str | None) -> Sql:
     sql = Sql(
         f"SELECT initial_query_id, is_initial_query, {'_shard_num' if cluster else '1'} AS shard, sum(read_rows), "
         f"sum(read_bytes), sum(memory_usage), max(peak_memory_usage) FROM {_on_all_nodes('processes', cluster)} "
-        f"WHERE initial_query_id IN ({literals(query_ids)}) GROUP BY ALL ORDER BY shard"
+        f"WHERE {one_of('initial_query_id', query_ids)} GROUP BY ALL ORDER BY shard"
     )
     return passed_on(sql) if cluster else sql
 

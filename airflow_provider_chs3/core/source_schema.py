@@ -76,6 +76,7 @@ def _field(column: Column, files: Files, selection: Selection) -> TextField:
         file_format=files.format,
         null_marker=selection.csv.null,
         may_be_null=selection.null_as_default,
+        has_exact_doubles=str(files.neutral.get("precise_float_parsing")) != "0",
     )
 
 

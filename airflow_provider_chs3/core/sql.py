@@ -55,6 +55,17 @@ def literals(texts: Iterable[str]) -> str:
     return ", ".join(literal(text) for text in texts)
 
 
+def one_of(expression: str, values: Iterable[str]) -> str:
+    """A condition: whether an expression is one of some strings. Servers of 25.8 refuse an empty list (1).
+
+    Args:
+        expression: A column, or what else is text.
+        values: The strings; with none the condition is never true.
+    """
+    given = literals(values)
+    return f"{expression} IN ({given})" if given else "0"
+
+
 def settings_clause(values: SettingValues) -> str:
     """What a SELECT, or an INSERT of one, ends with to have these settings; empty for none.
 

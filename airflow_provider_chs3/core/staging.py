@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.ledger_table import DURABLE
 from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Month, Node, SettingValues, TableName
-from airflow_provider_chs3.core.sql import Sql, literal, literals, table
+from airflow_provider_chs3.core.sql import Sql, literal, literals, one_of, table
 from airflow_provider_chs3.core.sql_text import items
 from airflow_provider_chs3.core.steps import AskNodes, Pause, Row, Steps
 from airflow_provider_chs3.core.target import Surroundings
@@ -196,7 +196,7 @@ def end_named(around: Surroundings, names: Collection[str]) -> Steps[None]:
     yield from _end(
         around,
         queries=f"arrayExists(name -> startsWith(initial_query_id, name), [{literals(names)}])",
-        tables=f"name IN ({literals(names)})",
+        tables=f"{one_of('name', names)}",
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Node, NodeSpec, SettingValues, TableName
 from airflow_provider_chs3.core.neutral import defaults_query, is_about_reading
 from airflow_provider_chs3.core.place import KeeperPlace, Place, check_versions, locate
-from airflow_provider_chs3.core.sql import Sql, literal, literals
+from airflow_provider_chs3.core.sql import Sql, literal, one_of
 from airflow_provider_chs3.core.steps import AskNodes, Row, Steps, Together
 from airflow_provider_chs3.core.target_facts import TargetFacts, target_facts, target_query
 
@@ -189,11 +189,11 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
     # Only who asks for a setting of tables needs the right to.
     of_tables = " UNION ALL SELECT name, NULL FROM system.merge_tree_settings" if ADAPTIVE_BUFFERS in names else ""
     return f"""SELECT {target_query(target)},
-    (SELECT groupArray(name) FROM system.databases WHERE name IN ({literals((target.database, ledger.database))})),
+    (SELECT groupArray(name) FROM system.databases WHERE {one_of("name", (target.database, ledger.database))}),
     (SELECT groupArray(name) FROM system.columns
         WHERE database = {literal(ledger.database)} AND table = {literal(ledger.table)}),
     (SELECT groupArray((name, max)) FROM (SELECT name, max FROM system.settings{of_tables})
-        WHERE name IN ({literals(names)})),
+        WHERE {one_of("name", names)}),
     {_PERMISSIONS},
     {defaults_query()},
     timezone(), {SIZE}

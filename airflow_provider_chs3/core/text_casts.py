@@ -70,7 +70,7 @@ def _decimal(text: str, made: str, target: ColumnType) -> str:
     behind = f"length(extract({text}, '[.]([0-9]*?)0*[eE]'))"
     zeros = f"length(extract({text}, '(0*)([.]0*)?[eE]'))"
     zero = f"NOT match({text}, '[1-9].*[eE]')"
-    places = f"if({behind} = 0, -{zeros}, {behind}) - toInt32OrZero(extract({text}, '[eE]([+-]?[0-9]+)$'))"
+    places = f"if({behind} = 0, -{zeros}, toInt64({behind})) - toInt32OrZero(extract({text}, '[eE]([+-]?[0-9]+)$'))"
     moved = f"match({text}, '[0-9].*[eE][+-]?0*[0-9]{{1,3}}$') AND ({places} <= {target.scale} OR {zero})"
     return f"(match({text}, {literal(plain)}) OR ({moved})) AND {digits_fit(made, target)}"
 
@@ -83,10 +83,11 @@ def _lossy_decimal(text: str, made: str, target: ColumnType) -> str:
 def _date(text: str, made: str, target: ColumnType) -> str:
     """As `YYYY-MM-DD`, `YYYYMMDD` or with single digits; a time of day may only be midnight."""
     midnight = "[T ]00:00(:00([.]0+)?)?$"
-    day = f"splitByRegexp('[^0-9]', replaceRegexpOne({text}, {literal(midnight)}, ''))"
+    # No array of 25.8 may be NULL (43).
+    day = f"splitByRegexp('[^0-9]', ifNull(replaceRegexpOne({text}, {literal(midnight)}, ''), ''))"
     return (
         f"(toString({made}) = {text} "
-        f"OR arrayMap(toUInt32OrZero, {day}) = [toYear({made}), toMonth({made}), toDayOfMonth({made})] "
+        f"OR arrayMap(part -> toUInt32OrZero(part), {day}) = [toYear({made}), toMonth({made}), toDayOfMonth({made})] "
         f"OR (match({text}, '^[0-9]{{8}}$') AND toString({made}) = {_dashed(text)}))"
     )
 
@@ -106,7 +107,7 @@ def _time(text: str, made: str, target: ColumnType) -> str:
     zeros = f"concat({text}, '.{'0' * target.scale}') = toString({made}) OR " if target.scale else ""
     spaced = f"replaceRegexpOne(replaceOne({text}, 'T', ' '), {_NO_ZEROS})"
     shown = f"replaceRegexpOne(toString({made}), {_NO_ZEROS})"
-    parts = f"arrayMap(toUInt32OrZero, splitByRegexp('[^0-9]', {spaced}))"
+    parts = f"arrayMap(part -> toUInt32OrZero(part), splitByRegexp('[^0-9]', ifNull({spaced}, '')))"
     of = ", ".join(
         f"{part}({made})" for part in ("toYear", "toMonth", "toDayOfMonth", "toHour", "toMinute", "toSecond")
     )

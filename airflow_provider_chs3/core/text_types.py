@@ -51,7 +51,15 @@ class TextField:
     kept: str = ""
 
 
-def read_as(name: str, column_type: str, *, file_format: Format, null_marker: str, may_be_null: bool) -> TextField:
+def read_as(
+    name: str,
+    column_type: str,
+    *,
+    file_format: Format,
+    null_marker: str,
+    may_be_null: bool,
+    has_exact_doubles: bool = True,
+) -> TextField:
     """How the field of a column is read.
 
     Args:
@@ -60,12 +68,14 @@ def read_as(name: str, column_type: str, *, file_format: Format, null_marker: st
         file_format: The file's format.
         null_marker: What a field of CSV is instead of NULL.
         may_be_null: Whether NULL fits, or becomes the column's default.
+        has_exact_doubles: Whether the server reads a number of JSON as the double that is nearest to it. 25.8 does not,
+            and casts a text exactly (seen with `precise_float_parsing`).
     """
     column, wanted = identifier(name), ColumnType(column_type)
     if wanted.bare.name in _READ_AS_IS:
         return TextField(column_type, column, column_type)
     if file_format.name == "JSONEachRow":
-        return _of_json(column, wanted)
+        return _of_json(column, wanted, has_exact_doubles=has_exact_doubles)
     if wanted.bare.name == "Map":
         return _of_map(column, roomy_type(wanted.bare))
     if file_format.name.startswith("TabSeparated"):
@@ -86,7 +96,7 @@ def _of_map(column: str, read: ColumnType) -> TextField:
     return TextField(read.text, column, read.text, default=default, kept=f"{column} != {default}")
 
 
-def _of_json(column: str, wanted: ColumnType) -> TextField:
+def _of_json(column: str, wanted: ColumnType, *, has_exact_doubles: bool) -> TextField:
     bare = wanted.bare
     if bare.name in _CONTAINERS:
         read = _json_container(bare)
@@ -96,7 +106,7 @@ def _of_json(column: str, wanted: ColumnType) -> TextField:
         return TextField(TEXT_TYPE, column, TEXT_TYPE, kept=f"isNotNull({column})")
     if bare.name == "Bool":
         return TextField("Nullable(Bool)", column, "Nullable(Bool)")
-    if _fits_a_double(bare):
+    if bare.name in _INTEGERS_OF_A_DOUBLE or (has_exact_doubles and _fits_a_double(bare)):
         kept = f"NOT isInfinite({column})" if bare.name.startswith(("Float", "BFloat")) else ""
         return TextField(_NUMBER_TYPE, column, _NUMBER_TYPE, kept=kept)
     return TextField(TEXT_TYPE, column, TEXT_TYPE)
@@ -105,7 +115,7 @@ def _of_json(column: str, wanted: ColumnType) -> TextField:
 def _fits_a_double(bare: ColumnType) -> bool:
     if bare.name == "Decimal":
         return bare.precision <= _DIGITS_OF_A_DOUBLE
-    return bare.name in ("Float32", "Float64", "BFloat16", *_INTEGERS_OF_A_DOUBLE)
+    return bare.name in ("Float32", "Float64", "BFloat16")
 
 
 def _json_container(wanted: ColumnType) -> ColumnType:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger_table import absent
 from airflow_provider_chs3.core.models import TableName
-from airflow_provider_chs3.core.sql import Sql, literal, literals, table
+from airflow_provider_chs3.core.sql import Sql, literal, one_of, table
 
 #: Newest loads that a node tells of.
 MAX_LOADS = 1000
@@ -83,7 +83,7 @@ def inserts(attempts: Iterable[str], *, begun_at: float, ended_at: float) -> Sql
         f"SELECT {attempt} AS attempt, sum(ProfileEvents['ReadBufferFromS3Microseconds']) / 1e6 "
         f"FROM system.query_log WHERE {_between(begun_at, ended_at)} AND type = 'QueryFinish' "
         f"AND query_kind = 'Insert' AND match(initial_query_id, '^chs3_[^_]+_[^_]+_insert') "
-        f"AND {attempt} IN ({literals(attempts)}) GROUP BY attempt {_GENTLY}"
+        f"AND {one_of(attempt, attempts)} GROUP BY attempt {_GENTLY}"
     )
 
 

@@ -35,6 +35,7 @@ def bench(*arguments: str) -> None:
 
 
 class TestSuites:
+    @pytest.mark.thorough
     def test_ways_plans_parses_and_backfills_are_measured(self, tmp_path):
         suites = ["alternatives", "backfill", "parsing", "planning"]
         bench(*suites, "--quick", "--scale", "0.01", "--s3", "moto", "--report", str(tmp_path))
@@ -57,6 +58,7 @@ class TestSuites:
         assert [(row["sensors"], row["polls"]) for row in table["rows"]] == [("1", "one for all"), ("1", "one each")]
         assert all(row["CPU seconds a minute"] > 0 for row in table["rows"])
 
+    @pytest.mark.thorough
     def test_suites_of_loads_measure_every_variant(self, tmp_path):
         # `sizes` is made of the same pieces.
         names = ["ladder", "scaling", "limit", "formats", "distance"]

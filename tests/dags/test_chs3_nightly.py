@@ -118,6 +118,7 @@ def test_the_next_night_loads_only_the_month_that_got_other_files(nights: Nights
     assert nights.facts("2026-02") == MORE_TRIPS.facts("2026-02")
 
 
+@pytest.mark.thorough
 def test_a_quiet_night_lets_what_follows_run(nights: Nights) -> None:
     nights.upload(*MONTHS)
     nights.run()
@@ -148,6 +149,7 @@ def test_a_bad_month_shows_as_failed_and_holds_back_no_other(nights: Nights) -> 
     assert sorted(event["month"] for event in events(done)) == ["2026-01", "2026-03"]
 
 
+@pytest.mark.thorough
 def test_a_run_without_a_logical_date_loads_the_months_that_it_is_given(nights: Nights) -> None:
     nights.upload(*MONTHS)
     done = nights.run(None, months=["2026-01", "2026-03"])
@@ -157,6 +159,7 @@ def test_a_run_without_a_logical_date_loads_the_months_that_it_is_given(nights: 
     ]
 
 
+@pytest.mark.thorough
 def test_a_run_that_is_asked_to_reload_a_month_loads_that_one_again_and_no_other(nights: Nights) -> None:
     nights.upload(*MONTHS)
     nights.run(months=MONTHS)

@@ -30,6 +30,7 @@ def first(trips_lake: Lake) -> Strike:
     return Strike(number, ALL, "the insert")
 
 
+@pytest.mark.thorough
 def test_after_kill_9_of_two_workers_at_any_step_a_third_ends_in_the_objects_rows(
     trips_lake: Lake, first: Strike
 ) -> None:

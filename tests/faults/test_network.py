@@ -33,6 +33,7 @@ def speaks(step: Step) -> bool:
 
 # The steps come from the protocol itself, so that a new one is struck without anyone remembering. Whether a step that
 # reads was answered or never reached a node is the same to what comes after.
+@pytest.mark.thorough
 @pytest.mark.parametrize(("mode", "chosen"), [("ends", speaks), ("refuse", writes)])
 def test_a_run_after_connections_broke_at_any_step_ends_in_the_objects_rows(
     trips_lake: Lake, between: Network, strikes: Strikes, mode: str, chosen: Callable[[Step], bool]
@@ -62,6 +63,7 @@ def test_a_run_after_connections_broke_at_any_step_ends_in_the_objects_rows(
     assert_exact(trips_lake, trips)
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     "step", ["Create staging", "Insert", "Record the intent", "Publish", "Record 2026-10 as published"]
 )
@@ -77,6 +79,7 @@ def test_a_run_after_a_writing_statement_broke_off_ends_in_the_objects_rows(
     assert_exact(trips_lake, OLD)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("step", "mode"), [("Record the intent", "refuse"), ("Publish", "refuse"), ("Publish", "ends")]
 )

@@ -46,6 +46,7 @@ def name_of(lake: Lake, node: int) -> str:
     return f"{lake.cluster.nodes[node].host}:{lake.cluster.nodes[node].tcp_port}"
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("node", [0, 1])
 def test_a_node_killed_during_the_insert_costs_a_reload(
     mortal_lake: Lake, own_cluster: ClickHouseCluster, node: int
@@ -62,6 +63,7 @@ def test_a_node_killed_during_the_insert_costs_a_reload(
     assert_exact(mortal_lake, NEW)
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("node", [0, 1])
 @pytest.mark.parametrize("step", ["Publish", f"Record {MONTH} as published"])
 def test_a_node_killed_around_its_publishing_costs_a_reload(
@@ -77,6 +79,7 @@ def test_a_node_killed_around_its_publishing_costs_a_reload(
     assert mortal_lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("step", ["Publish", "Remove the parts", "Look for parts that", f"Record {MONTH} as published"])
 def test_a_node_killed_right_after_it_published_shows_no_row_twice(
     mortal_lake: Lake, own_cluster: ClickHouseCluster, strikes: Strikes, step: str
@@ -135,6 +138,7 @@ def test_a_node_that_is_down_at_the_start_is_named_and_a_later_run_loads(
     assert_exact(mortal_lake, NEW)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("node", [0, 1])
 def test_a_node_that_lost_its_ledger_costs_a_reload(mortal_lake: Lake, node: int) -> None:
     mortal_lake.load()

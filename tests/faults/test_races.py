@@ -49,6 +49,7 @@ def load_asleep(load: Callable[[], Any], number: int, meanwhile: Callable[[], An
             return str(error)
 
 
+@pytest.mark.thorough
 def test_a_load_that_slept_at_any_step_while_another_published_changes_nothing(trips_lake: Lake) -> None:
     def load() -> dict[str, Any]:
         # On one node, where the same rows come to be staged by both.

@@ -44,6 +44,7 @@ def strike(strikes: Strikes, storage: StorageProxy, moment: str, fault: Fault) -
     strikes.before(moment, lambda: setattr(storage, "fault", fault))
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("moment", "fault"),
     [
@@ -79,6 +80,7 @@ def test_what_servers_bridge_by_themselves_changes_nothing(
     assert_exact(trips_lake, OLD)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("moment", "fault", "said"),
     [
@@ -162,6 +164,7 @@ def test_an_object_overwritten_during_the_insert_is_loaded_as_it_is_then(
     assert_exact_to_bucket(trips_lake, chs3_s3)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("strike_at", ["before", "after"])
 def test_an_object_deleted_around_the_insert_is_not_loaded(
     trips_lake: Lake, strikes: Strikes, chs3_s3: S3Endpoint, strike_at: str
@@ -174,6 +177,7 @@ def test_an_object_deleted_around_the_insert_is_not_loaded(
     assert_exact_to_bucket(trips_lake, chs3_s3)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("strike_at", ["before", "after"])
 def test_an_object_added_around_the_insert_is_loaded_by_the_next_run(
     trips_lake: Lake, strikes: Strikes, chs3_s3: S3Endpoint, strike_at: str

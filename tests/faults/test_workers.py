@@ -29,6 +29,7 @@ TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
 Strikes = Callable[[list[Step]], Iterator[Strike]]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("strikes", [strikes_after, strikes_amid])
 def test_after_kill_9_at_any_step_a_run_ends_in_the_objects_rows(trips_lake: Lake, strikes: Strikes) -> None:
     trips_lake.upload(VERSIONS[0])

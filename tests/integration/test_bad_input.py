@@ -49,6 +49,7 @@ def test_wrong_keys(trips_lake: Lake, chs3_s3: Any, monkeypatch: pytest.MonkeyPa
     refused(trips_lake, "secret key is wrong", aws_conn_id="aws_wrong")
 
 
+@pytest.mark.three_nodes
 def test_a_table_that_does_not_exist(lake: Lake) -> None:
     lake.upload(TRIPS)
     refused(lake, rf"Table {lake.database}.trips does not exist on 127.0.0.1:\d+, .*create it")
@@ -59,6 +60,7 @@ def test_a_database_that_does_not_exist(lake: Lake) -> None:
     refused(lake, "Database 'test_nowhere' does not exist", database="test_nowhere")
 
 
+@pytest.mark.three_nodes
 def test_a_table_that_exists_on_one_node_only(lake: Lake) -> None:
     lake.on_node(0, create_table_sql(f"{lake.database}.trips"))
     lake.upload(TRIPS)
@@ -66,6 +68,7 @@ def test_a_table_that_exists_on_one_node_only(lake: Lake) -> None:
     refused(lake, f"exists on 127.0.0.1:{first} but not on 127.0.0.1:{second}, 127.0.0.1:{third}")
 
 
+@pytest.mark.three_nodes
 @pytest.mark.parametrize(
     ("change", "difference"),
     [

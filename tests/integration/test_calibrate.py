@@ -102,6 +102,7 @@ class TestACalibration:
         assert tries[1].startswith("Try 2 of at most 19, 7 of 300 s: 1 insert threads: 1.00 s, ")
         assert "faster than the rule by more than noise (3%), 2.00 × as fast" in calibrated.said[-1]
 
+    @pytest.mark.three_nodes
     def test_holds_what_departs_from_the_rule_to_a_loads_share_of_memory(self, sample: Lake, timed: Timed) -> None:
         found = calibrate(sample, budget_seconds=SMALLEST_BUDGET)
         limits = [(each["max_insert_threads"], each["max_memory_usage"]) for each in timed.sent]
@@ -117,6 +118,7 @@ class TestACalibration:
         verdicts = {each["label"]: each["verdict"] for each in found["tries"]}
         assert (verdicts["8 download threads"], found["is_better"]) == ("out of its share of memory", False)
 
+    @pytest.mark.three_nodes
     def test_begins_no_try_for_which_there_is_no_time(self, sample: Lake, timed: Timed) -> None:
         found = calibrate(sample, budget_seconds=SMALLEST_BUDGET)
         assert (found["tried"], found["is_better"]) == (3, False)

@@ -82,6 +82,7 @@ def test_a_retry_goes_on_with_the_insert_of_a_worker_that_died(trips_lake: Lake)
     assert inserts(trips_lake) == 1
 
 
+@pytest.mark.three_nodes
 def test_on_kill_of_the_trigger_ends_the_load(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     deferred = deferring.start(trips_lake, **SLOW_LOAD)
@@ -171,6 +172,7 @@ def test_an_error_of_the_insert_is_that_of_the_load_whoever_finds_it(trips_lake:
     assert trips_lake.rows_per_node() == [0, 0, 0]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("sleep_seconds", [0, 0.005])
 def test_an_error_of_the_insert_may_quote_bytes_that_are_no_text(trips_lake: Lake, sleep_seconds: float) -> None:
     trips_lake.upload(TRIPS)

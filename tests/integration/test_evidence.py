@@ -31,6 +31,7 @@ __all__ = ["events"]
 
 
 class TestLostRows:
+    @pytest.mark.thorough(but=2)
     @pytest.mark.parametrize("engine", ["MergeTree", "ReplacingMergeTree"])
     @pytest.mark.parametrize("how", ["DROP", "DETACH"])
     def test_a_part_in_the_middle_that_is_gone_is_a_change(self, events: Lake, engine: str, how: str) -> None:
@@ -64,7 +65,7 @@ class TestLostRows:
             body = events.s3.get_object(Bucket=events.bucket, Key=f"events/{MONTH}/{file}.parquet")["Body"].read()
             events.put(f"events/{MONTH}/twice_{file}.parquet", body)
         load(events)
-        for each in range(3):
+        for each in range(len(events.cluster.nodes)):
             merge(events, each, how="FINAL DEDUPLICATE")
         assert sum(events.rows_per_node()) < 2 * FILES * 10
         refused(events)
@@ -108,6 +109,7 @@ class TestLostRows:
 class TestMutations:
     DELETE = "DELETE IN PARTITION ID '202609' WHERE n < 5"
 
+    @pytest.mark.thorough(but=2)
     @pytest.mark.parametrize(
         "change",
         [
@@ -120,7 +122,7 @@ class TestMutations:
     def test_one_of_another_month_changes_nothing(self, events: Lake, change: str, is_merged: bool) -> None:
         published(events, OTHER_MONTH, MONTH)
         events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
-        for number in range(3):
+        for number in range(len(events.cluster.nodes)):
             alter(events, number, change)
         if is_merged:
             merge(events)
@@ -133,7 +135,7 @@ class TestMutations:
         published(events, OTHER_MONTH, MONTH)
         events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
         failing = "DELETE IN PARTITION ID '202609' WHERE throwIf(n >= 0)"
-        for number in range(3):
+        for number in range(len(events.cluster.nodes)):
             alter(events, number, failing, mutations_sync=0)
         merge(events)
         assert load(events)["status"] == "unchanged"
@@ -141,14 +143,14 @@ class TestMutations:
     @pytest.mark.parametrize("condition", ["n = 5", "throwIf(n >= 0)"])
     def test_one_of_this_month_that_is_not_done_is_a_change(self, events: Lake, condition: str) -> None:
         published(events)
-        for number in range(3):
+        for number in range(len(events.cluster.nodes)):
             alter(events, number, f"DELETE IN PARTITION ID '202610' WHERE {condition}", mutations_sync=0)
         refused(events)
 
     def test_one_without_a_partition_that_takes_rows_of_another_month_changes_nothing(self, events: Lake) -> None:
         published(events, OTHER_MONTH, MONTH)
         events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
-        for number in range(3):
+        for number in range(len(events.cluster.nodes)):
             alter(events, number, f"DELETE WHERE at < '{MONTH}-01'")
         assert load(events)["status"] == "unchanged"
 
@@ -156,7 +158,7 @@ class TestMutations:
     def test_one_of_all_months_that_takes_rows_of_this_is_a_change(self, events: Lake, change: str) -> None:
         published(events)
         events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
-        for number in range(3):
+        for number in range(len(events.cluster.nodes)):
             alter(events, number, change)
         refused(events)
 
@@ -177,6 +179,7 @@ class TestMutations:
 
 
 class TestMerges:
+    @pytest.mark.thorough(but=2)
     @pytest.mark.parametrize("engine", ["MergeTree", "ReplacingMergeTree", "SummingMergeTree", "AggregatingMergeTree"])
     def test_merges_are_no_change(self, events: Lake, engine: str) -> None:
         published(events, engine=engine)
@@ -200,7 +203,7 @@ class TestMerges:
         published(events)
         upload(events, files=8)
         load(events)
-        for number in range(3):
+        for number in range(len(events.cluster.nodes)):
             events.cluster.restart(number)
         merge(events)
         assert load(events)["status"] == "unchanged"

@@ -83,6 +83,7 @@ class TestAdopt:
         assert foreign.load()["reason"] == "its objects changed since it was published"
         assert foreign.facts() == OTHER_TRIPS.facts(MONTH)
 
+    @pytest.mark.three_nodes
     def test_a_row_too_few_is_refused_with_the_counts(self, foreign: Lake) -> None:
         name = f"{foreign.database}.{foreign.table}"
         rows = foreign.rows_per_node()
@@ -182,6 +183,7 @@ class TestList:
         (partition,) = ledger(foreign)
         assert (partition["month"], partition["partition_id"], partition["rows"]) == (None, "202610", 600)
 
+    @pytest.mark.three_nodes
     def test_a_node_that_lost_its_ledger_is_named(self, loaded: Lake) -> None:
         rows = loaded.rows_per_node()
         node = loaded.cluster.nodes[rows.index(max(rows))]
@@ -226,6 +228,7 @@ class TestClean:
         for name in (ORPHAN, "chs3_report"):
             trips_lake.on_every_node(f"DROP TABLE IF EXISTS {trips_lake.database}.{name} SYNC")
 
+    @pytest.mark.three_nodes
     def test_staging_goes_and_nothing_else(self, left: Lake) -> None:
         left.upload(TRIPS)
         left.load()
@@ -233,6 +236,7 @@ class TestClean:
         assert left.left_behind() == ["chs3_report"]
         assert left.load()["status"] == "unchanged"
 
+    @pytest.mark.three_nodes
     def test_young_staging_stays(self, left: Lake) -> None:
         assert clean(left, older_than_seconds=3600) == []
         assert left.left_behind().count(ORPHAN) == 2
@@ -247,10 +251,12 @@ class TestClean:
         assert clean(trips_lake, database="default", older_than_seconds=3600) == []
         assert clean(trips_lake, database="default") == [ORPHAN]
 
+    @pytest.mark.three_nodes
     def test_a_dry_run_drops_nothing(self, left: Lake) -> None:
         assert clean(left, dry_run_only=True) == [ORPHAN]
         assert left.left_behind().count(ORPHAN) == 2
 
+    @pytest.mark.three_nodes
     def test_a_query_of_it_ends_first(self, left: Lake) -> None:
         def late_query() -> None:
             # As the loads' user, who may end their own queries alone.

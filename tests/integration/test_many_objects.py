@@ -15,6 +15,7 @@ OBJECTS = 1_100
 LONG = "x" * 150
 
 
+@pytest.mark.thorough
 def test_each_of_many_objects_is_loaded_once(trips_lake: Lake) -> None:
     trips = Trips(rows_per_month=OBJECTS, files_per_month=OBJECTS)
     trips.upload(trips_lake.s3, MONTH, bucket=trips_lake.bucket, prefix=f"trips/{MONTH}/{LONG}")

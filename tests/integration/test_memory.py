@@ -66,6 +66,7 @@ def inserts(lake: Lake) -> int:
     return max(number for ((number,),) in lake.on_every_node(sql))
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("data", "columns"),
     [
@@ -96,6 +97,7 @@ def test_so_do_twelve_months_side_by_side(lake: Lake, chs3_s3: Any) -> None:
     assert max(peaks_by_node(lake)) < SHARE_BYTES
 
 
+@pytest.mark.thorough
 def test_what_does_not_fit_begins_again_with_less_and_at_last_says_so(lake: Lake, chs3_s3: Any) -> None:
     """The one group of rows is 144 MB, and as much again once it is decoded."""
     create(lake, columns=300)

@@ -95,6 +95,7 @@ class TestShrinking:
 
 
 class TestRowsThatNoLoadKnows:
+    @pytest.mark.three_nodes
     def test_stop_the_load(self, trips_lake: Lake) -> None:
         insert_one_row(trips_lake)
         trips_lake.upload(TRIPS)
@@ -102,6 +103,7 @@ class TestRowsThatNoLoadKnows:
             trips_lake.load()
         assert trips_lake.facts().rows == 1
 
+    @pytest.mark.three_nodes
     def test_are_replaced_if_the_user_says_so(self, trips_lake: Lake) -> None:
         insert_one_row(trips_lake)
         trips_lake.upload(TRIPS)
@@ -142,6 +144,7 @@ class TestATargetThatSomebodyChanged:
 class TestRowsOfOtherMonths:
     DIRTY = Trips(rows_per_month=3_000, files_per_month=3, wrong_month_rows=7)
 
+    @pytest.mark.three_nodes
     def test_stop_the_load_and_are_counted(self, trips_lake: Lake) -> None:
         trips_lake.upload(self.DIRTY)
         with pytest.raises(AirflowFailException, match=r"202609: 7.*on_other_months='leave_out'"):

@@ -165,6 +165,7 @@ def test_a_profile_that_fixes_what_a_load_needs_is_a_finding(
     refused(lake, FINDINGS[profile], file_format="CSV", select={"at": "c1", "n": "c2"})
 
 
+@pytest.mark.three_nodes
 @pytest.mark.parametrize("profile", ["fixed", "fixed_skipping"])
 def test_so_is_one_of_the_user_as_whom_nodes_ask_each_other(lake: Lake, profile: str) -> None:
     numbered(lake, 2, 10)
@@ -172,6 +173,7 @@ def test_so_is_one_of_the_user_as_whom_nodes_ask_each_other(lake: Lake, profile:
     refused(lake, found, file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
 
 
+@pytest.mark.three_nodes
 @pytest.mark.parametrize("profile", [*LIMITED, "fixed_early"])
 def test_so_is_one_that_cuts_the_answers_of_other_nodes_off(lake: Lake, profile: str) -> None:
     numbered(lake, 20, 2)
@@ -220,6 +222,7 @@ def test_the_doctor_finds_what_a_profile_forbids(
     assert any(FINDINGS[profile] in finding for finding in doctor(lake, capsys))
 
 
+@pytest.mark.three_nodes
 def test_the_doctor_finds_what_the_profile_of_nodes_forbids(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     numbered(lake, 1, 1)
     (*_, found) = doctor(lake, capsys, "--cluster", cluster_of("fixed"))

@@ -42,6 +42,7 @@ DEFAULT = ("ALTER TABLE {} MODIFY COLUMN zone DEFAULT 'x'", "columns: zone Strin
 PROJECTION = ("ALTER TABLE {} ADD PROJECTION p (SELECT zone, count() GROUP BY zone)", "projections: none before")
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("change", "altered"), [(COLUMN, (0, 1, 2)), (COLUMN, (2,)), (DEFAULT, (0, 1, 2)), (PROJECTION, (1,))]
 )

@@ -63,6 +63,7 @@ def at(number: int) -> tuple[int, datetime]:
     return number, datetime.fromisoformat(NEW_YORK[number]).replace(tzinfo=UTC)
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize(("column_type", "key"), IN_NEW_YORK)
 def test_a_month_ends_where_the_time_zone_of_the_key_says(lake: Lake, column_type: str, key: str) -> None:
     create(lake, column_type, key)

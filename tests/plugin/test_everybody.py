@@ -67,6 +67,7 @@ def log_in(browser: Browser, url: str, fresh_looks: None) -> Iterator[Callable[[
         context.close()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ["admin", "viewer"])
 def test_who_logs_in_sees_how_all_months_are(scene: Lake, log_in: Callable[[str | None], Page], name: str) -> None:
     page = log_in(name)
@@ -126,6 +127,7 @@ def test_the_keyboard_alone_leads_from_months_to_nodes_and_back(scene: Lake, ope
     tab_to("Tables nearest to their limits")
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("view", VIEWS)
 def test_nothing_is_lost_when_it_is_enlarged(scene: Lake, open_page: OpenPage, view: str, width: int) -> None:
@@ -137,6 +139,7 @@ def test_nothing_is_lost_when_it_is_enlarged(scene: Lake, open_page: OpenPage, v
     assert page.evaluate(_CUT_OFF) == []
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("view", VIEWS)
 def test_axe_finds_no_violation(scene: Lake, open_page: OpenPage, view: str, theme: str) -> None:
