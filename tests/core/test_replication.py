@@ -171,7 +171,7 @@ def months(*rows: int, block: int = 0):
 PLAN = SimpleNamespace(reading=Reading(()))
 STAGED = {ONE: Staged(10, {}), ONE_B: Staged(10, {}), TWO: Staged(5, {}), TWO_B: Staged(5, {})}
 #: What the nodes answer when they are asked again for what is staged.
-STILL_STAGED = {node: [("202610", "202610", each.rows)] for node, each in STAGED.items()}
+STILL_STAGED = {node: [("202610", "202610", each.rows, ["hash"])] for node, each in STAGED.items()}
 
 
 class TestPublishing:
@@ -206,7 +206,7 @@ class TestPublishing:
         known = {node: replace(facts, known_settings={name: None}) for node, facts in AROUND.nodes.items()}
         under_way.around = replace(AROUND, nodes=known)
         staged = STAGED | {node: Staged(rows, {}) for node in (ONE, ONE_B)}
-        again = STILL_STAGED | {node: [("202610", "202610", rows)] for node in (ONE, ONE_B)}
+        again = STILL_STAGED | {node: [("202610", "202610", rows, ["hash"])] for node in (ONE, ONE_B)}
         steps = drive(publish(under_way, PLAN, months(0, 0, 0, 0), staged), as_before, {}, again, {}, {}, {}, {}).steps
         (replacing,) = (step for step in steps if step.name == f"Publish {MONTH}")
         assert statements(replacing)[ONE].endswith(f"SETTINGS {name} = {may_empty}")
@@ -225,7 +225,7 @@ class TestVerifying:
         under_way.files.manifest = SimpleNamespace(objects=(1,), changes_in=lambda now: "", added_in=lambda now: 0)
         under_way.files.source = SimpleNamespace(list_month=lambda month: nothing())
         reading = Reading((), rows=source_rows)
-        counted = {node: [("202610", "202610", count)] for node, count in zip(NODES, rows, strict=True)}
+        counted = {node: [("202610", "202610", count, ["hash"])] for node, count in zip(NODES, rows, strict=True)}
         inserted = Inserted(())
         return drive(verify(under_way, SimpleNamespace(reading=reading), inserted), {}, counted).result.staged
 

@@ -95,7 +95,7 @@ def large_with_small(lake: Lake) -> Iterator[None]:
 @contextmanager
 def merging(lake: Lake) -> Iterator[None]:
     slow_merges.create(lake)
-    slow_merges.insert(lake, 0, MONTH, parts=200, seconds=6)
+    slow_merges.insert(lake, 0, MONTH, parts=200, seconds=15)
     lake.on_node(
         0,
         f"ALTER TABLE {lake.database}.{lake.table} MODIFY SETTING min_parts_to_merge_at_once = 0, "

@@ -13,7 +13,7 @@ SLOW_SETTINGS = {"function_sleep_max_microseconds_per_block": 100_000_000_000, "
 
 def wait_for_insert(lake: Lake) -> None:
     """Wait until a load inserts."""
-    for _ in range(200):
+    for _ in range(900):
         running = lake.on_every_node(
             "SELECT count() FROM system.processes WHERE startsWith(initial_query_id, 'chs3_') AND query_kind = 'Insert'"
         )

@@ -83,17 +83,18 @@ def test_a_month_stays_within_its_share(lake: Lake, chs3_s3: Any, data: dict[str
     assert max(peaks_by_node(lake)) < SHARE_BYTES
 
 
-def test_so_do_twelve_months_side_by_side(lake: Lake, chs3_s3: Any) -> None:
+def test_so_do_six_months_side_by_side(lake: Lake, chs3_s3: Any) -> None:
+    """Also where one node reads all files of a month, as it may when others are busy."""
     create(lake)
-    months = [f"2026-{number:02}" for number in range(1, 13)]
+    months = [f"2026-{number:02}" for number in range(1, 7)]
     for month in months:
         fill(lake, chs3_s3, month, rows=ROWS, files=3)
 
     def load(month: str) -> Any:
-        return lake.load(month=month, parallel_months=12, **MEMORY)["rows"]
+        return lake.load(month=month, parallel_months=6, **MEMORY)["rows"]
 
-    with ThreadPoolExecutor(12) as pool:
-        assert sum(pool.map(load, months)) == 12 * ROWS
+    with ThreadPoolExecutor(6) as pool:
+        assert sum(pool.map(load, months)) == 6 * ROWS
     assert max(peaks_by_node(lake)) < SHARE_BYTES
 
 

@@ -252,8 +252,8 @@ class TestKill:
             table.on_every_node(f"DROP TABLE {table.database}.{table.table} SYNC")
 
     def test_a_merge_of_another_month_is_not_sacrificed(self, table: Lake) -> None:
-        insert(table, 0, JUNE, seconds=4)
-        insert(table, 0, JULY, seconds=4)
+        insert(table, 0, JUNE, seconds=10)
+        insert(table, 0, JULY, seconds=10)
         other = threading.Thread(
             target=table.on_node,
             args=(0, f"OPTIMIZE TABLE {table.database}.{table.table} PARTITION ID '202507'"),
