@@ -33,12 +33,14 @@ def ledger_columns(lake: Lake) -> list[list[str]]:
 
 
 class TestLoss:
+    @pytest.mark.three_nodes
     def test_a_node_that_lost_its_ledger_costs_a_reload(self, loaded: Lake) -> None:
         lose_ledger(loaded)
         assert loaded.load()["reason"] == "a node has lost its records of it"
         assert loaded.facts() == TRIPS.facts(MONTH)
         assert loaded.load()["status"] == "unchanged"
 
+    @pytest.mark.three_nodes
     def test_so_does_a_month_that_its_new_ledger_does_not_know(self, loaded: Lake) -> None:
         loaded.upload(TRIPS, "2026-11")
         lose_ledger(loaded)
@@ -46,6 +48,7 @@ class TestLoss:
         assert loaded.load()["reason"] == "a node has lost its records of it"
         assert loaded.facts() == TRIPS.facts(MONTH)
 
+    @pytest.mark.three_nodes
     def test_two_nodes_may_lose_theirs(self, loaded: Lake) -> None:
         for number in (0, 2):
             loaded.on_node(number, f"DROP TABLE {loaded.database}.chs3_ledger SYNC")
@@ -53,6 +56,7 @@ class TestLoss:
         assert loaded.load()["status"] == "published"
         assert loaded.facts() == OTHER_TRIPS.facts(MONTH)
 
+    @pytest.mark.three_nodes
     def test_a_node_whose_disks_are_new_gets_its_part_again(self, loaded: Lake) -> None:
         for name in ("chs3_ledger", loaded.table):
             loaded.on_node(1, f"DROP TABLE {loaded.database}.{name} SYNC")
@@ -67,6 +71,7 @@ class TestLoss:
             loaded.load()
         assert loaded.facts() == TRIPS.facts(MONTH)
 
+    @pytest.mark.three_nodes
     def test_rows_of_a_table_that_was_made_anew_are_not_the_loads(self, loaded: Lake) -> None:
         name = f"{loaded.database}.{loaded.table}"
         create = loaded.on_node(1, f"SHOW CREATE TABLE {name}")[0][0]
@@ -100,18 +105,21 @@ class TestUpgrade:
     def test_what_an_older_version_published_is_unchanged(self, older: Lake) -> None:
         assert older.load()["status"] == "unchanged"
 
+    @pytest.mark.three_nodes
     def test_a_load_that_writes_adds_the_columns_that_lack(self, older: Lake) -> None:
         older.upload(OTHER_TRIPS)
         assert older.load()["reason"] == "its objects changed since it was published"
         assert older.facts() == OTHER_TRIPS.facts(MONTH)
         assert ledger_columns(older) == [sorted(COLUMNS)] * 3
 
+    @pytest.mark.three_nodes
     def test_one_node_may_have_it_already(self, older: Lake) -> None:
         older.on_node(1, f"ALTER TABLE {older.database}.chs3_ledger ADD COLUMN data_version Int64")
         older.upload(OTHER_TRIPS)
         assert older.load()["status"] == "published"
         assert ledger_columns(older) == [sorted(COLUMNS)] * 3
 
+    @pytest.mark.three_nodes
     def test_a_record_that_tells_too_little_costs_a_reload(self, older: Lake) -> None:
         older.on_every_node(f"ALTER TABLE {older.database}.chs3_ledger DROP COLUMN nodes")
         for name in ("evidence", "structure"):

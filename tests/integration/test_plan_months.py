@@ -62,6 +62,7 @@ class TestReasons:
             loaded.s3.delete_object(Bucket=loaded.bucket, Key=each["Key"])
         assert plan(loaded, lookback_months=2, last_month="2026-10") == ["2026-09"]
 
+    @pytest.mark.three_nodes
     def test_a_month_that_somebody_changed_on_one_node_is_planned(self, loaded: Lake) -> None:
         name = f"{loaded.database}.{loaded.table}"
         loaded.on_node(2, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '2026-08-05 00:00:00')")
@@ -71,6 +72,7 @@ class TestReasons:
         assert plan(loaded, all_months=True, definition={}) == []
         assert plan(loaded, all_months=True, definition={"columns": ["trip_id", "pickup_at"]}) == MONTHS
 
+    @pytest.mark.three_nodes
     def test_a_node_that_lost_its_ledger_has_all_months_planned(self, loaded: Lake) -> None:
         loaded.on_node(1, f"DROP TABLE {loaded.database}.chs3_ledger SYNC")
         assert plan(loaded, all_months=True) == MONTHS

@@ -23,6 +23,7 @@ __all__ = ["events"]
 
 
 class TestAttempts:
+    @pytest.mark.three_nodes
     def test_nodes_that_different_attempts_have_published_load_again(self, events: Lake) -> None:
         published(events)
         alter_ledger(events, 1, "UPDATE attempt = 'another' WHERE event = 'published'")
@@ -33,6 +34,7 @@ class TestLostLedger:
     def lose(self, lake: Lake, number: int) -> None:
         lake.on_node(number, f"TRUNCATE TABLE {lake.database}.chs3_ledger")
 
+    @pytest.mark.three_nodes
     def test_a_node_that_lost_its_ledger_and_rows_is_changed(self, events: Lake) -> None:
         published(events, OTHER_MONTH, MONTH)
         number = fullest(events)
@@ -42,6 +44,7 @@ class TestLostLedger:
         with pytest.raises(AirflowFailException, match="its records are lost there, and rows of it, too"):
             load(events)
 
+    @pytest.mark.three_nodes
     def test_so_is_one_that_lost_all_rows_of_the_month(self, events: Lake) -> None:
         published(events, OTHER_MONTH, MONTH)
         number = fullest(events)
@@ -58,6 +61,7 @@ class TestLostLedger:
         assert load(events)["status"] == "published"
         assert sum(events.rows_per_node()) == FILES * 10
 
+    @pytest.mark.three_nodes
     def test_one_that_lost_its_ledger_alone_loads_again(self, events: Lake) -> None:
         published(events)
         self.lose(events, fullest(events))

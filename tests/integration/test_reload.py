@@ -108,17 +108,20 @@ class TestLoad:
 
 
 class TestRowsOfOthers:
+    @pytest.mark.three_nodes
     def test_stop_it(self, loaded: Lake) -> None:
         insert_a_row(loaded)
         with pytest.raises(AirflowFailException, match="was changed since it was published"):
             reload(loaded)
         assert loaded.facts().rows == 601
 
+    @pytest.mark.three_nodes
     def test_are_replaced_if_the_run_says_so(self, loaded: Lake) -> None:
         insert_a_row(loaded)
         assert reload(loaded, conf_of(loaded, replace_rows_of_others=True))["status"] == "published"
         assert loaded.facts() == TRIPS.facts(MONTH)
 
+    @pytest.mark.three_nodes
     def test_so_are_those_of_a_month_that_was_never_loaded(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
         insert_a_row(trips_lake)

@@ -72,6 +72,7 @@ class TestLedger:
         assert header.split()[:4] == ["month", "partition", "standing", "rows"]
         assert (code, cells(row)[:4]) == (0, [MONTH, "202610", "as published", "600"])
 
+    @pytest.mark.three_nodes
     def test_what_somebody_changed_ends_with_1(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load()
@@ -127,6 +128,7 @@ class TestUpkeep:
         assert (code, cells(out.splitlines()[-1])[:2]) == (1, [MONTH, "refused"])
         assert "its objects hold 600 rows, " in out
 
+    @pytest.mark.three_nodes
     def test_staging_that_would_be_dropped_ends_with_1_and_its_end_with_0(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.on_node(1, f"CREATE TABLE {trips_lake.database}.{ORPHAN} (a Int8) ENGINE = MergeTree ORDER BY a")
         assert shell("clean")[:2] == (0, "No staging is that old.\n")

@@ -42,6 +42,7 @@ DEFAULT = ("ALTER TABLE {} MODIFY COLUMN zone DEFAULT 'x'", "columns: zone Strin
 PROJECTION = ("ALTER TABLE {} ADD PROJECTION p (SELECT zone, count() GROUP BY zone)", "projections: none before")
 
 
+@pytest.mark.three_nodes
 @pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("change", "altered"), [(COLUMN, (0, 1, 2)), (COLUMN, (2,)), (DEFAULT, (0, 1, 2)), (PROJECTION, (1,))]
@@ -70,6 +71,7 @@ def test_nothing_is_published_and_the_next_run_loads(
     assert trips_lake.facts() == SECOND.facts(MONTH)
 
 
+@pytest.mark.three_nodes
 def test_a_table_that_was_made_anew_gets_nothing_of_what_was_staged_for_the_old_one(
     trips_lake: Lake, once_staged: Callable[[Callable[[], Any]], None]
 ) -> None:
@@ -86,6 +88,7 @@ def test_a_table_that_was_made_anew_gets_nothing_of_what_was_staged_for_the_old_
     assert trips_lake.facts() == FIRST.facts(MONTH)
 
 
+@pytest.mark.three_nodes
 @pytest.mark.parametrize("is_first", [True, False])
 def test_rows_that_somebody_writes_meanwhile_are_not_replaced(
     trips_lake: Lake, once_staged: Callable[[Callable[[], Any]], None], is_first: bool

@@ -130,6 +130,7 @@ VANISHING = {
 }
 
 
+@pytest.mark.three_nodes
 @pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("name", VANISHING)
 def test_a_month_that_merges_leave_nothing_of_is_unchanged(lake: Lake, name: str) -> None:

@@ -128,6 +128,7 @@ def test_without_verify_any_certificate_is_taken(connect: Callable[..., Any], po
     assert connect(ports, verify=False).query("SELECT 1") == [(1,)]
 
 
+@pytest.mark.three_nodes
 def test_a_load_speaks_tls_with_every_node(
     trips_lake: Lake, connect: Callable[..., Any], ports: list[int], pem: Path
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_load_speaks_tls_with_every_node(
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.three_nodes
 def test_the_insert_of_a_deferrable_load_speaks_tls_over_http(
     trips_lake: Lake, connect: Callable[..., Any], ports: list[int], pem: Path, tmp_path: Path
 ) -> None:

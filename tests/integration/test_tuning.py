@@ -65,6 +65,7 @@ class TestSpecs:
         ports = {line.strip().split(":")[1] for line in log.splitlines() if "GiB (measured)" in line}
         assert ports == {str(node.tcp_port) for node in loaded_lake.cluster.nodes}
 
+    @pytest.mark.three_nodes
     def test_measured_cores_are_the_machines_whatever_a_profile_allows(
         self, loaded_lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -74,6 +75,7 @@ class TestSpecs:
         log = capsys.readouterr().out
         assert log.count(f" {machine[0]} cores, ") == 3
 
+    @pytest.mark.three_nodes
     def test_come_from_the_connection(
         self, loaded_lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -82,6 +84,7 @@ class TestSpecs:
         log = capsys.readouterr().out
         assert log.count("1 cores, 3.00 GiB (connection's node_specs)") == 3
 
+    @pytest.mark.three_nodes
     def test_of_the_operator_win_over_the_connections(
         self, loaded_lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -90,6 +93,7 @@ class TestSpecs:
         log = capsys.readouterr().out
         assert log.count("1 cores, 2.00 GiB (operator's node_specs)") == 3
 
+    @pytest.mark.three_nodes
     def test_can_be_declared_for_one_node_of_several_on_a_host(
         self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]
     ) -> None:
