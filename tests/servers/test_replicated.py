@@ -1,0 +1,218 @@
+"""Whole loads into replicated tables, on real servers of the oldest version: two shards of two replicas."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+from airflow_provider_chs3.shell.main import main
+from airflow_provider_chs3.testbed import keeper
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.faults.strikes import Strikes, strikes
+from tests.integration import deferring
+from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.test_interrupted import Breaker, Failed
+from tests.narrow_user import NARROW, WITH_NARROW_USER, documented_also, in_tests, narrow_connection
+
+#: A fixture.
+__all__ = ["strikes"]
+
+TRIPS = Trips(rows_per_month=12_000, files_per_month=48)
+OTHER = Trips(seed=2, rows_per_month=14_000, files_per_month=48)
+FOLLOWER = 1
+
+
+@pytest.fixture(scope="module")
+def replicated_cluster() -> Iterator[ClickHouseCluster]:
+    if why := keeper.missing():
+        pytest.skip(why)
+    also = [in_tests(privilege) for privilege in documented_also("the table is replicated")]
+    users = {NARROW: [*WITH_NARROW_USER["users"][NARROW], *also]}
+    changed = {"users": users, "profiles": {}, "clusters": {}}
+    with ClickHouseCluster.start(4, replicas=2, program="server", **(WITH_NARROW_USER | changed)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def lake(
+    replicated_cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Lake]:
+    """A lake with a replicated table; nothing of a load may outlive the test, and replicas are alike."""
+    with lake_on(replicated_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
+        lake.create_table(engine=replicated(lake))
+        lake.upload(TRIPS)
+        yield lake
+        first, second, third, fourth = lake.rows_per_node()
+        assert (first, third) == (second, fourth)
+
+
+def replicated(lake: Lake, kind: str = "") -> str:
+    return f"Replicated{kind}MergeTree('/tables/{lake.database}/{{shard}}/{lake.table}', '{{replica}}')"
+
+
+def test_each_shard_gets_a_share_and_each_replica_all_of_it(lake: Lake) -> None:
+    result = lake.load()
+    assert lake.facts() == TRIPS.facts(MONTH)
+    assert (result["rows"], result["status"]) == (12_000, "published")
+    assert all(lake.rows_per_node())
+
+
+def test_a_second_run_touches_nothing(lake: Lake) -> None:
+    lake.load()
+    assert lake.load()["status"] == "unchanged"
+
+
+def test_changed_objects_replace_the_month(lake: Lake) -> None:
+    lake.load()
+    lake.upload(OTHER)
+    lake.load()
+    assert lake.facts() == OTHER.facts(MONTH)
+
+
+@pytest.mark.thorough
+def test_a_run_after_an_error_at_any_step_ends_in_the_objects_rows(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    breaker = Breaker(monkeypatch)
+    for number in range(200):
+        trips = (TRIPS, OTHER)[number % 2]
+        lake.upload(trips)
+        breaker.set(break_after=number)
+        try:
+            lake.load()
+        except Failed:
+            breaker.set()
+            lake.load()
+        else:
+            break
+        assert lake.facts() == trips.facts(MONTH), f"broken off after step {number}"
+    assert 20 < number < 199
+
+
+def test_a_replica_that_cannot_follow_fails_the_load_and_the_next_one_mends_it(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = f"{lake.database}.{lake.table}"
+    connection = narrow_connection(lake.cluster)
+    connection["extra"]["settings"] = {"receive_timeout": 5}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+    lake.on_node(FOLLOWER, f"SYSTEM STOP REPLICATION QUEUES {table}")
+    with pytest.raises(Chs3Error):
+        lake.load()
+    lake.on_node(FOLLOWER, f"SYSTEM START REPLICATION QUEUES {table}")
+    lake.load()
+    assert lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_a_replica_that_was_set_up_anew_is_as_published(lake: Lake) -> None:
+    lake.load()
+    create = lake.on_node(FOLLOWER, f"SHOW CREATE TABLE {lake.database}.{lake.table}")[0][0]
+    for name in (lake.table, "chs3_ledger"):
+        lake.on_node(FOLLOWER, f"DROP TABLE {lake.database}.{name} SYNC")
+    lake.on_node(FOLLOWER, create)
+    lake.on_node(FOLLOWER, f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
+    assert lake.load()["status"] == "unchanged"
+
+
+def test_rows_that_others_inserted_meanwhile_stop_the_next_load(lake: Lake) -> None:
+    lake.load()
+    table = f"{lake.database}.{lake.table}"
+    lake.on_node(FOLLOWER, f"INSERT INTO {table} SELECT * FROM {table} LIMIT 1")
+    lake.on_node(0, f"SYSTEM SYNC REPLICA {table}")
+    with pytest.raises(Exception, match="was changed since it was published"):
+        lake.load()
+
+
+@pytest.mark.parametrize("kind", ["Replacing", "Summing", "Aggregating"])
+def test_a_target_that_merges_rows_away_is_loaded(lake: Lake, kind: str) -> None:
+    lake.table = kind.lower()
+    lake.create_table(engine=replicated(lake, kind), order_by="(trip_id)")
+    lake.load()
+    assert lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_a_load_goes_on_without_its_process(lake: Lake) -> None:
+    result = deferring.run(lake, {})
+    while isinstance(result, deferring.Deferred):
+        result = result.resume()
+    assert result["status"] == "published"
+    assert lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_a_file_that_comes_later_is_planned_and_loaded(lake: Lake) -> None:
+    lake.load()
+    plan = PlanMonthsOperator(
+        task_id="plan",
+        bucket=lake.bucket,
+        key="trips/{YYYY-MM}/",
+        table=lake.table,
+        database=lake.database,
+        cluster=lake.cluster.name,
+        months=[MONTH],
+        definition={},
+    )
+    assert plan.execute({}) == []
+    lake.upload(OTHER)
+    assert plan.execute({}) == [MONTH]
+    lake.load()
+    assert lake.facts() == OTHER.facts(MONTH)
+
+
+def test_merges_are_waited_for_and_made(lake: Lake) -> None:
+    names = {"table": lake.table, "database": lake.database, "cluster": lake.cluster.name}
+    assert lake.load(wait_for_merges=True)["merges"]["health"] == "healthy"
+    assert ClickHouseMergeHealthSensor(task_id="merges", months=[MONTH], **names).poke({})
+    for number in range(2):
+        sql = f"INSERT INTO {lake.database}.{lake.table} (trip_id, pickup_at) VALUES ({number}, '2025-06-05 00:00:00')"
+        lake.on_node(0, sql)
+    assert OptimizePartitionOperator(task_id="optimize", months=["2025-06"], **names).execute({})["merged"] == 1
+
+
+@pytest.mark.parametrize("command", ["doctor", "ledger"])
+def test_commands(lake: Lake, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    lake.load()
+    code = main([command, "--database", lake.database, "--cluster", lake.cluster.name, "--table", lake.table])
+    out, err = capsys.readouterr()
+    assert (code, err) == (0, ""), out
+
+
+@pytest.mark.parametrize("step", ["Publish", f"Record {MONTH} as published"])
+@pytest.mark.parametrize("node", [0, FOLLOWER])
+def test_a_replica_killed_around_its_publishing_costs_a_reload(
+    lake: Lake, replicated_cluster: ClickHouseCluster, strikes: Strikes, step: str, node: int
+) -> None:
+    lake.load()
+    lake.upload(OTHER)
+    strikes.after(step, lambda: replicated_cluster.kill(node))
+    with suppress(Chs3Error):
+        lake.load()
+    strikes.reset()
+    replicated_cluster.restart(node)
+    lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
+    assert lake.load()["status"] in ("published", "unchanged")
+    assert lake.facts() == OTHER.facts(MONTH)
+    assert lake.load()["status"] == "unchanged"
+
+
+def test_keeper_away_in_mid_load_costs_a_reload(
+    lake: Lake, replicated_cluster: ClickHouseCluster, strikes: Strikes
+) -> None:
+    lake.load()
+    lake.upload(OTHER)
+    assert replicated_cluster.keeper
+    strikes.before("Publish", replicated_cluster.keeper.stop)
+    with pytest.raises(Chs3Error):
+        lake.load()
+    strikes.reset()
+    replicated_cluster.keeper.start()
+    for node in range(4):
+        lake.on_node(node, f"SYSTEM RESTART REPLICA {lake.database}.{lake.table}")
+    assert lake.load()["status"] == "published"
+    assert lake.facts() == OTHER.facts(MONTH)
