@@ -199,20 +199,3 @@ def test_a_replica_killed_around_its_publishing_costs_a_reload(
     assert lake.load()["status"] in ("published", "unchanged")
     assert lake.facts() == OTHER.facts(MONTH)
     assert lake.load()["status"] == "unchanged"
-
-
-def test_keeper_away_in_mid_load_costs_a_reload(
-    lake: Lake, replicated_cluster: ClickHouseCluster, strikes: Strikes
-) -> None:
-    lake.load()
-    lake.upload(OTHER)
-    assert replicated_cluster.keeper
-    strikes.before("Publish", replicated_cluster.keeper.stop)
-    with pytest.raises(Chs3Error):
-        lake.load()
-    strikes.reset()
-    replicated_cluster.keeper.start()
-    for node in range(4):
-        lake.on_node(node, f"SYSTEM RESTART REPLICA {lake.database}.{lake.table}")
-    assert lake.load()["status"] == "published"
-    assert lake.facts() == OTHER.facts(MONTH)
