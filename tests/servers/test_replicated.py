@@ -93,7 +93,7 @@ def test_a_run_after_an_error_at_any_step_ends_in_the_objects_rows(lake: Lake, m
         else:
             break
         assert lake.facts() == trips.facts(MONTH), f"broken off after step {number}"
-    assert 20 < number < 199
+    assert number > 5
 
 
 def test_a_replica_that_cannot_follow_fails_the_load_and_the_next_one_mends_it(
