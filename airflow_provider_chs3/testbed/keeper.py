@@ -11,6 +11,8 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from airflow_provider_chs3.testbed.ports import HOST, is_listening
 from airflow_provider_chs3.testbed.processes import die_with_parent, kill, spawn, wait_until
@@ -73,6 +75,14 @@ class Keeper:
         if self._process:
             kill(self._process)
             self._process = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
 
 
 def _die_with_parent() -> None:

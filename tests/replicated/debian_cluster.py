@@ -1,7 +1,7 @@
 """A real replicated cluster of 2018: ClickHouse 18.16 and ZooKeeper as Debian packs them, two shards of two replicas.
 
-It is far below the lowest supported version, and the only server with replication that runs without Docker or root. So
-it shows, statement by statement, what publishing does to replicated tables; whole loads need a container.
+It is far below the lowest supported version: replicas that lag, stall or lose their Keeper are shown on it. Whole loads
+run on servers of today, in `tests/servers`.
 """
 
 from __future__ import annotations
@@ -20,21 +20,19 @@ from typing import Any
 from clickhouse_driver import Client
 
 from airflow_provider_chs3.core.models import Node
+from airflow_provider_chs3.testbed import keeper
+from airflow_provider_chs3.testbed.keeper import Keeper
 from airflow_provider_chs3.testbed.node_config import to_xml
 from airflow_provider_chs3.testbed.ports import HOST, free_ports, is_listening
 from airflow_provider_chs3.testbed.processes import kill, wait_until
 
-_ZOOKEEPER = Path("/usr/share/java/zookeeper.jar")
 _START_TIMEOUT_SECONDS = 60
 _PR_SET_PDEATHSIG = 1
 
 
 def missing() -> str:
     """Why the cluster cannot run here; empty where it can."""
-    programs = [name for name in ("clickhouse-server", "java") if not _program(name)]
-    if _ZOOKEEPER.exists() and not programs:
-        return ""
-    return "needs Debian's packages: apt-get install clickhouse-server zookeeper"
+    return keeper.missing() or ("" if _program("clickhouse-server") else "needs Debian's package clickhouse-server")
 
 
 def _program(name: str) -> str | None:
@@ -51,32 +49,11 @@ def debian_cluster() -> Iterator[dict[Node, Client]]:
     with tempfile.TemporaryDirectory(prefix="chs3-debian-", ignore_cleanup_errors=True) as folder, ExitStack() as stack:
         zookeeper_port, *ports = free_ports(13)
         nodes = [Node(shard, replica, HOST, ports.pop()) for shard in (1, 2) for replica in (1, 2)]
-        stack.enter_context(zookeeper(Path(folder) / "zookeeper", zookeeper_port))
+        stack.enter_context(Keeper(Path(folder) / "zookeeper", zookeeper_port))
         for node in nodes:
             described = config(node, nodes, zookeeper_port=zookeeper_port, ports=(ports.pop(), ports.pop()))
             stack.enter_context(clickhouse(Path(folder) / f"node{node.shard_num}{node.replica_num}", node, described))
         yield {node: stack.enter_context(Client(node.host, port=node.port)) for node in nodes}
-
-
-@contextmanager
-def zookeeper(folder: Path, port: int) -> Iterator[None]:
-    """Run ZooKeeper on a port; its data goes into a folder that it makes."""
-    folder.mkdir()
-    config = folder / "zoo.cfg"
-    config.write_text(
-        f"tickTime=500\ndataDir={folder}\nclientPort={port}\nclientPortAddress={HOST}\nadmin.enableServer=false\n"
-    )
-    command = ["java", "-Xmx256m", "-cp", "/etc/zookeeper/conf:/usr/share/java/*"]
-    command += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)]
-    with _process(command, folder / "log") as process:
-        wait_until(
-            lambda: is_listening(port),
-            process=process,
-            name="ZooKeeper",
-            logs=[folder / "log"],
-            timeout_seconds=_START_TIMEOUT_SECONDS,
-        )
-        yield
 
 
 @contextmanager

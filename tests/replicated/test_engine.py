@@ -15,12 +15,12 @@ import pytest
 
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.keeper import Keeper, missing
 from airflow_provider_chs3.testbed.ports import HOST, free_ports
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
 from tests.integration.refusal import refused
 from tests.narrow_user import NARROW, WITH_NARROW_USER, documented_also, in_tests, narrow_connection
-from tests.replicated.debian_cluster import missing, zookeeper
 
 TRIPS = Trips(rows_per_month=600, files_per_month=3)
 
@@ -37,7 +37,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseClus
     also = [in_tests(privilege) for privilege in documented_also("the table is replicated")]
     users = {NARROW: [*WITH_NARROW_USER["users"][NARROW], *also]}
     with (
-        zookeeper(folder / "zookeeper", port),
+        Keeper(folder / "zookeeper", port),
         ClickHouseCluster.start(
             2, server_settings={"zookeeper": keeper}, user_settings=settings, **WITH_NARROW_USER | {"users": users}
         ) as it,

@@ -16,6 +16,7 @@ from clickhouse_driver.errors import ServerException
 from airflow_provider_chs3.core.health import Health, Thresholds, Verdict, judge
 from airflow_provider_chs3.core.merge_state import Replica, queue_query, replica_of, replicas_query
 from airflow_provider_chs3.core.models import Node, TableName
+from airflow_provider_chs3.testbed.keeper import Keeper
 from airflow_provider_chs3.testbed.ports import HOST, free_ports
 from tests.core.test_health import FEW
 from tests.replicated import debian_cluster
@@ -92,7 +93,7 @@ def test_a_replica_whose_keeper_is_gone_is_stuck(tmp_path: Path) -> None:
     keeper_port, *ports = free_ports(4)
     node = Node(1, 1, HOST, ports.pop())
     with ExitStack() as keeper, ExitStack() as server:
-        keeper.enter_context(debian_cluster.zookeeper(tmp_path / "zookeeper", keeper_port))
+        keeper.enter_context(Keeper(tmp_path / "zookeeper", keeper_port))
         config = debian_cluster.config(node, [node], zookeeper_port=keeper_port, ports=(ports[0], ports[1]))
         server.enter_context(debian_cluster.clickhouse(tmp_path / "node", node, config))
         client = server.enter_context(Client(node.host, port=node.port))
