@@ -183,6 +183,7 @@ def test_commands(lake: Lake, capsys: pytest.CaptureFixture[str], command: str) 
     assert (code, err) == (0, ""), out
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", ["Publish", f"Record {MONTH} as published"])
 @pytest.mark.parametrize("node", [0, FOLLOWER])
 def test_a_replica_killed_around_its_publishing_costs_a_reload(
