@@ -83,7 +83,7 @@ def _impatient_dag_test() -> Iterator[None]:
 
 @pytest.fixture
 def cluster_of_test(chs3_cluster: Cluster) -> Cluster:
-    """Where a lake's table is: folders may have it on fewer nodes, as a load into one takes half of the time."""
+    """Give the cluster of a lake's table; a folder of tests may have it on fewer nodes, which makes loads quicker."""
     return chs3_cluster
 
 

@@ -24,7 +24,7 @@ def state(facts: NodeFacts) -> Sql:
     Args:
         facts: What it said of its size.
     """
-    limits = f"{one_of('name', Limits.__slots__)}"
+    limits = one_of("name", Limits.__slots__)
     return Sql(f"""
 SELECT
     {physical_memory(facts)},

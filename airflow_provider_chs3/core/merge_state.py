@@ -184,7 +184,7 @@ def _query(table: TableName, partition_ids: Iterable[str]) -> Sql:
     of_table = f"database = {literal(table.database)} AND table = {literal(table.table)}"
     of_months = f"{of_table} AND {one_of('partition_id', partition_ids)}"
     name_of_table = f"database = {literal(table.database)} AND name = {literal(table.table)}"
-    limits = f"{one_of('name', Limits.__slots__)}"
+    limits = one_of("name", Limits.__slots__)
     # A part is named <partition id>_<min block>_<max block>_<level>, so what goes before the first `_` is its month.
     return Sql(f"""
 SELECT

@@ -92,7 +92,7 @@ def _look_up_months(
     target = around.target
     # Each node's records tell of its own table, and no two tables share a UUID.
     uuids = sorted({facts.target.uuid for facts in around.nodes.values() if facts.target})
-    is_own = f"{one_of('target_uuid', uuids)}"
+    is_own = one_of("target_uuid", uuids)
     of_record = record_columns(columns, structure="hex(cityHash64(structure))")
     newest = f"argMaxIf((partition_id, ({of_record})), (sequence, recorded_at), {is_own})"
     of_months = (

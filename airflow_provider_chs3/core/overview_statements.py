@@ -82,7 +82,7 @@ def partitions(tables: Iterable[TableName]) -> Sql:
 
 def circumstances(tables: Collection[TableName]) -> Sql:
     """Ask a node what tables are made of, what merges, mutates and inserts, and what room there is."""
-    of_tables, limits = _of(tables), f"{one_of('name', Limits.__slots__)}"
+    of_tables, limits = _of(tables), one_of("name", Limits.__slots__)
     named = _of(tables, name="name")
     return Sql(f"""
 SELECT

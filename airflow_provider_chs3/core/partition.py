@@ -52,7 +52,7 @@ class PartitionState:
 
     @property
     def contents(self) -> Contents:
-        """What its parts hold."""
+        """The contents of its parts."""
         parts = self.each_part
         return Contents(self.rows, None if parts is None else tuple(part.content for part in parts))
 

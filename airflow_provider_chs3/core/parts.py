@@ -84,7 +84,7 @@ _NOT_ASKED = "''"
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What parts hold, whatever blocks they have.
+    """The contents of parts, whatever their blocks.
 
     Args:
         rows: Rows in them.

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from airflow_provider_chs3.testbed import engine, node_config, server
@@ -17,13 +16,13 @@ from airflow_provider_chs3.testbed.credentials import Credentials
 from airflow_provider_chs3.testbed.keeper import Keeper
 from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE, Cluster, Node
 from airflow_provider_chs3.testbed.ports import free_ports, is_listening
-from airflow_provider_chs3.testbed.processes import kill, wait_until
+from airflow_provider_chs3.testbed.processes import Stoppable, kill, wait_until
 
 _START_TIMEOUT_SECONDS = 90.0
 _PROGRAMS = {"engine": engine.start, "server": server.start}
 
 
-class ClickHouseCluster(Cluster):
+class ClickHouseCluster(Stoppable, Cluster):
     """A running cluster on this machine: `start` it, and `stop` it or use it in a `with` block.
 
     Whatever happens to this process, the nodes end with it.
@@ -143,14 +142,6 @@ class ClickHouseCluster(Cluster):
             self.keeper.stop()
         if not self._keep_folder:
             shutil.rmtree(self._folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _spawn(self, index: int) -> None:
         process = _PROGRAMS[self.program](self._folder_of(index))

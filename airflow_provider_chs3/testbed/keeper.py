@@ -11,11 +11,9 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from airflow_provider_chs3.testbed.ports import HOST, is_listening
-from airflow_provider_chs3.testbed.processes import die_with_parent, kill, spawn, wait_until
+from airflow_provider_chs3.testbed.processes import Stoppable, die_with_parent, kill, spawn, wait_until
 
 _JAR = Path("/usr/share/java/zookeeper.jar")
 _START_TIMEOUT_SECONDS = 60.0
@@ -29,7 +27,7 @@ def missing() -> str:
     return "replication needs ZooKeeper: apt-get install zookeeper"
 
 
-class Keeper:
+class Keeper(Stoppable):
     """A running ZooKeeper: `stop` it, or use it in a `with` block."""
 
     def __init__(self, folder: Path, port: int) -> None:
@@ -75,14 +73,6 @@ class Keeper:
         if self._process:
             kill(self._process)
             self._process = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 def _die_with_parent() -> None:

@@ -10,12 +10,30 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 INSTALL_HINT = "install the test bed with: pip install 'airflow-provider-chs3[testbed]'"
 
 _POLL_SECONDS = 0.02
 _LOG_TAIL_LINES = 20
 _PACKAGE_ROOT = Path(__file__).resolve().parents[2]
+
+
+class Stoppable:
+    """A server that a `with` block stops at its end."""
+
+    def stop(self) -> None:
+        """End it."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
 
 
 def spawn(

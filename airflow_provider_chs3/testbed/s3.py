@@ -11,11 +11,10 @@ import sys
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from airflow_provider_chs3.testbed.ports import HOST, free_ports, is_listening
-from airflow_provider_chs3.testbed.processes import INSTALL_HINT, die_with_parent, kill, spawn, wait_until
+from airflow_provider_chs3.testbed.processes import INSTALL_HINT, Stoppable, die_with_parent, kill, spawn, wait_until
 
 _START_TIMEOUT_SECONDS = 60.0
 _ALLOW_ALL = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}'
@@ -76,7 +75,7 @@ class S3Endpoint:
 
 
 @dataclass(frozen=True)
-class S3Server(S3Endpoint):
+class S3Server(Stoppable, S3Endpoint):
     """A running server on this machine: `start` it, and `stop` it or use it in a `with` block.
 
     Whatever happens to this process, the server ends with it.
@@ -125,14 +124,6 @@ class S3Server(S3Endpoint):
             kill(self.process)
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _with_checked_keys(self) -> Self:
         iam = self.client("iam")
