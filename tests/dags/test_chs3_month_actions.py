@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.conftest import as_narrow_user, lake, trips_lake
+from tests.integration.conftest import lake, trips_lake
 from tests.integration.lake import MONTH, Lake
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from airflow.sdk import DAG
 
 #: Fixtures.
-__all__ = ["as_narrow_user", "lake", "trips_lake"]
+__all__ = ["lake", "trips_lake"]
 
 DAGS = Path(__file__).parents[2] / "dags"
 TRIPS = Trips(rows_per_month=600, files_per_month=3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.faults.strikes import strikes
-from tests.integration.conftest import as_narrow_user, lake, trips_lake
+from tests.integration.conftest import lake, trips_lake
 
 #: Fixtures: an empty lake, one whose table is there, and strikes at steps of loads.
-__all__ = ["as_narrow_user", "lake", "strikes", "trips_lake"]
+__all__ = ["lake", "strikes", "trips_lake"]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import threading
-import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +10,7 @@ import pytest
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
-from tests.integration.lake import Lake
-from tests.narrow_user import narrow_connection
+from tests.integration.lake import Lake, lake_on
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
@@ -40,21 +37,10 @@ def cluster_of_test(request: pytest.FixtureRequest) -> Cluster:
 
 
 @pytest.fixture
-def as_narrow_user(cluster_of_test: Cluster, chs3_s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is tested runs as a user with just the documented privileges; tests prepare and look as one with all."""
-    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(cluster_of_test)))
-    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))
-
-
-@pytest.fixture
-def lake(cluster_of_test: Cluster, chs3_s3: Any, chs3_bucket: str, as_narrow_user: None) -> Iterator[Lake]:
+def lake(cluster_of_test: Cluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
     """An empty lake; nothing of a load may outlive the test."""
-    lake = Lake(cluster_of_test, chs3_s3.client(), chs3_bucket, f"test_{uuid.uuid4().hex[:12]}")
-    lake.on_every_node(f"CREATE DATABASE {lake.database}")
-    yield lake
-    left = lake.left_behind()
-    lake.on_every_node(f"DROP DATABASE IF EXISTS {lake.database} SYNC")
-    assert left == []
+    with lake_on(cluster_of_test, chs3_s3, chs3_bucket, monkeypatch) as lake:
+        yield lake
 
 
 @pytest.fixture

@@ -91,5 +91,6 @@ def lake_on(
     lake = Lake(cluster, s3.client(), bucket, database or f"test_{uuid.uuid4().hex[:12]}")
     lake.on_every_node(f"CREATE DATABASE {lake.database}")
     yield lake
-    assert lake.left_behind() == []
-    lake.on_every_node(f"DROP DATABASE {lake.database} SYNC")
+    left = lake.left_behind()
+    lake.on_every_node(f"DROP DATABASE IF EXISTS {lake.database} SYNC")
+    assert left == []

@@ -10,12 +10,12 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.integration.conftest import as_narrow_user, lake, trips_lake
+from tests.integration.conftest import lake, trips_lake
 from tests.narrow_user import WITH_NARROW_USER
 from tests.plugin.browsing import browser, open_page, url
 
 #: Fixtures.
-__all__ = ["as_narrow_user", "browser", "lake", "open_page", "trips_lake", "url"]
+__all__ = ["browser", "lake", "open_page", "trips_lake", "url"]
 
 
 @pytest.fixture(scope="session")
