@@ -8,7 +8,6 @@ import signal
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,17 +49,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what is thorough, unless it is asked for, by `--all` or by its name."""
     if config.getoption("--all") or any("::" in argument for argument in config.invocation_params.args):
         return
-    variants: Counter[str] = Counter()
-    left_out = []
+    variants: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if marker := item.get_closest_marker("thorough"):
-            name = item.nodeid.partition("[")[0]
-            variants[name] += 1
-            if variants[name] > marker.kwargs.get("but", 0):
-                left_out.append(item)
+        if item.get_closest_marker("thorough"):
+            variants.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out = {item for of_one in variants.values() for item in of_one if item not in _some(of_one)}
     if left_out:
-        items[:] = [item for item in items if item not in set(left_out)]
-        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=list(left_out))
+
+
+def _some(variants: list[pytest.Item]) -> list[pytest.Item]:
+    """As many variants of one test as always run, from its first to its last."""
+    marker = variants[0].get_closest_marker("thorough")
+    count = min(marker.kwargs.get("but", 0), len(variants)) if marker else 0
+    return [variants[place * len(variants) // count] for place in range(count)]
 
 
 def pytest_unconfigure() -> None:

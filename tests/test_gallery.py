@@ -195,12 +195,14 @@ def test_a_month_that_does_not_pass_is_not_told_of(gallery: Gallery) -> None:
     assert (done["check"], len(told(dag))) == ("failed", before)
 
 
+@pytest.mark.thorough
 def test_a_report_is_made_of_changed_months_and_not_in_a_quiet_night(gallery: Gallery) -> None:
     gallery.upload("2026-02")
     dag = gallery.dag("Go on only if something was loaded")
     assert [gallery.run(dag)["report"] for _ in range(2)] == ["Changed: 2026-02", "skipped"]
 
 
+@pytest.mark.thorough
 def test_last_month_ends_in_one_part_on_every_node(gallery: Gallery) -> None:
     gallery.upload("2026-02", trips=Trips(rows_per_month=600, files_per_month=12))
     gallery.on_every_node(f"SYSTEM STOP MERGES {gallery.database}.trips")
@@ -219,6 +221,7 @@ def _without(dag: DAG, task_id: str) -> DAG:
     return dag.partial_subset([each.task_id for each in dag.tasks if each.task_id != task_id])
 
 
+@pytest.mark.thorough
 def test_all_years_are_loaded_in_one_run(gallery: Gallery) -> None:
     months = ["2024-12", "2026-01"]
     for month in months:
@@ -228,6 +231,7 @@ def test_all_years_are_loaded_in_one_run(gallery: Gallery) -> None:
     assert [gallery.facts(month) for month in months] == [TRIPS.facts(month) for month in months]
 
 
+@pytest.mark.thorough
 def test_two_clusters_have_the_same_months(gallery: Gallery, monkeypatch: pytest.MonkeyPatch) -> None:
     other = f"{gallery.database}_us"
     gallery.on_every_node(f"CREATE DATABASE {other}")

@@ -52,6 +52,7 @@ class TestSuites:
         assert [(row["objects"], row["requests to S3"]) for row in plans["rows"]] == [("200", 1), ("1,000", 1)]
         assert "met: unchanged months are found with one query" in (tmp_path / "planning.md").read_text()
 
+    @pytest.mark.thorough
     def test_triggers_that_share_a_poll_are_measured_beside_those_that_do_not(self, tmp_path):
         bench("triggers", "--scale", "0.001", "--report", str(tmp_path))
         (table,) = json.loads((tmp_path / "raw" / "triggers.json").read_text())["results"]

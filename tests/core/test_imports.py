@@ -57,6 +57,7 @@ def airflows_own() -> set[str]:
     return heavy_after("airflow.sdk", "airflow.providers.common.compat.sdk", "airflow.providers.common.sql.hooks.sql")
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     "module",
     [
@@ -73,6 +74,7 @@ def test_importing_it_loads_no_driver_and_no_boto3(module, airflows_own):
     assert heavy_after(module) - airflows_own == set()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "module",
     [

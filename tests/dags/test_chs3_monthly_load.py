@@ -76,6 +76,7 @@ def test_months_hold_exactly_the_rows_of_their_objects_on_every_node(
     assert all(sum(rows.values()) for rows in rows_by_node)
 
 
+@pytest.mark.thorough
 def test_a_second_run_reports_every_month_unchanged(run: Callable[..., DagRun]) -> None:
     run(*MONTHS)
     again = results(run(*MONTHS))

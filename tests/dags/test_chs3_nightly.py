@@ -135,6 +135,7 @@ def test_a_quiet_night_lets_what_follows_run(nights: Nights) -> None:
     assert events(done) == []
 
 
+@pytest.mark.thorough
 def test_a_bad_month_shows_as_failed_and_holds_back_no_other(nights: Nights) -> None:
     nights.upload(*MONTHS)
     nights.s3.put_object(Bucket=nights.bucket, Key="trips/2026-02/bad.parquet", Body=b"this is no Parquet")

@@ -73,6 +73,7 @@ def loads(
     return Loads(chs3_cluster, chs3_s3.client(), run_dag, arguments)
 
 
+@pytest.mark.thorough
 def test_a_load_by_itself_has_an_event_only_when_it_has_published(loads: Loads) -> None:
     loads.upload("2026-01")
     assert [list(loads.run(loads.one("2026-01"))) for _ in range(2)] == [["2026-01"], []]

@@ -57,6 +57,7 @@ def test_servers_that_are_busy_or_down_are_left_alone_for_minutes(error: Chs3Err
     assert retries_by_error()["retry_delay"] == timedelta(minutes=5)
 
 
+@pytest.mark.thorough
 def test_a_load_without_objects_waits_as_long_as_it_is_told_and_then_loads_them(
     run_dag: Callable[..., DagRun],
     chs3_cluster: Cluster,

@@ -26,6 +26,7 @@ VERSIONS = (Trips(rows_per_month=3_000, files_per_month=5), Trips(seed=2, rows_p
 COORDINATOR = 0
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("node", [COORDINATOR, 1])
 def test_a_node_whose_clock_goes_back_an_hour_tells_the_newest_record(trips_lake: Lake, node: int) -> None:
     trips_lake.upload(VERSIONS[0])
@@ -40,6 +41,7 @@ def test_a_node_whose_clock_goes_back_an_hour_tells_the_newest_record(trips_lake
     assert last < first
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_what_a_dead_attempt_left_goes_whatever_the_clock_was_then(trips_lake: Lake, hours: int) -> None:
     folder = trips_lake.cluster.nodes[COORDINATOR].folder
@@ -71,6 +73,7 @@ def set_workers_clock(monkeypatch: pytest.MonkeyPatch, *, hours: int) -> None:
     monkeypatch.setattr(_load_request, "datetime", Shifted)
 
 
+@pytest.mark.thorough
 def test_workers_whose_clocks_are_two_hours_apart_load_in_turns(
     trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_run_after_one_node_broke_off_while_others_published_ends_in_the_objec
     assert trips_lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_a_network_that_stays_down_leaves_what_the_next_run_removes(
     trips_lake: Lake, between: Network, strikes: Strikes
 ) -> None:

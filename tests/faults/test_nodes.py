@@ -126,6 +126,7 @@ def test_a_query_that_reads_what_was_replaced_keeps_the_month_unpublished(
     assert_exact(mortal_lake, NEW)
 
 
+@pytest.mark.thorough
 def test_a_node_that_is_down_at_the_start_is_named_and_a_later_run_loads(
     mortal_lake: Lake, own_cluster: ClickHouseCluster
 ) -> None:

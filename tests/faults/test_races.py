@@ -76,6 +76,7 @@ def test_a_load_that_slept_at_any_step_while_another_published_changes_nothing(t
     assert len(numbers) > 10
 
 
+@pytest.mark.thorough
 def test_an_insert_that_goes_on_while_its_worker_sleeps_changes_nothing(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     worker = Worker(lambda: trips_lake.load(select=SLOW, settings=SLOW_SETTINGS))
@@ -112,6 +113,7 @@ def test_a_late_insert_of_a_dead_attempt_finds_no_table(trips_lake: Lake) -> Non
     assert error.value.code == UNKNOWN_TABLE
 
 
+@pytest.mark.thorough
 def test_staging_that_a_late_statement_of_a_dead_attempt_created_goes_with_the_next_load(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     (create,) = (step for step in steps_of(trips_lake.load) if step.name.startswith("Create staging"))

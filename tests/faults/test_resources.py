@@ -140,6 +140,7 @@ def busy(lake: Lake, queries: int) -> Iterator[Callable[[], None]]:
             end()
 
 
+@pytest.mark.thorough
 def test_a_load_waits_while_too_many_queries_run_and_goes_on(trips_lake: Lake, strikes: Strikes) -> None:
     trips_lake.upload(TRIPS)
     with busy(trips_lake, 8) as end:
@@ -167,6 +168,7 @@ def damaged(content: bytes, damage: str) -> bytes:
     return content[:middle] + bytes(byte ^ 0xFF for byte in content[middle : middle + 16]) + content[middle + 16 :]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("damage", "said"),
     [

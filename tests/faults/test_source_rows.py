@@ -32,6 +32,7 @@ def on_staging(lake: Lake, sql: str) -> None:
     raise AssertionError("nothing is staged")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "sql",
     [

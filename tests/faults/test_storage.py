@@ -63,6 +63,7 @@ def test_a_load_waits_for_a_storage_that_fails_for_a_while_and_goes_on(
     assert_exact(trips_lake, OLD)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "fault",
     [
@@ -137,6 +138,7 @@ def assert_exact_to_bucket(lake: Lake, s3: S3Endpoint) -> None:
     assert lake.left_behind() == []
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("strike_at", ["before", "after"])
 def test_objects_overwritten_around_the_insert_are_loaded_as_they_are_then(
     trips_lake: Lake, strikes: Strikes, strike_at: str
@@ -192,6 +194,7 @@ def test_an_object_added_around_the_insert_is_loaded_by_the_next_run(
     assert_exact_to_bucket(trips_lake, chs3_s3)
 
 
+@pytest.mark.thorough
 def test_objects_that_change_at_every_try_are_an_error_and_the_month_stays(trips_lake: Lake, strikes: Strikes) -> None:
     trips_lake.upload(OLD)
     trips_lake.load()

@@ -46,6 +46,7 @@ def test_after_kill_9_at_any_step_a_run_ends_in_the_objects_rows(trips_lake: Lak
     assert len(points) > 5
 
 
+@pytest.mark.thorough
 def test_after_kill_9_of_a_first_load_with_one_ledger_made_a_run_publishes(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     steps = steps_of(trips_lake.load)
@@ -58,6 +59,7 @@ def test_after_kill_9_of_a_first_load_with_one_ledger_made_a_run_publishes(trips
     assert_exact(trips_lake, TRIPS)
 
 
+@pytest.mark.thorough
 def test_after_kill_9_in_mid_insert_a_run_ends_in_the_objects_rows(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     worker = Worker(lambda: trips_lake.load(select=SLOW, settings=SLOW_SETTINGS))
@@ -95,6 +97,7 @@ def test_sigterm_in_mid_insert_leaves_nothing(trips_lake: Lake, run_dag: Callabl
     assert_exact(trips_lake, TRIPS)
 
 
+@pytest.mark.thorough
 def test_a_task_that_runs_out_of_time_in_mid_insert_leaves_nothing(
     trips_lake: Lake, run_dag: Callable[..., Any]
 ) -> None:

@@ -99,6 +99,7 @@ _FORMATS = {
 }
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", _FORMATS)
 def test_flights_are_loaded_as_they_are(fidelity_lake: Lake, flights: Any, name: str) -> None:
     write, read, family, codec = _FORMATS[name]
@@ -113,6 +114,7 @@ def test_flights_are_loaded_as_they_are(fidelity_lake: Lake, flights: Any, name:
     _holds(lake, [[each.values[0] for each in row] for row in verdicts])
 
 
+@pytest.mark.thorough
 def test_flights_have_their_month_by_an_expression(fidelity_lake: Lake, flights: Any) -> None:
     body = _parquet(flights.drop(columns="date"))
     columns = [column for column in _COLUMNS if column.name != "date"]

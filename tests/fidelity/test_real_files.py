@@ -58,6 +58,7 @@ def testing_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize("name", _NAMES)
 def test_a_file_of_parquet_testing_is_loaded_as_pyarrow_reads_it(
     fidelity_lake: Lake, testing_files: Path, name: str
@@ -65,6 +66,7 @@ def test_a_file_of_parquet_testing_is_loaded_as_pyarrow_reads_it(
     _is_loaded(fidelity_lake, testing_files / f"{name}.parquet")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", _WITH_NULL_CONTAINERS)
 def test_lists_and_structs_that_are_null_are_empty_ones(fidelity_lake: Lake, testing_files: Path, name: str) -> None:
     _is_loaded(fidelity_lake, testing_files / f"{name}.parquet")
@@ -85,6 +87,7 @@ def test_a_file_that_contradicts_itself_is_refused(
         _load(fidelity_lake, testing_files / f"{name}.parquet")
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("path", list(pyarrow_files()), ids=lambda path: path.name)
 def test_a_file_of_pyarrow_is_loaded_as_pyarrow_reads_it(fidelity_lake: Lake, path: Path) -> None:
     _is_loaded(fidelity_lake, path)

@@ -48,6 +48,7 @@ def test_a_newer_attempt_takes_over_from_one_that_runs(trips_lake: Lake) -> None
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("round_", range(3))
 def test_of_loads_at_the_same_time_the_rows_are_those_of_one(trips_lake: Lake, round_: int) -> None:
     trips_lake.upload(TRIPS)

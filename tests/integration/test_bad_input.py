@@ -85,6 +85,7 @@ def test_a_table_that_differs_on_one_node(trips_lake: Lake, change: str, differe
     refused(trips_lake, f"differs on 127.0.0.1:{trips_lake.cluster.nodes[2].tcp_port}: .*{difference}")
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     "key",
     [
@@ -106,6 +107,7 @@ def test_a_partition_key_that_is_not_monthly(lake: Lake, key: str) -> None:
     refused(lake, r"not partitioned by month.*PARTITION BY toYYYYMM\(`pickup_at`\)")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "key",
     [
@@ -160,6 +162,7 @@ def test_a_database_with_a_dot_in_its_name(trips_lake: Lake) -> None:
     refused(trips_lake, "'test_a.b' has a dot in its name", database="test_a.b")
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("name", ["x; DROP TABLE y", "a`b", "a'b", "a\\b", "a b", "ü{}%"])
 def test_hostile_names_are_just_names_that_do_not_exist(trips_lake: Lake, name: str) -> None:
     trips_lake.upload(TRIPS)
@@ -197,6 +200,7 @@ def test_a_server_below_the_lowest_version(trips_lake: Lake, monkeypatch: pytest
     refused(trips_lake, r"runs ClickHouse 2\d\.\d+.*below 99.1, the lowest supported: upgrade it")
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize(
     "expression",
     [

@@ -83,6 +83,7 @@ def calibrated(chs3_cluster: Cluster, chs3_s3: Any) -> Iterator[Calibrated]:
 
 
 class TestACalibration:
+    @pytest.mark.thorough
     def test_keeps_what_is_faster(self, calibrated: Calibrated) -> None:
         found = calibrated.found
         assert (found["is_better"], found["gain"], found["settings"]) == (True, 2.0, {"max_insert_threads": 1})
@@ -173,10 +174,12 @@ class TestAUserWhoseProfileBoundsQueries:
             lake.upload(TRIPS)
             yield lake
 
+    @pytest.mark.thorough(but=1)
     def test_can_calibrate(self, bounded: Lake, timed: Timed) -> None:
         calibrate(bounded, node_specs=ROOMY, budget_seconds=SMALLEST_BUDGET)
         assert {each["max_memory_usage"] for each in timed.sent} == {PROFILE_BYTES}
 
+    @pytest.mark.thorough(but=1)
     def test_can_load(self, bounded: Lake) -> None:
         # Of so many small files 8 threads would read.
         bounded.upload(Trips(rows_per_month=600, files_per_month=30))
@@ -247,6 +250,7 @@ class TestACalibrationThatIsKilledInMidTry:
         (dropped,) = CleanStagingOperator(task_id="clean", **given).cleaned()
         assert (dropped.was_dropped, sample.left_behind()) == (True, [])
 
+    @pytest.mark.thorough
     def test_does_not_stop_a_load_of_that_month(self, sample: Lake, killed: CalibrateLoadOperator) -> None:
         assert sample.load()["status"] == "published"
         killed.on_kill()

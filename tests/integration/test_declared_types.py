@@ -77,6 +77,7 @@ class TestTimestampsWithoutAZone:
         refused(lake, "'column_zone' is for columns that are timestamps themselves", naive_timestamps="column_zone")
         assert loaded(lake, "a.parquet", body, "toString(at)", naive_timestamps="utc") == ["['2026-10-05 08:00:00']"]
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize(("meaning", "wanted"), [("utc", "08:00:00"), ("column_zone", "12:00:00")])
     def test_are_what_the_user_says(self, lake: Lake, meaning: str, wanted: str) -> None:
         create(lake, "at DateTime('America/New_York')")
@@ -88,6 +89,7 @@ class TestTimestampsWithoutAZone:
         assert loaded(lake, "a.parquet", self.BODY, "toString(at)") == ["2026-10-05 12:00:00.000"]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("column_type", ["Nullable(Int64)", "Nullable(Float64)", "Nullable(Decimal(18, 2))"])
 def test_integers_in_one_file_and_doubles_in_the_next(lake: Lake, column_type: str) -> None:
     create(lake, f"n {column_type}")

@@ -91,6 +91,7 @@ def test_on_kill_of_the_trigger_ends_the_load(trips_lake: Lake) -> None:
     assert trips_lake.rows_per_node() == [0, 0, 0]
 
 
+@pytest.mark.thorough
 def test_cancel_on_kill_false_lets_the_insert_go_on(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     deferred = deferring.start(trips_lake, cancel_on_kill=False, **SLOW_LOAD)
@@ -107,6 +108,7 @@ def test_a_newer_load_takes_over_and_the_deferred_one_says_so(trips_lake: Lake) 
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough
 def test_a_task_that_was_ended_from_outside_and_runs_again_begins_anew(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     first = deferring.start(trips_lake, **SLOW_LOAD)
@@ -117,6 +119,7 @@ def test_a_task_that_was_ended_from_outside_and_runs_again_begins_anew(trips_lak
     assert third.resume()["status"] == "published"
 
 
+@pytest.mark.thorough
 def test_a_try_that_finds_an_insert_which_is_just_being_ended_begins_anew(trips_lake: Lake, strikes: Strikes) -> None:
     trips_lake.upload(TRIPS)
     first = deferring.start(trips_lake, **SLOW_LOAD)
@@ -163,6 +166,7 @@ def test_objects_that_changed_meanwhile_make_it_start_over(trips_lake: Lake) -> 
     assert trips_lake.facts() == OTHER_TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough
 def test_an_error_of_the_insert_is_that_of_the_load_whoever_finds_it(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     failing = SLOW_LOAD["select"] | {"trip_id": "trip_id + sleepEachRow(0.005) + throwIf(trip_id % 1000 = 999)"}
@@ -192,6 +196,7 @@ def test_after_its_execution_timeout_the_load_is_ended(trips_lake: Lake) -> None
     assert trips_lake.left_behind() == []
 
 
+@pytest.mark.thorough
 def test_keys_of_several_batches_are_inserted_one_after_the_other_each_by_itself(trips_lake: Lake) -> None:
     keys = trips_lake.upload(TRIPS)
     for key in keys[:3]:
@@ -244,6 +249,7 @@ def no_merges(trips_lake: Lake) -> Iterator[None]:
     trips_lake.on_every_node("SYSTEM START MERGES")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("no_merges")
 def test_it_may_wait_for_merges_too(trips_lake: Lake, monkeypatch: Any) -> None:
     monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 30)

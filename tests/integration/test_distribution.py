@@ -29,6 +29,7 @@ def ids_by_node(lake: Lake, table: str = "trips") -> list[list[tuple[int, int]]]
     return lake.on_every_node(f"SELECT count(), sum(cityHash64(trip_id)) FROM {lake.database}.{table}")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("key", [KEY, "passenger_count"])
 def test_each_row_lies_where_an_insert_into_the_distributed_table_would_put_it(trips_lake: Lake, key: str) -> None:
     trips_lake.on_every_node(f"CREATE TABLE {trips_lake.database}.plain AS {trips_lake.database}.trips")

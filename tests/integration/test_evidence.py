@@ -70,6 +70,7 @@ class TestLostRows:
         assert sum(events.rows_per_node()) < 2 * FILES * 10
         refused(events)
 
+    @pytest.mark.thorough
     def test_block_numbers_that_are_used_again_with_other_rows_are_a_change(self, events: Lake) -> None:
         if not isinstance(events.cluster, ClickHouseCluster):
             pytest.skip("nodes of others are not restarted")
@@ -131,6 +132,7 @@ class TestMutations:
         with pytest.raises(AirflowFailException, match=CHANGED):
             load(events, OTHER_MONTH)
 
+    @pytest.mark.thorough
     def test_a_failed_one_of_another_month_changes_nothing(self, events: Lake) -> None:
         published(events, OTHER_MONTH, MONTH)
         events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
@@ -140,6 +142,7 @@ class TestMutations:
         merge(events)
         assert load(events)["status"] == "unchanged"
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("condition", ["n = 5", "throwIf(n >= 0)"])
     def test_one_of_this_month_that_is_not_done_is_a_change(self, events: Lake, condition: str) -> None:
         published(events)
@@ -147,6 +150,7 @@ class TestMutations:
             alter(events, number, f"DELETE IN PARTITION ID '202610' WHERE {condition}", mutations_sync=0)
         refused(events)
 
+    @pytest.mark.thorough
     def test_one_without_a_partition_that_takes_rows_of_another_month_changes_nothing(self, events: Lake) -> None:
         published(events, OTHER_MONTH, MONTH)
         events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
@@ -154,6 +158,7 @@ class TestMutations:
             alter(events, number, f"DELETE WHERE at < '{MONTH}-01'")
         assert load(events)["status"] == "unchanged"
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("change", ["DELETE WHERE n = 5", "UPDATE kind = 'x' WHERE n = 5"])
     def test_one_of_all_months_that_takes_rows_of_this_is_a_change(self, events: Lake, change: str) -> None:
         published(events)
@@ -187,6 +192,7 @@ class TestMerges:
         assert plan(events) == []
         assert load(events)["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_what_they_made_is_recorded_anew(self, events: Lake) -> None:
         published(events)
         number = fullest(events)

@@ -73,6 +73,7 @@ def kept_lake(trips_lake: Lake) -> Lake:
     return trips_lake
 
 
+@pytest.mark.thorough(but=5)
 @pytest.mark.parametrize("argument", ARGUMENTS.values(), ids=ARGUMENTS)
 def test_a_value_that_goes_on_with_a_statement_is_refused(
     kept_lake: Lake, strikes: Strikes, argument: Argument
@@ -85,6 +86,7 @@ def test_a_value_that_goes_on_with_a_statement_is_refused(
     assert state(kept_lake) == before
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize(
     "expression",
     [
@@ -110,6 +112,7 @@ def test_an_expression_that_is_more_than_one_is_refused(kept_lake: Lake, express
     assert state(kept_lake) == before
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ["table", "database", "cluster", "staging_database", "bucket"])
 def test_a_plan_refuses_such_values_too(kept_lake: Lake, name: str) -> None:
     before = state(kept_lake)

@@ -58,6 +58,7 @@ def put_under_hostile_names(lake: Lake, prefix: str) -> None:
         lake.put(f"{prefix}{name}.parquet", content)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("prefix", ["trips/2026-10/", "Trips & möre/2026-10/"])
 @pytest.mark.parametrize("credentials", [{}, {"named_collection": S3_NAMED_COLLECTION}], ids=["keys", "collection"])
 def test_keys_of_any_characters_load_right(trips_lake: Lake, prefix: str, credentials: dict[str, Any]) -> None:

@@ -33,6 +33,7 @@ def ledger_columns(lake: Lake) -> list[list[str]]:
 
 
 class TestLoss:
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_a_node_that_lost_its_ledger_costs_a_reload(self, loaded: Lake) -> None:
         lose_ledger(loaded)
@@ -48,6 +49,7 @@ class TestLoss:
         assert loaded.load()["reason"] == "a node has lost its records of it"
         assert loaded.facts() == TRIPS.facts(MONTH)
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_two_nodes_may_lose_theirs(self, loaded: Lake) -> None:
         for number in (0, 2):
@@ -112,6 +114,7 @@ class TestUpgrade:
         assert older.facts() == OTHER_TRIPS.facts(MONTH)
         assert ledger_columns(older) == [sorted(COLUMNS)] * 3
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_one_node_may_have_it_already(self, older: Lake) -> None:
         older.on_node(1, f"ALTER TABLE {older.database}.chs3_ledger ADD COLUMN data_version Int64")
@@ -119,6 +122,7 @@ class TestUpgrade:
         assert older.load()["status"] == "published"
         assert ledger_columns(older) == [sorted(COLUMNS)] * 3
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_a_record_that_tells_too_little_costs_a_reload(self, older: Lake) -> None:
         older.on_every_node(f"ALTER TABLE {older.database}.chs3_ledger DROP COLUMN nodes")
@@ -129,6 +133,7 @@ class TestUpgrade:
         assert older.facts() == TRIPS.facts(MONTH)
         assert older.load()["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_columns_of_a_newer_version_are_left_alone(self, loaded: Lake) -> None:
         loaded.on_every_node(f"ALTER TABLE {loaded.database}.chs3_ledger ADD COLUMN newer String")
         loaded.upload(OTHER_TRIPS)

@@ -142,6 +142,7 @@ class TestForget:
             loaded.load()
         assert loaded.facts() == TRIPS.facts(MONTH)
 
+    @pytest.mark.thorough
     def test_it_is_loaded_where_that_is_wanted(self, loaded: Lake) -> None:
         forget(loaded, MONTH)
         assert loaded.load(replace_unknown=True)["status"] == "published"
@@ -154,6 +155,7 @@ class TestForget:
         assert loaded.load()["reason"] == "never loaded"
         assert loaded.facts() == TRIPS.facts(MONTH)
 
+    @pytest.mark.thorough
     def test_it_may_be_adopted_again(self, loaded: Lake) -> None:
         forget(loaded, MONTH)
         assert adopt(loaded)[0]["status"] == "adopted"
@@ -200,6 +202,7 @@ class TestList:
     def test_only_the_months_that_are_named(self, loaded: Lake) -> None:
         assert ledger(loaded, months="2026-09") == []
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("table", ["it's", "a`b", "x; DROP TABLE y --", 'q"\\'])
     def test_names_cannot_change_a_statement(self, lake: Lake, table: str) -> None:
         lake.upload(TRIPS)

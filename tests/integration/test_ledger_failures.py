@@ -71,6 +71,7 @@ def test_a_load_that_starts_over_and_publishes_has_not_failed(trips_lake: Lake) 
     assert records(trips_lake) == []
 
 
+@pytest.mark.thorough
 def test_a_run_that_finds_the_month_as_published_says_so_after_a_failure_and_only_then(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()

@@ -59,6 +59,7 @@ def test_a_second_run_touches_nothing(trips_lake: Lake) -> None:
     assert again == parts
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("change", ["more", "fewer", "other"])
 def test_changed_objects_replace_the_month(trips_lake: Lake, change: str) -> None:
     keys = trips_lake.upload(TRIPS)
@@ -111,6 +112,7 @@ def test_a_table_that_was_made_anew_is_loaded_again(trips_lake: Lake) -> None:
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough
 def test_a_table_that_was_made_anew_on_one_node_is_loaded_again(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()
@@ -129,6 +131,7 @@ def test_a_sorting_key_that_descends_can_be_staged(lake: Lake) -> None:
     assert lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("file_format", ["csv.gz", "jsonl", "jsonl.gz"])
 def test_text_is_loaded_with_its_content(trips_lake: Lake, file_format: str) -> None:
     trips_lake.upload(TRIPS, file_format=file_format)

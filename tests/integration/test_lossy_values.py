@@ -42,6 +42,7 @@ def test_digits_of_the_scale_parts_of_a_second_and_the_time_of_day_may_be_lost(
     assert found == [("999.99", "2026-10-05 13:45:59", "2026-10-05 13:45:59.123", "2026-10-05")]
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("column_type", "key", "body"),
     [
@@ -62,6 +63,7 @@ def test_nothing_else_may_be_lost_and_no_further_loss_is_advised(
     refused(lake, rf"Column 'n' is .*row 2 of .*{key} has .* select=\{{…\}}\.$", lossy_columns=["n"])
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("column_type", "text", "advice"),
     [

@@ -53,6 +53,7 @@ def test_the_guides_statements_fill_the_months_exactly_however_often_they_run(
     assert zones(trips_lake, condition="month = 202610") == expected(trips_lake, "toYYYYMM(pickup_at) = 202610")
 
 
+@pytest.mark.thorough
 def test_what_the_load_tells_adds_the_months_rows_to_each_view(
     trips_lake: Lake, guide: tuple[list[str], list[str]], capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -213,6 +213,7 @@ class TestBadInput:
             look(lake, months="2026-10")
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(
     airflow.__version__.startswith("3.1."), reason="dag.test() of Airflow 3.1 fails at the second look of any sensor"
 )

@@ -21,6 +21,8 @@ from tests.scheduler.airflow_services import AirflowServices
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
+pytestmark = pytest.mark.thorough
+
 DATABASE = "test_triggerer"
 TIMEOUT_SECONDS = 240
 RETRIES = 5

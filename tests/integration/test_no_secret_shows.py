@@ -233,6 +233,7 @@ def test_while_a_load_runs_and_when_somebody_kills_it(
     assert secrets.found_in(shown) == {}
 
 
+@pytest.mark.thorough
 def test_while_a_load_is_deferred_and_when_its_insert_turns_out_to_have_failed(
     make_secrets: Callable[[Ending], Secrets], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +263,7 @@ def test_the_servers_hide_both_secrets_and_show_the_keys_id(make_secrets: Callab
     assert f"'{secrets.keys.access_key_id}', '[HIDDEN]', '[HIDDEN]'" in text_of_servers(secrets.lake)
 
 
+@pytest.mark.thorough
 def test_with_a_named_collection_not_even_the_keys_id_shows(
     trips_lake: Lake, chs3_s3: S3Endpoint, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -136,6 +136,7 @@ class TestWhatIsMerged:
         assert list(optimize(lake)["months"]) == [JUNE]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("engine", ["MergeTree", "ReplacingMergeTree"])
 def test_a_load_finds_a_month_that_was_merged_unchanged(lake: Lake, engine: str) -> None:
     lake.create_table(engine=engine)

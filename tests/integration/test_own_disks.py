@@ -43,6 +43,7 @@ def own_lake(
         yield lake
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "disk",
     [

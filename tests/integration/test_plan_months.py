@@ -57,26 +57,31 @@ class TestReasons:
         loaded.upload(OTHER_TRIPS, "2026-09")
         assert plan(loaded, all_months=True) == ["2026-09"]
 
+    @pytest.mark.thorough
     def test_a_month_whose_objects_are_gone_is_planned(self, loaded: Lake) -> None:
         for each in loaded.s3.list_objects_v2(Bucket=loaded.bucket, Prefix="trips/2026-09/")["Contents"]:
             loaded.s3.delete_object(Bucket=loaded.bucket, Key=each["Key"])
         assert plan(loaded, lookback_months=2, last_month="2026-10") == ["2026-09"]
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_a_month_that_somebody_changed_on_one_node_is_planned(self, loaded: Lake) -> None:
         name = f"{loaded.database}.{loaded.table}"
         loaded.on_node(2, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '2026-08-05 00:00:00')")
         assert plan(loaded, all_months=True) == ["2026-08"]
 
+    @pytest.mark.thorough
     def test_another_definition_is_a_reason_where_it_is_given(self, loaded: Lake) -> None:
         assert plan(loaded, all_months=True, definition={}) == []
         assert plan(loaded, all_months=True, definition={"columns": ["trip_id", "pickup_at"]}) == MONTHS
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_a_node_that_lost_its_ledger_has_all_months_planned(self, loaded: Lake) -> None:
         loaded.on_node(1, f"DROP TABLE {loaded.database}.chs3_ledger SYNC")
         assert plan(loaded, all_months=True) == MONTHS
 
+    @pytest.mark.thorough
     def test_each_month_is_logged_with_its_reason(self, loaded: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
         loaded.upload(OTHER_TRIPS, "2026-09")
         log, handler = logging.Logger("plan"), logging.handlers.BufferingHandler(100)

@@ -67,6 +67,7 @@ class TestReady:
 
 
 class TestIgnoredObjects:
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize(
         "name", ["_SUCCESS", "_temporary/part.parquet", ".part.parquet.crc", "empty.parquet", "sub/"]
     )
@@ -118,6 +119,7 @@ class TestATargetThatSomebodyChanged:
         "ALTER TABLE {} DROP PARTITION ID '202610'",
     )
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("change", CHANGES)
     def test_stops_the_load(self, trips_lake: Lake, change: str) -> None:
         trips_lake.upload(TRIPS)
@@ -126,6 +128,7 @@ class TestATargetThatSomebodyChanged:
         with pytest.raises(AirflowFailException, match="on_target_changed='reload'"):
             trips_lake.load()
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("change", CHANGES)
     def test_is_loaded_again_if_the_user_says_so(self, trips_lake: Lake, change: str) -> None:
         trips_lake.upload(TRIPS)

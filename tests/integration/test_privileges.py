@@ -159,6 +159,7 @@ def test_an_append_needs_no_staging(own_lake: Lake, monkeypatch: pytest.MonkeyPa
     assert own_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize("credentials", [each for each in MISSING if MISSING[each] != ASKED_BEFORE], ids=MISSING.get)
 def test_without_one_of_them_every_node_is_named_with_its_grant_and_nothing_is_written(
     own_lake: Lake, monkeypatch: pytest.MonkeyPatch, credentials: Credentials

@@ -110,6 +110,7 @@ def load_through_collection(lake: Lake, **options: Any) -> None:
     lake.load(file_format="CSV", select={"at": "c1", "n": "c2"}, key=key, **through, **options)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("profile", CUTTING)
 def test_a_listing_through_clickhouse_is_whole(lake: Lake, monkeypatch: pytest.MonkeyPatch, profile: str) -> None:
     numbers = numbered(lake, 120, 2)
@@ -128,6 +129,7 @@ def test_a_profile_that_rewrites_statements_changes_nothing(
     assert published(lake) == sorted(numbers)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("profile", CUTTING)
 def test_nodes_that_ask_each_other_under_such_a_profile_answer_whole(lake: Lake, profile: str) -> None:
     numbers = numbered(lake, 120, 2)
@@ -173,6 +175,7 @@ def test_so_is_one_of_the_user_as_whom_nodes_ask_each_other(lake: Lake, profile:
     refused(lake, found, file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 @pytest.mark.parametrize("profile", [*LIMITED, "fixed_early"])
 def test_so_is_one_that_cuts_the_answers_of_other_nodes_off(lake: Lake, profile: str) -> None:

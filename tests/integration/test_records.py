@@ -23,6 +23,7 @@ __all__ = ["events"]
 
 
 class TestAttempts:
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_nodes_that_different_attempts_have_published_load_again(self, events: Lake) -> None:
         published(events)
@@ -44,6 +45,7 @@ class TestLostLedger:
         with pytest.raises(AirflowFailException, match="its records are lost there, and rows of it, too"):
             load(events)
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_so_is_one_that_lost_all_rows_of_the_month(self, events: Lake) -> None:
         published(events, OTHER_MONTH, MONTH)
@@ -53,6 +55,7 @@ class TestLostLedger:
         with pytest.raises(AirflowFailException, match="its records are lost there, and rows of it, too"):
             load(events)
 
+    @pytest.mark.thorough
     def test_a_node_without_any_row_of_the_table_is_a_new_one(self, events: Lake) -> None:
         published(events)
         number = fullest(events)
@@ -81,6 +84,7 @@ class TestOlderRecords:
         alter(events, number, f"DROP PART '{parts(events, number)[1]}'")
         refused(events)
 
+    @pytest.mark.thorough
     def test_when_the_month_was_published_stays(self, events: Lake) -> None:
         published(events)
         sql = (

@@ -50,6 +50,7 @@ def loaded(trips_lake: Lake) -> Lake:
 
 
 class TestLoad:
+    @pytest.mark.thorough
     def test_an_unchanged_month_is_loaded_and_has_the_same_rows(self, loaded: Lake) -> None:
         before = loaded.load()
         result = reload(loaded)
@@ -64,6 +65,7 @@ class TestLoad:
         assert (again["status"], again["reason"]) == ("published", "an earlier try of this task has published it")
         assert (len(query_ids), again["query_ids"]) == (1, [])
 
+    @pytest.mark.thorough
     def test_the_next_run_that_asks_for_it_does(self, loaded: Lake) -> None:
         reload(loaded)
         another = SimpleNamespace(**vars(TASK) | {"run_id": "another"})
@@ -81,6 +83,7 @@ class TestLoad:
         with pytest.raises(AirflowFailException, match="give chs3_reload one month, or map the load"):
             reload(loaded, conf_of(loaded, MONTH, "2026-11"), month=None)
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("changed", [{"months": ["2026-09"]}, {"table": "other"}, {"database": "other"}])
     def test_loads_of_other_months_and_tables_are_skipped(self, loaded: Lake, changed: dict[str, Any]) -> None:
         conf = conf_of(loaded)
@@ -88,6 +91,7 @@ class TestLoad:
         with pytest.raises(AirflowSkipException, match="skipped: this run reloads"):
             reload(loaded, conf)
 
+    @pytest.mark.thorough
     def test_the_table_may_be_named_as_the_load_names_it_or_as_the_ledger_does(self, loaded: Lake) -> None:
         loaded.on_every_node(
             f"CREATE TABLE {loaded.database}.trips_all AS {loaded.database}.trips "
@@ -136,5 +140,6 @@ class TestPlan:
         for told in ({}, {"months": ["2026-07"]}, {"all_months": True}, {"lookback_months": 2}):
             assert plan(loaded, conf, **cluster, **told) == ["2026-09", MONTH]
 
+    @pytest.mark.thorough
     def test_of_another_table_has_none(self, loaded: Lake) -> None:
         assert plan(loaded, conf_of(loaded), table="other") == []

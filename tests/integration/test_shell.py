@@ -64,6 +64,7 @@ class TestPlan:
 
 
 class TestLedger:
+    @pytest.mark.thorough
     def test_as_published_ends_with_0(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load()

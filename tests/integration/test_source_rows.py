@@ -55,6 +55,7 @@ def second_reads(lake: Lake) -> int:
     return sum(count for ((count,),) in lake.on_every_node(sql))
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_each_object_is_read_once(numbers: Lake, chs3_s3: Any, ending: str) -> None:
     write(numbers, chs3_s3, ending, files=4, rows=500)
@@ -63,6 +64,7 @@ def test_each_object_is_read_once(numbers: Lake, chs3_s3: Any, ending: str) -> N
     assert second_reads(numbers) == 0
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "options",
     [

@@ -75,6 +75,7 @@ def test_a_partition_that_is_gone_in_the_moment_of_replacing(loaded_lake: Lake, 
     assert loaded_lake.facts() == SECOND.facts(MONTH)
 
 
+@pytest.mark.thorough
 def test_nodes_that_read_nothing_lose_the_last_version(trips_lake: Lake) -> None:
     trips_lake.upload(FIRST)
     trips_lake.load()

@@ -9,6 +9,7 @@ from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, create, loaded
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("column_type", "expression", "ending"),
     [

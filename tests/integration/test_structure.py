@@ -34,12 +34,14 @@ class TestStructure:
         assert events.on_node(0, f"SELECT DISTINCT extra FROM {events.database}.events") == [(7,)]
         assert load(events)["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_a_column_that_no_file_has_changes_nothing(self, events: Lake) -> None:
         published(events)
         self.add(events, "ADD COLUMN extra Int64 DEFAULT 1")
         assert plan(events) == []
         assert load(events)["status"] == "unchanged"
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("selection", [{"columns": ["at", "n"]}, {"select": {"at": "at", "n": "n"}}])
     def test_a_column_that_was_not_asked_for_changes_nothing(self, events: Lake, selection: dict[str, Any]) -> None:
         create(events)
@@ -49,6 +51,7 @@ class TestStructure:
         assert plan(events, definition=selection) == []
         assert load(events, **selection)["status"] == "unchanged"
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize(
         ("change", "why"),
         [
@@ -73,6 +76,7 @@ class TestStructure:
         self.add(events, "ADD INDEX by_kind kind TYPE set(10)")
         assert load(events)["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_a_setting_of_reading_is_told(self, events: Lake) -> None:
         published(events)
         settings = {"input_format_parquet_case_insensitive_column_matching": 1}
@@ -83,6 +87,7 @@ class TestStructure:
         assert plan(events, definition={"settings": settings}) == []
         assert load(events, settings=settings)["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_the_definition_goes_before_the_objects(self, events: Lake) -> None:
         create(events)
         upload(events, extra=7)
@@ -91,6 +96,7 @@ class TestStructure:
         upload(events, extra=8)
         assert "the table got column 'extra'" in load(events)["reason"]
 
+    @pytest.mark.thorough
     def test_another_sharding_key_is_told(self, events: Lake) -> None:
         create(events)
         upload(events)

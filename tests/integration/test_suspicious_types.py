@@ -59,6 +59,7 @@ def as_parquet(rows: list[dict[str, Any]]) -> tuple[str, bytes]:
     return "parquet", parquet(pa.Table.from_pylist(rows))
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("written", [as_json, as_csv, as_parquet])
 def test_columns_of_all_formats(lake: Lake, written: Callable[[list[dict[str, Any]]], tuple[str, bytes]]) -> None:
     create(lake, COLUMNS)

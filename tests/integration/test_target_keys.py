@@ -73,6 +73,7 @@ def test_a_month_ends_where_the_time_zone_of_the_key_says(lake: Lake, column_typ
     assert lake.load(settings={"date_time_input_format": "best_effort"})["status"] == "unchanged"
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("column_type", "key"), IN_NEW_YORK[:3])
 def test_a_second_before_and_after_it_are_of_other_months(lake: Lake, column_type: str, key: str) -> None:
     create(lake, column_type, key)
@@ -82,6 +83,7 @@ def test_a_second_before_and_after_it_are_of_other_months(lake: Lake, column_typ
     assert ids(lake) == [at(2), at(3)]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("column_type", "key"),
     [
@@ -99,6 +101,7 @@ def test_rows_without_a_month_are_of_other_months(lake: Lake, column_type: str, 
     assert (result["rows"], numbers(lake)) == (2, [1, 2])
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("column_type", "key"),
     [

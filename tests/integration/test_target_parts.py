@@ -13,6 +13,7 @@ FIRST = Trips(rows_per_month=3_000, files_per_month=24)
 SECOND = Trips(seed=2, rows_per_month=3_600, files_per_month=24)
 
 
+@pytest.mark.thorough
 def test_a_month_that_was_replaced_is_unchanged_after_its_nodes_crashed(trips_lake: Lake) -> None:
     if not isinstance(trips_lake.cluster, ClickHouseCluster):
         pytest.skip("nodes of others are not killed")
@@ -25,6 +26,7 @@ def test_a_month_that_was_replaced_is_unchanged_after_its_nodes_crashed(trips_la
     assert trips_lake.facts() == SECOND.facts(MONTH)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("change", ["UPDATE {} SET fare = 0 WHERE 1", "DELETE FROM {} WHERE 1"])
 def test_a_lightweight_update_is_a_change(lake: Lake, change: str) -> None:
     create = create_table_sql(f"{lake.database}.{lake.table}")

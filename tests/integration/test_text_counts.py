@@ -29,6 +29,7 @@ FILES = {
 }
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", FILES)
 def test_rows_are_those_of_the_files(lake: Lake, ending: str) -> None:
     lake.on_every_node(

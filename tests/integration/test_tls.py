@@ -138,6 +138,7 @@ def test_a_load_speaks_tls_with_every_node(
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_the_insert_of_a_deferrable_load_speaks_tls_over_http(
     trips_lake: Lake, connect: Callable[..., Any], ports: list[int], pem: Path, tmp_path: Path

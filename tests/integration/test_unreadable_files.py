@@ -113,6 +113,7 @@ FILES: dict[str, tuple[str, str, bytes, str]] = {
 }
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize("what", FILES)
 def test_a_file_is_refused_with_its_reason(lake: Lake, what: str) -> None:
     columns, key, body, told = FILES[what]
@@ -121,6 +122,7 @@ def test_a_file_is_refused_with_its_reason(lake: Lake, what: str) -> None:
     refused(lake, told)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("header", "options"), [("ts,n,x,x", {}), ("ts,n,x,x", {"columns": ["ts", "n"]}), ("ts,n,,", {})]
 )
@@ -145,6 +147,7 @@ def test_an_expression_that_fails_tells_object_and_row(lake: Lake) -> None:
     refused(lake, told, select={"n": "n", "ts": "parseDateTimeBestEffort(ts)"})
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("column", "key", "body"),
     [

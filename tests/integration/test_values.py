@@ -16,6 +16,7 @@ from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, create, loaded, parquet, values
 
 
+@pytest.mark.thorough(but=5)
 @pytest.mark.parametrize("name", ["_path", "_file", "_size", "_time", "_etag"])
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "tsv", "jsonl", "parquet"])
 def test_a_source_column_with_the_name_of_a_virtual_one_does_not_matter(lake: Lake, kind: str, name: str) -> None:
@@ -40,6 +41,7 @@ def test_a_column_that_hides_the_path_of_its_file_is_refused_where_it_is_loaded(
 QUOTED = "String|Nullable(String)|Int32|Nullable(Int32)|Nullable(Int64)|Nullable(Decimal(9, 2))|Nullable(Float64)|Date"
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("column_type", QUOTED.split("|"))
 def test_a_quoted_empty_field_of_csv_is_a_text_and_nothing_else(lake: Lake, column_type: str) -> None:
     create(lake, f"n {column_type}")
@@ -59,6 +61,7 @@ def test_an_empty_field_is_null(lake: Lake, ending: str) -> None:
     assert loaded(lake, f"a.{ending}", body, "(n, d, s)") == [(None, None, "")]
 
 
+@pytest.mark.thorough(but=12)
 @pytest.mark.parametrize(
     ("column_type", "text"),
     [
@@ -111,6 +114,7 @@ def test_doubles_become_the_nearest_decimal(lake: Lake) -> None:
     assert found == [Decimal(cent).scaleb(-2) for cent in cents]
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize(
     ("column_type", "array"),
     [
@@ -148,6 +152,7 @@ def test_first_and_last_days_of_calendars_are_loaded(lake: Lake) -> None:
     ]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("column_type", "texts", "found"),
     [
@@ -182,6 +187,7 @@ def test_what_does_not_fit_may_be_lost_if_the_user_says_so(lake: Lake) -> None:
     ]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
 def test_maps_of_text(lake: Lake, ending: str) -> None:
     create(lake, "m Map(String, UInt8)")
@@ -206,6 +212,7 @@ def test_nested_columns_of_json_lines(lake: Lake) -> None:
     assert loaded(lake, "a.jsonl", lines, "(n.a, n.b)") == [([1, 2], ["x", "y"])]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "column_type", ["Array(UInt8)", "Map(String, UInt8)", "Tuple(a UInt8, b Array(String))", "Nested(a UInt8)", "JSON"]
 )

@@ -105,6 +105,7 @@ def test_airflow_lists_the_provider(installed: Run) -> None:
     assert ours["version"] == airflow_provider_chs3.__version__
 
 
+@pytest.mark.thorough
 def test_airflow_lists_its_hook(installed: Run) -> None:
     listed = json.loads(installed("-m", "airflow", "providers", "hooks", "--output", "json"))
     (ours,) = [each for each in listed if each["connection_type"] == "chs3"]

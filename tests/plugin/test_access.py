@@ -34,6 +34,7 @@ def test_there_is_nothing_but_routes_that_depend_on_a_right() -> None:
     assert len(CALLS) >= 3
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(("method", "path"), CALLS)
 def test_a_stranger_is_turned_away(airflow_api: FastAPI, method: str, path: str) -> None:
     assert TestClient(airflow_api).request(method, path).status_code == 401

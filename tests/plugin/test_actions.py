@@ -74,6 +74,7 @@ def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_month(l
     assert troubles == []
 
 
+@pytest.mark.thorough
 def test_rows_of_others_are_replaced_if_that_is_ticked(loaded: Lake, open_page: Open) -> None:
     loaded.on_node(0, f"INSERT INTO {loaded.database}.trips (trip_id, pickup_at) VALUES (1, '{MONTH}-05 00:00:00')")
     page, _ = open_month(open_page, "changed by somebody")
@@ -87,6 +88,7 @@ def test_rows_of_others_are_replaced_if_that_is_ticked(loaded: Lake, open_page: 
     assert runs.runs(LOADER)[-1].conf["chs3_reload"]["replace_rows_of_others"] is True
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("verb", "action"), [("Force merges", "merge"), ("Forget", "forget")])
 def test_other_actions_are_runs_of_the_dag_for_them(loaded: Lake, open_page: Open, verb: str, action: str) -> None:
     page, _ = open_month(open_page)
@@ -115,6 +117,7 @@ def test_ending_a_load_in_airflows_frame_marks_its_task_as_failed(
     assert runs.state_of(task) == "failed"
 
 
+@pytest.mark.thorough
 def test_a_month_that_no_task_is_known_to_have_loaded_has_no_reload(trips_lake: Lake, open_page: Open) -> None:
     runs.make_known(LOADER, ACTIONS)
     trips_lake.upload(TRIPS)
@@ -127,6 +130,7 @@ def test_a_month_that_no_task_is_known_to_have_loaded_has_no_reload(trips_lake: 
     ]
 
 
+@pytest.mark.thorough
 def test_what_airflow_refuses_is_said_and_can_be_tried_again(loaded: Lake, open_page: Open) -> None:
     page, _ = open_month(open_page)
     page.get_by_role("button", name="Reload…").wait_for()

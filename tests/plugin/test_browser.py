@@ -62,6 +62,7 @@ def remember_loads(lake: Lake, *, table: str, insert_seconds: list[int]) -> None
     )
 
 
+@pytest.mark.thorough
 def test_throughput_is_drawn_and_told_in_figures(
     busy_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
 ) -> None:
@@ -88,6 +89,7 @@ def test_throughput_is_drawn_and_told_in_figures(
     assert (page.locator("main b, main script").count(), troubles) == (0, [])
 
 
+@pytest.mark.thorough
 def test_a_month_that_failed_is_told_in_detail(
     trips_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
 ) -> None:

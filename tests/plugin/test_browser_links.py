@@ -88,6 +88,7 @@ def test_airflows_pages_show_their_months(
     assert troubles == []
 
 
+@pytest.mark.thorough
 def test_links_quote_whatever_a_run_is_called_and_a_page_by_itself_has_plain_ones(
     run: DagRun, open_page: OpenPage
 ) -> None:
@@ -104,6 +105,7 @@ def test_links_quote_whatever_a_run_is_called_and_a_page_by_itself_has_plain_one
     assert troubles == []
 
 
+@pytest.mark.thorough
 def test_a_place_that_is_not_there_is_told(run: DagRun, open_page: OpenPage) -> None:
     page, _ = open_page("/chs3/?conn_id=chs3_default&database=db&table=%3Cb%3E&month=2026-01")
     page.get_by_text("db.<b> 2026-01 of connection chs3_default is not here yet").wait_for()

@@ -49,6 +49,7 @@ def test_what_the_connection_declares_is_told(
     ] * len(trips_lake.cluster.nodes)
 
 
+@pytest.mark.thorough
 def test_the_table_nearest_to_its_own_limits_comes_first(as_user: AsUser, trips_lake: Lake) -> None:
     loaded(trips_lake)
     small = f"{trips_lake.database}.small"

@@ -83,6 +83,7 @@ def test_who_logs_in_sees_how_all_months_are(scene: Lake, log_in: Callable[[str 
     keep(page, "month-details")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("name", "status", "says"), [("nobody", 403, "may not see"), (None, 401, "Log in to Airflow")])
 def test_who_may_not_see_it_is_told_so(
     log_in: Callable[[str | None], Page], name: str | None, status: int, says: str

@@ -91,6 +91,7 @@ def test_the_task_is_named_to_those_who_may_read_its_dag(
     assert details(as_user, trips_lake)["task"]["run_id"] == "run"
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", [HOSTILE, "it's; DROP TABLE trips --", 'back\\slash "and" `ticks`'])
 def test_whatever_a_table_is_called(as_user: AsUser, lake: Lake, name: str) -> None:
     lake.table = "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
@@ -100,6 +101,7 @@ def test_whatever_a_table_is_called(as_user: AsUser, lake: Lake, name: str) -> N
     assert details(as_user, lake)["load"]["rows"] == 600
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize(
     ("query", "status"),
     [

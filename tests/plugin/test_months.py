@@ -148,6 +148,7 @@ def test_rows_of_others_are_told(as_user: AsUser, trips_lake: Lake) -> None:
     assert found["2026-12"]["why"].startswith("the partition holds rows that no load has put there")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("is_published_before", [False, True])
 def test_a_load_that_failed_is_told_with_its_error(
     as_user: AsUser, trips_lake: Lake, is_published_before: bool
@@ -169,6 +170,7 @@ def test_a_first_load_that_failed_before_it_inserted_is_told_too(as_user: AsUser
     assert "no_such_column" in month["why"]
 
 
+@pytest.mark.thorough
 def test_what_follows_a_failure_makes_it_old(as_user: AsUser, trips_lake: Lake) -> None:
     loaded(trips_lake)
     for _ in range(2):

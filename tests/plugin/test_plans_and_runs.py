@@ -75,6 +75,7 @@ def test_the_newest_plan_counts_whichever_dag_it_is_of_and_who_may_not_read_that
     monkeypatch.undo()
 
 
+@pytest.mark.thorough
 def test_what_others_put_under_the_same_key_is_left_alone(as_user: AsUser, trips_lake: Lake, run_dag: RunDag) -> None:
     loaded(trips_lake)
     run = plan(trips_lake, run_dag, dag_id="strange")
@@ -113,6 +114,7 @@ class TestRuns:
         # What Airflow leaves where a task is not mapped.
         assert of(**one, map_index="{MAP_INDEX}") == list(self.MONTHS)
 
+    @pytest.mark.thorough
     def test_a_run_of_a_dag_that_the_user_may_not_read_is_refused(
         self, as_user: AsUser, airflow_api: Any, runs: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:

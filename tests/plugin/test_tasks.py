@@ -71,6 +71,7 @@ def test_every_task_that_is_about_months_links_to_them(as_user: AsUser, trips_la
     assert query_of(links(user, run, "optimize")[NAME]) == place(trips_lake)
 
 
+@pytest.mark.thorough
 def test_a_distributed_table_is_linked_by_the_table_under_it(
     as_user: AsUser, trips_lake: Lake, run_dag: RunDag
 ) -> None:

@@ -66,6 +66,7 @@ def load_slowly(lake: Lake, s3: S3Endpoint, month: str) -> dict[str, Any]:
         proxy.close()
 
 
+@pytest.mark.thorough
 def test_loads_are_told_with_what_they_did_and_a_slow_one_with_where_its_time_went(
     as_user: AsUser, trips_lake: Lake, chs3_s3: S3Endpoint
 ) -> None:

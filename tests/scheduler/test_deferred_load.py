@@ -158,6 +158,7 @@ def run(lakes: dict[str, Lake], chs3_cluster: Cluster, chs3_s3: Any, tmp_path_fa
     return run
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("table", [fate for fate in FATES if fate != "failed"])
 def test_the_month_holds_exactly_its_objects_rows(run: Run, table: str) -> None:
     assert run.lakes[table].facts() == TRIPS.facts(MONTH)

@@ -53,6 +53,7 @@ def test_the_last_screen_shows_every_month_loaded_right_and_the_settings(environ
     assert "Right: the late file had 2026-02 loaded again, and no other month was touched." in screen
 
 
+@pytest.mark.thorough
 def test_ctrl_c_ends_everything(environment: dict[str, str]) -> None:
     with subprocess.Popen(COMMAND, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
