@@ -136,6 +136,7 @@ def _look(request: LoadRequest) -> Steps[Load]:
         default_cluster=request.default_cluster,
         ledger=TableName(request.staging_database or "", LEDGER_TABLE),
         settings=(),
+        needs_all=True,
     )
     check_target(around, required_settings=())
     partition_id = yield from partition_id_of(around, request.month)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from airflow_provider_chs3.core.ledger import MonthOnNode
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import Node
 from airflow_provider_chs3.core.standing import Standing, standing
-from airflow_provider_chs3.exceptions import SourceError, TargetChangedError
+from airflow_provider_chs3.exceptions import SourceError, TargetChangedError, TransientError
 
 
 def compare(load: Load, before: Mapping[Node, MonthOnNode]) -> tuple[Standing, str]:
@@ -20,6 +20,8 @@ def compare(load: Load, before: Mapping[Node, MonthOnNode]) -> tuple[Standing, s
     """
     request, target = load.request, load.around.target
     found, nodes, why = standing(before, load.wanted, load.around.shape)
+    if found in (Standing.TARGET_CHANGED, Standing.ROWS_UNKNOWN):
+        _check_absent(load, nodes)
     where = f"{target}, partition {load.key.partition_id}, on {', '.join(map(str, nodes))}"
     if found is Standing.ROWS_UNKNOWN and not request.policies.replace_unknown:
         raise TargetChangedError(
@@ -34,6 +36,18 @@ def compare(load: Load, before: Mapping[Node, MonthOnNode]) -> tuple[Standing, s
     if found is not Standing.UNCHANGED:
         _check_shrink(load, before)
     return found, why
+
+
+def _check_absent(load: Load, nodes: Collection[Node]) -> None:
+    """What a replica does not know of may have been published by one that is down now."""
+    shards = {node.shard_num for node in nodes}
+    absent = [node for node in load.around.absent if node.shard_num in shards]
+    if absent and load.request.policies.on_target_changed == "fail":
+        raise TransientError(
+            f"{load.around.target}, {load.request.month}: {', '.join(map(str, nodes))} cannot tell whether a load or "
+            f"somebody else wrote what is there. {', '.join(map(str, absent))}, which is down, may know: start it. "
+            "on_target_changed='reload' loads the month in any case."
+        )
 
 
 def _check_shrink(load: Load, before: Mapping[Node, MonthOnNode]) -> None:

@@ -162,6 +162,8 @@ def check_passed_on(around: Surroundings, sent: SettingValues) -> Steps[None]:
         return
     known = COMPLETE.keys() | around.known_settings.keys() | around.reading_defaults.keys()
     sent = {name: value for name, value in sent.items() if name in known}
+    if around.absent:
+        sent["skip_unavailable_shards"] = 1
     # Not the table by its name: who asks another node for that needs a right to its columns.
     there = (
         "SELECT hostName() AS host, tcpPort() AS port, currentProfiles() AS profiles, name, value "

@@ -41,7 +41,7 @@ def forget_months(request: LedgerRequest) -> Steps[list[ForgottenMonth]]:
     Raises:
         PreflightError: If cluster or table are not there, or not fit.
     """
-    around = yield from look_at_table(request)
+    around = yield from look_at_table(request, needs_all=True)
     listed = {each.month: each for each in (yield from list_months_of(around, request.months)) if each.month}
     forgotten = []
     for month in sorted(listed if request.months is None else set(request.months)):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from airflow_provider_chs3.core.absent_replicas import WITHOUT_ABSENT
 from airflow_provider_chs3.core.data_shape import shape_of
 from airflow_provider_chs3.core.file_groups import Reading
 from airflow_provider_chs3.core.load import Load
@@ -114,7 +115,7 @@ def plan_insert(load: Load, now: Mapping[Node, NodeNow], reading: Reading) -> St
         profile=profile,
     )
     course = yield from _with_what_worked(load, past, one.memory_bytes)
-    settings = lowered(computed, course)
+    settings = (*lowered(computed, course), *_without_absent(load))
     yield from _tell(nodes, one, settings)
     return InsertPlan(
         reading=reading,
@@ -122,6 +123,12 @@ def plan_insert(load: Load, now: Mapping[Node, NodeNow], reading: Reading) -> St
         memory_bytes=one.memory_bytes,
         memory_steps=course.memory_steps,
     )
+
+
+def _without_absent(load: Load) -> tuple[Setting, ...]:
+    known, own = load.around.known_settings, load.request.settings
+    names = [name for name in WITHOUT_ABSENT if load.around.absent and name in known and name not in own]
+    return tuple(Setting(name, WITHOUT_ABSENT[name], "replicas that are down are not waited for") for name in names)
 
 
 def _with_what_worked(load: Load, past: Past, memory_bytes: int) -> Steps[Course]:

@@ -37,6 +37,7 @@ class Record:
         data_version: Highest data version, above `max_block` where a mutation had run; 0 with an older package.
         evidence: By which the partition is known again, before it was replaced or after (see `core.parts.Evidence`);
             empty with an older package, whose records go by blocks and version alone.
+        sequence: Its number: the newest of a node has the highest, and on a replicated table the newest of a shard.
         structure: The table, and what was loaded into it (see `core.structure_record`); empty where nothing was
             published, and with an older package.
     """
@@ -52,6 +53,7 @@ class Record:
     max_block: int
     data_version: int = 0
     evidence: str = ""
+    sequence: int = 0
     structure: str = ""
 
 
@@ -65,12 +67,14 @@ class MonthOnNode:
         has_history: Whether the node's ledger has records of this month of a table of this name: those of an earlier
             table, and of a month that was forgotten, too.
         has_rows: Whether the node holds rows of the table, of whatever month.
+        is_of_replica: Whether the record is that of another replica of the shard, newer than this one's.
     """
 
     record: Record | None
     state: PartitionState
     has_history: bool = False
     has_rows: bool = False
+    is_of_replica: bool = False
 
 
 #: The events that tell where a month stands on a node.
@@ -142,8 +146,14 @@ def record(
     values: Mapping[str, str | int | Mapping[str, object]],
     *,
     staging: TableName | None = None,
+    is_replicated: bool = False,
+    number: int = 0,
 ) -> Sql:
     """Add a record, numbered after those of the same month on this node.
+
+    Replicas may be down while others publish, so that their ledgers do not have the same records. Where staging is
+    replicated, the number is also not below that of Keeper's transaction which created it, and tells which record of
+    all replicas is the newest, whoever of them was up.
 
     Args:
         ledger: The ledger.
@@ -152,6 +162,8 @@ def record(
         values: Further columns.
         staging: Refuse, with an error, unless this table is there: an attempt that was taken over while it slept must
             not speak of what its successor has put into the partition.
+        is_replicated: Whether that table is.
+        number: The lowest number of the record.
     """
     given: dict[str, str | int | Mapping[str, object]] = {
         "event": event,
@@ -164,8 +176,9 @@ def record(
     }
     names = ", ".join(identifier(name) for name in ("sequence", *given))
     rendered = ", ".join(_value(value) for value in given.values())
+    at_least = _number_of_creation(staging) if staging and is_replicated else str(number)
     return Sql(
-        f"INSERT INTO {table(ledger)} ({names}) SELECT max(sequence) + 1, {rendered} "
+        f"INSERT INTO {table(ledger)} ({names}) SELECT greatest(max(sequence) + 1, {at_least}), {rendered} "
         f"FROM {table(ledger)} WHERE {key.condition}{_unless_gone(staging) if staging else ''}"
     )
 
@@ -193,6 +206,15 @@ def renew(ledger: TableName, key: LedgerKey, *, attempt: str, evidence: Mapping[
         f"WHERE {key.condition} AND event IN ({STANDING_EVENTS}) ORDER BY sequence DESC, recorded_at DESC LIMIT 1) "
         f"WHERE event = 'published' AND attempt = {literal(attempt)}"
     )
+
+
+def _number_of_creation(staging: TableName) -> str:
+    # A thousand records fit between it and the next one, which is many transactions later.
+    paths = (
+        f"SELECT zookeeper_path FROM system.replicas WHERE database = {literal(staging.database)} "
+        f"AND table = {literal(staging.table)}"
+    )
+    return f"(SELECT bitShiftLeft(toUInt64(min(czxid)), 10) FROM system.zookeeper WHERE path IN ({paths}))"
 
 
 def _unless_gone(staging: TableName) -> str:

@@ -123,8 +123,12 @@ _Records: TypeAlias = Mapping[Node, Mapping[Month, _Newest]]
 _States: TypeAlias = Mapping[Node, Mapping[str, PartitionState]]
 
 
-def look_at_table(request: LedgerRequest) -> Steps[Surroundings]:
+def look_at_table(request: LedgerRequest, *, needs_all: bool = False) -> Steps[Surroundings]:
     """Find the nodes and the table, and check that it is one that can be loaded.
+
+    Args:
+        request: The table.
+        needs_all: Whether all of its replicas must be up.
 
     Raises:
         PreflightError: If cluster or table are not there, or not fit.
@@ -135,6 +139,7 @@ def look_at_table(request: LedgerRequest) -> Steps[Surroundings]:
         default_cluster=request.default_cluster,
         ledger=TableName(request.staging_database or "", LEDGER_TABLE),
         settings=(),
+        needs_all=needs_all,
     )
     check_target(around, required_settings=())
     return around

@@ -20,7 +20,7 @@ from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.source_files import LOOK_THREADS, Files
 from airflow_provider_chs3.core.sources import S3Source
 from airflow_provider_chs3.core.staging import Attempt
-from airflow_provider_chs3.core.standing import Wanted
+from airflow_provider_chs3.core.standing import Wanted, spread
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.core.target import Surroundings
 from airflow_provider_chs3.core.text_types import has_escaped_labels, lacks_elements_of_containers
@@ -149,7 +149,7 @@ def values_of(
         "definition": load.request.definition,
         "objects": len(manifest.objects),
         "source_bytes": manifest.size_bytes,
-        "nodes": len(load.around.nodes),
+        "nodes": spread(load.around.nodes, load.around.shape),
         "rows": rows,
         **evidence_of_state(state, rows_of_shards, beside=beside),
         "structure": structure,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from airflow_provider_chs3.core.absent_replicas import leave_out_absent
 from airflow_provider_chs3.core.constraints import check_constraints, explain_refusal
 from airflow_provider_chs3.core.dialect import reading_settings
 from airflow_provider_chs3.core.errors import SETTING_CONSTRAINT
@@ -75,6 +76,7 @@ def _look_around(request: LoadRequest) -> Steps[Surroundings]:
         default_cluster=request.default_cluster,
         ledger=TableName(request.staging_database or "", LEDGER_TABLE),
     )
+    place = yield from leave_out_absent(place)
     check_distribution(place, distribution=request.policies.distribution, target=request.target)
     # A server that is too old, or where a grant is missing, may not answer the last one: the first error is told.
     looks = (

@@ -61,16 +61,20 @@ def _record_of(fields: Sequence[Any], structures: Mapping[str, str]) -> Record |
 
 def _numbers(around: Surroundings) -> dict[Node, int]:
     """A number for each node: its shard's, as `_shard_num` gives it, unless shards have several nodes."""
-    if len(around.publishers) == len(around.nodes):
+    if _has_shards_of_one(around):
         return {node: node.shard_num for node in around.nodes}
     return {node: number for number, node in enumerate(around.nodes)}
+
+
+def _has_shards_of_one(around: Surroundings) -> bool:
+    return len(around.publishers) == len(around.nodes) + len(around.absent)
 
 
 def _ask_for_months(around: Surroundings, months: Collection[Month]) -> Steps[list[Row]]:
     name = f"Look up {len(months)} months in the ledger"
     knowing = [node for node, facts in around.nodes.items() if facts.has_ledger]
     shapes = {facts.ledger_columns for facts in around.nodes.values()}
-    if around.cluster and knowing and len(shapes) == 1 and len(around.publishers) == len(around.nodes):
+    if around.cluster and knowing and len(shapes) == 1 and _has_shards_of_one(around):
         sql = _look_up_months(around, months, shapes.pop(), cluster=around.cluster, number="_shard_num")
         rows: list[Row] = yield Ask(name=f"{name} of every node", sql=sql)
         return rows

@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.preflight import month_of_partition
 from airflow_provider_chs3.core.progress import progress_of
 from airflow_provider_chs3.core.replication import records_of_replicas
-from airflow_provider_chs3.core.standing import Found, Standing, Wanted, standing
+from airflow_provider_chs3.core.standing import Found, Standing, Wanted, spread, standing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,8 +213,9 @@ def _standing(seen: Seen, month: _Month) -> Found:
     nodes = records_of_replicas(month.nodes) if shape.is_replicated else dict(month.nodes)
     if seen.down:
         # Nodes that do not answer say nothing against the month: it is judged by the others.
+        unseen = spread((*nodes, *seen.down), shape) - spread(nodes, shape)
         nodes = {
-            node: replace(each, record=each.record and replace(each.record, nodes=each.record.nodes - len(seen.down)))
+            node: replace(each, record=each.record and replace(each.record, nodes=each.record.nodes - unseen))
             for node, each in nodes.items()
         }
     return standing(nodes, Wanted(), shape)

@@ -49,6 +49,7 @@ class Place:
         target: The local table on every node.
         ledger: The ledger on every node.
         nodes: The nodes, in their order.
+        absent: Those besides that are down, and can be done without (see `core.absent_replicas`).
         sharding_key: The expression of the Distributed table that the user named, empty where it has none; None where
             the user named a local table.
     """
@@ -57,6 +58,7 @@ class Place:
     target: TableName
     ledger: TableName
     nodes: tuple[Node, ...]
+    absent: tuple[Node, ...] = ()
     sharding_key: str | None = None
 
 

@@ -185,6 +185,7 @@ def privileges_of_replication(target: TableName, ledger: TableName) -> tuple[str
     """
     return (
         "SELECT ON system.replicas",
+        "SELECT ON system.zookeeper",
         "TABLE ENGINE ON ReplicatedMergeTree",
         *(f"SYSTEM SYNC REPLICA ON {each}" for each in (table(target), _own_tables(ledger))),
     )

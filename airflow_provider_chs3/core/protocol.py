@@ -27,7 +27,7 @@ from airflow_provider_chs3.core.publishing import publish
 from airflow_provider_chs3.core.recovery import Course, after
 from airflow_provider_chs3.core.reloading import ASKED_FOR
 from airflow_provider_chs3.core.renewing import renew_records
-from airflow_provider_chs3.core.replication import find_replicas
+from airflow_provider_chs3.core.replication import find_replicas, look_up_caught_up
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.risks import look_for_risks
 from airflow_provider_chs3.core.staging import (
@@ -121,7 +121,7 @@ def _load(request: LoadRequest, course: Course, laps: Laps) -> Steps[LoadResult]
 
 def _load_into(load: Load) -> Steps[LoadResult]:
     """Compare the month with its objects, and load them."""
-    before = yield from load.look_up()
+    before = yield from look_up_caught_up(load.around, load.look_up)
     found, reason = compare(load, before)
     load = yield from load.end_lap("look_around")
     if found is Standing.UNCHANGED:

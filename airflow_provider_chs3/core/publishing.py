@@ -161,7 +161,13 @@ def _check_staged(load: Load, staged: Mapping[Node, Staged], now: Mapping[Node, 
 
 def _intent(load: Load, node: Node, staged: Staged, *, state: PartitionState) -> Sql:
     values = values_of(load, rows=staged.rows, state=state, beside=staged.contents)
-    return record(load.around.ledger, load.key_on(node), "intent", values, staging=load.staging)
+    return _record(load, node, "intent", values)
+
+
+def _record(load: Load, node: Node, event: str, values: Mapping[str, str | int | Mapping[str, object]]) -> Sql:
+    around = load.around
+    is_replicated = around.shape.is_replicated
+    return record(around.ledger, load.key_on(node), event, values, staging=load.staging, is_replicated=is_replicated)
 
 
 def _record_published(
@@ -173,7 +179,7 @@ def _record_published(
         values = values_of(
             load, rows=state.rows, state=state, rows_of_shards=shards, beside=replaced[node], structure=structure
         )
-        records[node] = record(load.around.ledger, load.key_on(node), "published", values, staging=load.staging)
+        records[node] = _record(load, node, "published", values)
     yield AskNodes(
         name=f"Record {load.request.month} as published",
         sql=records,

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from airflow_provider_chs3.core.columns import LoadedColumn
-from airflow_provider_chs3.core.ledger import MonthOnNode, Record, renew
+from airflow_provider_chs3.core.ledger import MonthOnNode, Record, record, renew
 from airflow_provider_chs3.core.ledger_table import make_ledger
-from airflow_provider_chs3.core.load import Load, evidence_of_state, rows_of_shards
+from airflow_provider_chs3.core.load import Load, evidence_of_state, rows_of_shards, values_of
 from airflow_provider_chs3.core.models import Node, SettingValues
 from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.parts import NOTHING_BESIDE
-from airflow_provider_chs3.core.sql import PARSED
+from airflow_provider_chs3.core.sql import PARSED, Sql
 from airflow_provider_chs3.core.standing import evidence_of
 from airflow_provider_chs3.core.steps import AskNodes, Say, Steps
 from airflow_provider_chs3.core.structure_record import as_text, loaded_of
@@ -45,7 +45,8 @@ def renew_records(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[None]
     """Record anew by what a month that is as published is known again, where merges have changed its parts since.
 
     The shorter the way from a record to what is there, the more it proves. Records of an older version of this package
-    get what they lack. If that fails, the month is as published all the same.
+    get what they lack. Replicas that were down while others published get the record of those, so that the others may
+    be down the next time. If that fails, the month is as published all the same.
 
     Args:
         load: The load that found it.
@@ -56,7 +57,8 @@ def renew_records(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[None]
     old = {
         node: month.record
         for node, month in months.items()
-        if month.record and month.has_history and not _is_up_to_date(month.record, month.state, shards)
+        if month.record
+        and (month.is_of_replica or (month.has_history and not _is_up_to_date(month.record, month.state, shards)))
     }
     if not old:
         return
@@ -64,18 +66,27 @@ def renew_records(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[None]
     try:
         yield from make_ledger(ledger, {node: nodes[node].ledger_columns for node in old})
         statements = {
-            node: renew(
+            node: _copy(load, node, each, months[node].state, shards)
+            if months[node].is_of_replica
+            else renew(
                 ledger,
                 load.key_on(node),
-                attempt=record.attempt,
+                attempt=each.attempt,
                 evidence=evidence_of_state(states[node], shards),
                 structure=structure_text(load, node),
             )
-            for node, record in old.items()
+            for node, each in old.items()
         }
         yield AskNodes(name=f"Record the parts of {load.request.month} anew", sql=statements, settings=ROOM_FOR_RECORDS)
     except Chs3Error as error:
         yield Say(name=f"The month is as published, but what it is made of now could not be recorded: {error}")
+
+
+def _copy(load: Load, node: Node, newest: Record, state: PartitionState, shards: Mapping[int, int]) -> Sql:
+    """The record of another replica, for one that was down when that was written."""
+    values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=newest.structure)
+    values["attempt"] = newest.attempt
+    return record(load.around.ledger, load.key_on(node), "published", values, number=newest.sequence)
 
 
 def _is_up_to_date(record: Record, state: PartitionState, shards: Mapping[int, int]) -> bool:

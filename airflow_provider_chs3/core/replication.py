@@ -9,18 +9,23 @@ rows of both (ClickHouse 18.16). The others follow by what they have of staging 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.ledger import MonthOnNode
+from airflow_provider_chs3.core.ledger import MonthOnNode, Record
 from airflow_provider_chs3.core.models import Node, TableName
 from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.place import KeeperPlace
 from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_replication
 from airflow_provider_chs3.core.sql import Sql, literal, table
-from airflow_provider_chs3.core.steps import AskNodes, Row, Steps
+from airflow_provider_chs3.core.steps import AskNodes, Row, Say, Steps
 from airflow_provider_chs3.core.target import Surroundings
-from airflow_provider_chs3.exceptions import PreflightError
+from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
+
+#: Code of ClickHouse for a replica that did not follow in time.
+_NOT_CAUGHT_UP = 159
+#: What a replica that came back lacks is minutes old in the worst case, and fetched as it is.
+_CATCH_UP_SECONDS = 60
 
 
 def find_replicas(around: Surroundings) -> Steps[Surroundings]:
@@ -86,22 +91,52 @@ def _shards(around: Surroundings, places: Mapping[Node, KeeperPlace]) -> Iterato
             )
 
 
-def follow(around: Surroundings, name: TableName) -> Steps[None]:
+def follow(around: Surroundings, name: TableName, *, wait_seconds: int | None = None) -> Steps[None]:
     """Wait until every replica of a table has what any replica of it has; nothing to do where it is not replicated.
 
     Merges are not waited for (`LIGHTWEIGHT`). A replica that does not manage within the server's `receive_timeout`
     (300 s by default) ends in error 159, and the next run does what is missing.
+
+    Args:
+        around: The nodes.
+        name: The table.
+        wait_seconds: How long; None leaves it to the server.
     """
     if around.shape.is_replicated:
         sql = Sql(f"SYSTEM SYNC REPLICA {table(name)} LIGHTWEIGHT")
-        yield around.on_each(name=f"Wait for the replicas of {name}", sql=sql)
+        settings = {} if wait_seconds is None else {"receive_timeout": wait_seconds}
+        yield around.on_each(name=f"Wait for the replicas of {name}", sql=sql, settings=settings)
+
+
+def look_up_caught_up(
+    around: Surroundings, look_up: Callable[[], Steps[dict[Node, MonthOnNode]]]
+) -> Steps[dict[Node, MonthOnNode]]:
+    """Look a month up; where replicas differ in it, once more when they have caught up with each other.
+
+    One that was down, and has just come back, holds what the month was before.
+
+    Args:
+        around: The nodes.
+        look_up: Asks every node for the month.
+    """
+    months = yield from look_up()
+    states = {(node.shard_num, month.state.rows, month.state.max_block) for node, month in months.items()}
+    if not around.shape.is_replicated or len(states) == len(around.publishers):
+        return months
+    try:
+        yield from follow(around, around.target, wait_seconds=_CATCH_UP_SECONDS)
+    except ClickHouseServerError as error:
+        if error.code != _NOT_CAUGHT_UP:
+            raise
+        yield Say(name=f"Replicas of {around.target} have not caught up with each other in {_CATCH_UP_SECONDS} s.")
+    return (yield from look_up())
 
 
 def with_records_of_replicas(around: Surroundings, months: Mapping[Node, MonthOnNode]) -> dict[Node, MonthOnNode]:
-    """Let a replica without a record of the month go by that of another one of its shard.
+    """Let each replica go by the newest record of the month that any of its shard has.
 
-    Block numbers come from Keeper and are the same on all replicas. One that was set up anew has got the rows from the
-    others, but not the ledger.
+    Block numbers come from Keeper and are the same on all replicas. One that was set up anew, or was down while others
+    published, has got the rows from them, but not the records.
 
     Args:
         around: The nodes.
@@ -112,8 +147,16 @@ def with_records_of_replicas(around: Surroundings, months: Mapping[Node, MonthOn
 
 def records_of_replicas(months: Mapping[Node, MonthOnNode]) -> dict[Node, MonthOnNode]:
     """The same, of a table that is replicated."""
-    records = {node.shard_num: month.record for node, month in sorted(months.items()) if month.record}
-    return {
-        node: month if month.record else replace(month, record=records.get(node.shard_num))
-        for node, month in months.items()
-    }
+    newest: dict[int, Record] = {}
+    for node, month in months.items():
+        known = newest.get(node.shard_num)
+        if month.record and (known is None or month.record.sequence > known.sequence):
+            newest[node.shard_num] = month.record
+    return {node: _with_record(month, newest.get(node.shard_num)) for node, month in months.items()}
+
+
+def _with_record(month: MonthOnNode, newest: Record | None) -> MonthOnNode:
+    own = month.record
+    if newest is None or (own and (own.attempt, own.event) == (newest.attempt, newest.event)):
+        return month
+    return replace(month, record=newest, is_of_replica=True)

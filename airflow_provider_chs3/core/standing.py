@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -71,7 +71,7 @@ def standing(months: Mapping[Node, MonthOnNode], wanted: Wanted, shape: TargetFa
         wanted: What is wanted.
         shape: The table.
     """
-    lost = _nodes_without_history(months)
+    lost = _nodes_without_history(months, shape)
     unknown = tuple(
         node for node, month in months.items() if month.record is None and month.state.rows and node not in lost
     )
@@ -92,12 +92,22 @@ def standing(months: Mapping[Node, MonthOnNode], wanted: Wanted, shape: TargetFa
     }
     if len(published) < len(months) or len({each.attempt for each in published.values()}) > 1:
         return _found(Standing.UNFINISHED, tuple(node for node in months if node not in published))
-    return _compared(published, wanted)
+    return _compared(published, wanted, shape)
 
 
-def _compared(published: Mapping[Node, Record], wanted: Wanted) -> Found:
+def spread(nodes: Iterable[Node], shape: TargetFacts) -> int:
+    """Over how many nodes a month is spread; replicas of one shard hold the same, and count as one.
+
+    Args:
+        nodes: The nodes that hold the table.
+        shape: The table.
+    """
+    return len({node.shard_num for node in nodes} if shape.is_replicated else list(nodes))
+
+
+def _compared(published: Mapping[Node, Record], wanted: Wanted, shape: TargetFacts) -> Found:
     nodes = tuple(published)
-    if any(each.nodes != len(published) for each in published.values()):
+    if any(each.nodes != spread(nodes, shape) for each in published.values()):
         return _found(Standing.OTHER_NODES, nodes)
     if wanted.definition is not None:
         if any(each.definition != wanted.definition for each in published.values()):
@@ -121,14 +131,14 @@ def _found(standing: Standing, nodes: tuple[Node, ...], what: str = "") -> Found
     return Found(standing, nodes, f"{standing.value}: {what}" if what else standing.value)
 
 
-def _nodes_without_history(months: Mapping[Node, MonthOnNode]) -> tuple[Node, ...]:
+def _nodes_without_history(months: Mapping[Node, MonthOnNode], shape: TargetFacts) -> tuple[Node, ...]:
     """Nodes that lost what they knew of a month, where all others tell that a load has put it on every node.
 
     A node that holds no row of the table, of whatever month, is a new one, and has lost nothing.
     """
     lost = [node for node, month in months.items() if month.record is None and not month.has_history]
     tell = [
-        month.record is not None and month.record.event == "published" and month.record.nodes == len(months)
+        month.record is not None and month.record.event == "published" and month.record.nodes == spread(months, shape)
         for node, month in months.items()
         if node not in lost
     ]

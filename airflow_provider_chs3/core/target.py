@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from airflow_provider_chs3.core.absent_replicas import leave_out_absent
 from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Node, NodeSpec, SettingValues, TableName
 from airflow_provider_chs3.core.neutral import defaults_query, is_about_reading
 from airflow_provider_chs3.core.place import KeeperPlace, Place, check_versions, locate
@@ -75,6 +76,7 @@ class Surroundings:
         target: The local table on every node.
         ledger: The ledger on every node.
         nodes: What each node said.
+        absent: Replicas that are down; see `Place`.
         sharding_key: The expression of the Distributed table that the user named; see `Place`.
     """
 
@@ -82,6 +84,7 @@ class Surroundings:
     target: TableName
     ledger: TableName
     nodes: dict[Node, NodeFacts]
+    absent: tuple[Node, ...] = ()
     sharding_key: str | None = None
 
     @property
@@ -139,7 +142,13 @@ class Surroundings:
 
 
 def look_around(
-    *, target: TableName, cluster: str | None, default_cluster: str | None, ledger: TableName, settings: Iterable[str]
+    *,
+    target: TableName,
+    cluster: str | None,
+    default_cluster: str | None,
+    ledger: TableName,
+    settings: Iterable[str],
+    needs_all: bool = False,
 ) -> Steps[Surroundings]:
     """Find the nodes, and ask each for its facts.
 
@@ -149,11 +158,14 @@ def look_around(
         default_cluster: The cluster where neither says one; None is the single server that the connection leads to.
         ledger: Where the ledger is; its database defaults to the target's where it is empty.
         settings: Names to look up on every node.
+        needs_all: Whether all replicas must be up, as what is written would not be repeated on one that comes back.
 
     Raises:
         PreflightError: If the cluster is not known, differs from the Distributed table's, or a server is too old.
     """
     place = yield from locate(target=target, cluster=cluster, default_cluster=default_cluster, ledger=ledger)
+    if not needs_all:
+        place = yield from leave_out_absent(place)
     looks = (check_versions(place.nodes), look_at(place, settings=settings))
     around: Surroundings = (yield Together(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[1]
     return around
@@ -170,7 +182,12 @@ def look_at(place: Place, *, settings: Iterable[str]) -> Steps[Surroundings]:
     answers = yield AskNodes(name=f"Look at {place.target} on every node", sql=dict.fromkeys(place.nodes, sql))
     facts = {node: _node_facts(rows[0], place.ledger) for node, rows in answers.items()}
     return Surroundings(
-        cluster=place.cluster, target=place.target, ledger=place.ledger, nodes=facts, sharding_key=place.sharding_key
+        cluster=place.cluster,
+        target=place.target,
+        ledger=place.ledger,
+        nodes=facts,
+        absent=place.absent,
+        sharding_key=place.sharding_key,
     )
 
 

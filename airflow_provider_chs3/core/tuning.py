@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from airflow_provider_chs3.core.absent_replicas import WITHOUT_ABSENT
 from airflow_provider_chs3.core.answers import COMPLETE, NEWER, WHOLE
 from airflow_provider_chs3.core.data_shape import DataShape
 from airflow_provider_chs3.core.dialect import READING_SETTING_NAMES
@@ -276,7 +277,7 @@ def _allowed(setting: Setting, highest: int | None) -> Setting:
 def names_to_look_up(own: SettingValues) -> tuple[str, ...]:
     """The names that nodes are asked about."""
     names = {*EXACT_NAMES, *READING_SETTING_NAMES, *TUNED_NAMES, *DDL_SETTINGS, EMPTY_SOURCE, ADAPTIVE_BUFFERS, *own}
-    return tuple(sorted(names))
+    return tuple(sorted(names | WITHOUT_ABSENT.keys()))
 
 
 def settings_table(settings: Iterable[Setting]) -> str:

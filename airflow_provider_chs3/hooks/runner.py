@@ -170,9 +170,14 @@ class Runner:
     def _(self, step: TimeNodes) -> dict[Node, Timed]:
         ask = AskNodes(name=step.name, sql=step.sql, settings=step.settings)
         self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
+
+        def timed(node: Node) -> Timed:
+            return _timed(lambda: self._ask_node(node, step.sql[node], ask))
+
+        if self.in_turns:
+            return {node: timed(node) for node in step.sql}
         with ThreadPoolExecutor(max_workers=min(_PARALLEL_NODES, len(step.sql) or 1)) as pool:
-            answers = pool.map(lambda node: _timed(lambda: self._ask_node(node, step.sql[node], ask)), step.sql)
-            return dict(zip(step.sql, answers, strict=True))
+            return dict(zip(step.sql, pool.map(timed, step.sql), strict=True))
 
     @perform.register
     def _(self, step: Together) -> list[Any]:

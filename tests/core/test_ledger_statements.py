@@ -72,7 +72,7 @@ class TestStatements:
 
     def test_a_record_is_numbered_after_those_of_its_month_on_that_node(self):
         text = record(LEDGER, HOSTILE, "intent", {}).text
-        assert re.search(r"SELECT max\(sequence\) \+ 1, .* FROM .*chs3_ledger` WHERE ", text)
+        assert re.search(r"SELECT greatest\(max\(sequence\) \+ 1, 0\), .* FROM .*chs3_ledger` WHERE ", text)
         assert text.endswith(HOSTILE.condition)
 
     def test_values_go_in_under_their_names(self):

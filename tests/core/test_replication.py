@@ -121,9 +121,23 @@ class TestRecords:
         months = {node: MonthOnNode(RECORD if node in (ONE, TWO) else None, PartitionState(10)) for node in NODES}
         assert {month.record for month in with_records_of_replicas(AROUND, months).values()} == {RECORD}
 
-    def test_of_a_node_stay_its_own(self):
-        months = {node: MonthOnNode(replace(RECORD, attempt=str(node)), PartitionState()) for node in NODES}
+    def test_of_a_node_stay_its_own_where_they_are_of_the_same_attempt(self):
+        months = {
+            node: MonthOnNode(replace(RECORD, sequence=number), PartitionState()) for number, node in enumerate(NODES)
+        }
         assert with_records_of_replicas(AROUND, months) == months
+
+    def test_of_a_replica_that_was_down_are_the_newest_of_its_shard(self):
+        newer = replace(RECORD, attempt="b", sequence=7)
+        months = {node: MonthOnNode(newer if node == ONE_B else RECORD, PartitionState()) for node in NODES}
+        found = with_records_of_replicas(AROUND, months)
+        assert {node: month.record for node, month in found.items()} == {
+            ONE: newer,
+            ONE_B: newer,
+            TWO: RECORD,
+            TWO_B: RECORD,
+        }
+        assert [node for node, month in found.items() if month.is_of_replica] == [ONE]
 
     def test_of_another_shard_do_not_count(self):
         months = {node: MonthOnNode(RECORD if node == ONE else None, PartitionState()) for node in NODES}

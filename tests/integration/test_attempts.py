@@ -34,7 +34,7 @@ def test_on_kill_ends_the_queries_and_drops_staging(trips_lake: Lake) -> None:
         assert trips_lake.left_behind() == []
         with pytest.raises((AirflowFailException, Chs3Error)):
             load.result(timeout=60)
-    assert trips_lake.rows_per_node() == [0, 0, 0]
+    assert not any(trips_lake.rows_per_node())
 
 
 def test_a_newer_attempt_takes_over_from_one_that_runs(trips_lake: Lake) -> None:

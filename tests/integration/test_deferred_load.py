@@ -88,7 +88,7 @@ def test_on_kill_of_the_trigger_ends_the_load(trips_lake: Lake) -> None:
     deferred = deferring.start(trips_lake, **SLOW_LOAD)
     asyncio.run(deferring.again(deferred.trigger).on_kill())
     assert trips_lake.left_behind() == []
-    assert trips_lake.rows_per_node() == [0, 0, 0]
+    assert not any(trips_lake.rows_per_node())
 
 
 @pytest.mark.thorough
@@ -142,7 +142,7 @@ def test_an_insert_that_a_person_killed_while_the_task_was_deferred_fails_for_go
     trips_lake.on_node(0, f"KILL QUERY WHERE query_id = '{deferred.trigger.query_id}' SYNC")
     with pytest.raises(AirflowFailException, match=r"394.*Somebody ended the query"):
         deferred.resume()
-    assert trips_lake.rows_per_node() == [0, 0, 0]
+    assert not any(trips_lake.rows_per_node())
 
 
 def test_objects_that_came_meanwhile_stay_out(trips_lake: Lake) -> None:
@@ -173,7 +173,7 @@ def test_an_error_of_the_insert_is_that_of_the_load_whoever_finds_it(trips_lake:
     deferred = deferring.start(trips_lake, select=failing, settings=SLOW_SETTINGS)
     with pytest.raises((AirflowFailException, Chs3Error), match=r"'trip_id' cannot be made of row \d+ of .*throwIf"):
         deferred.resume()
-    assert trips_lake.rows_per_node() == [0, 0, 0]
+    assert not any(trips_lake.rows_per_node())
 
 
 @pytest.mark.thorough(but=1)
@@ -185,7 +185,7 @@ def test_an_error_of_the_insert_may_quote_bytes_that_are_no_text(trips_lake: Lak
     }
     with pytest.raises((AirflowFailException, Chs3Error), match=r"'trip_id' cannot be made of row \d+ of .*5�"):
         deferring.start(trips_lake, select=failing, settings=SLOW_SETTINGS).resume()
-    assert trips_lake.rows_per_node() == [0, 0, 0]
+    assert not any(trips_lake.rows_per_node())
 
 
 def test_after_its_execution_timeout_the_load_is_ended(trips_lake: Lake) -> None:
@@ -284,7 +284,7 @@ def test_an_unknown_argument_for_merges_is_refused(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     with pytest.raises(AirflowFailException, match="merge_health has spare_part: it takes"):
         trips_lake.load(wait_for_merges=True, merge_health={"spare_part": 1})
-    assert trips_lake.rows_per_node() == [0, 0, 0]
+    assert not any(trips_lake.rows_per_node())
 
 
 def test_a_try_after_one_that_died_right_after_publishing_has_published_too(trips_lake: Lake) -> None:

@@ -60,7 +60,7 @@ def test_rows_of_other_months_are_found_wherever_the_key_puts_them(trips_lake: L
     trips_lake.upload(Trips(rows_per_month=3_000, files_per_month=3, wrong_month_rows=7))
     with pytest.raises(AirflowFailException, match=r"202609: 7"):
         trips_lake.load(**BY_KEY)
-    assert trips_lake.rows_per_node() == [0, 0, 0]
+    assert not any(trips_lake.rows_per_node())
 
 
 def test_an_append_can_go_by_the_key(trips_lake: Lake) -> None:

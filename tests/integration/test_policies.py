@@ -152,7 +152,7 @@ class TestRowsOfOtherMonths:
         trips_lake.upload(self.DIRTY)
         with pytest.raises(AirflowFailException, match=r"202609: 7.*on_other_months='leave_out'"):
             trips_lake.load()
-        assert trips_lake.rows_per_node() == [0, 0, 0]
+        assert not any(trips_lake.rows_per_node())
 
     def test_are_left_out_if_the_user_says_so(self, trips_lake: Lake) -> None:
         trips_lake.upload(self.DIRTY)

@@ -83,7 +83,7 @@ def test_a_table_that_was_made_anew_gets_nothing_of_what_was_staged_for_the_old_
     once_staged(make_anew)
     with pytest.raises(TransientError, match="it was dropped and made anew"):
         trips_lake.load()
-    assert trips_lake.rows_per_node() == [0, 0, 0]
+    assert not any(trips_lake.rows_per_node())
     trips_lake.load()
     assert trips_lake.facts() == FIRST.facts(MONTH)
 

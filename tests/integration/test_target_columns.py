@@ -235,4 +235,4 @@ def test_a_row_that_a_constraint_forbids_stops_the_load(lake: Lake) -> None:
     put(lake, a=[1, 1000])
     with pytest.raises(AirflowFailException, match=r"Constraint .*small"):
         lake.load()
-    assert lake.rows_per_node() == [0, 0, 0]
+    assert not any(lake.rows_per_node())

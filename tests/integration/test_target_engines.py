@@ -143,5 +143,5 @@ def test_a_month_that_merges_leave_nothing_of_is_unchanged(lake: Lake, name: str
     lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table({"id": [1, 1], "at": at, "version": [1, 2], **values})))
     lake.load()
     lake.on_every_node(f"OPTIMIZE TABLE {lake.database}.trips {merge}")
-    assert lake.rows_per_node() == [0, 0, 0]
+    assert not any(lake.rows_per_node())
     assert lake.load()["status"] == "unchanged"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
@@ -14,49 +12,18 @@ from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.shell.main import main
-from airflow_provider_chs3.testbed import keeper
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
-from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.lake import MONTH, Lake
 from tests.integration.test_interrupted import Breaker, Failed
-from tests.narrow_user import NARROW, WITH_NARROW_USER, documented_also, in_tests, narrow_connection
+from tests.narrow_user import narrow_connection
+from tests.servers.replicas import OTHER, TRIPS, replicated
 
 #: A fixture.
 __all__ = ["strikes"]
 
-TRIPS = Trips(rows_per_month=12_000, files_per_month=48)
-OTHER = Trips(seed=2, rows_per_month=14_000, files_per_month=48)
 FOLLOWER = 1
-
-
-@pytest.fixture(scope="module")
-def replicated_cluster() -> Iterator[ClickHouseCluster]:
-    if why := keeper.missing():
-        pytest.skip(why)
-    also = [in_tests(privilege) for privilege in documented_also("the table is replicated")]
-    users = {NARROW: [*WITH_NARROW_USER["users"][NARROW], *also]}
-    changed = {"users": users, "profiles": {}, "clusters": {}}
-    with ClickHouseCluster.start(4, replicas=2, program="server", **(WITH_NARROW_USER | changed)) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def lake(
-    replicated_cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Lake]:
-    """A lake with a replicated table; nothing of a load may outlive the test, and replicas are alike."""
-    with lake_on(replicated_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
-        lake.create_table(engine=replicated(lake))
-        lake.upload(TRIPS)
-        yield lake
-        first, second, third, fourth = lake.rows_per_node()
-        assert (first, third) == (second, fourth)
-
-
-def replicated(lake: Lake, kind: str = "") -> str:
-    return f"Replicated{kind}MergeTree('/tables/{lake.database}/{{shard}}/{lake.table}', '{{replica}}')"
 
 
 def test_each_shard_gets_a_share_and_each_replica_all_of_it(lake: Lake) -> None:

@@ -1,0 +1,38 @@
+"""Two shards of two replicas: real servers of the oldest version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.testbed import keeper
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from tests.integration.lake import Lake, lake_on
+from tests.narrow_user import NARROW, WITH_NARROW_USER, documented_also, in_tests
+from tests.servers.replicas import TRIPS, replicated
+
+
+@pytest.fixture(scope="session")
+def replicated_cluster() -> Iterator[ClickHouseCluster]:
+    if why := keeper.missing():
+        pytest.skip(why)
+    also = [in_tests(privilege) for privilege in documented_also("the table is replicated")]
+    users = {NARROW: [*WITH_NARROW_USER["users"][NARROW], *also]}
+    changed = {"users": users, "profiles": {}, "clusters": {}}
+    with ClickHouseCluster.start(4, replicas=2, program="server", **(WITH_NARROW_USER | changed)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def lake(
+    replicated_cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Lake]:
+    """A lake with a replicated table; nothing of a load may outlive the test, and replicas are alike."""
+    with lake_on(replicated_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
+        lake.create_table(engine=replicated(lake))
+        lake.upload(TRIPS)
+        yield lake
+        first, second, third, fourth = lake.rows_per_node()
+        assert (first, third) == (second, fourth)

@@ -1,0 +1,14 @@
+"""A replicated table, and what is loaded into it."""
+
+from __future__ import annotations
+
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import Lake
+
+TRIPS = Trips(rows_per_month=12_000, files_per_month=48)
+OTHER = Trips(seed=2, rows_per_month=14_000, files_per_month=48)
+
+
+def replicated(lake: Lake, kind: str = "") -> str:
+    """The engine of a table of the lake, with the same path in Keeper for the replicas of a shard."""
+    return f"Replicated{kind}MergeTree('/tables/{lake.database}/{{shard}}/{lake.table}', '{{replica}}')"

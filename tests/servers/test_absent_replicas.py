@@ -1,0 +1,172 @@
+"""Loads while replicas are down, and what becomes of those that come back."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.trips import MonthFacts, Trips, read_facts
+from tests.integration import deferring
+from tests.integration.lake import MONTH, Lake
+from tests.narrow_user import narrow_connection
+from tests.servers.replicas import OTHER, TRIPS
+
+THIRD = Trips(seed=3, rows_per_month=9_000, files_per_month=48)
+
+#: The second replica of each shard, and the first.
+SECOND, FIRST = (1, 3), (0, 2)
+
+
+class Nodes:
+    """The servers, some of which are down."""
+
+    def __init__(self, cluster: ClickHouseCluster, lake: Lake) -> None:
+        self.cluster = cluster
+        self.lake = lake
+        self.down: set[int] = set()
+
+    def kill(self, *nodes: int) -> None:
+        """End servers, and wait until Keeper knows them as gone."""
+        self.down |= set(nodes)
+        for node in nodes:
+            self.cluster.kill(node)
+        sql = f"SELECT max(active_replicas) FROM system.replicas WHERE database = '{self.lake.database}'"
+        wait_until(lambda: all(self.lake.on_node(node, sql) == [(1,)] for node in self._others_of(nodes)))
+
+    def bring_back(self) -> None:
+        """Start them again."""
+        while self.down:
+            self.cluster.restart(self.down.pop())
+
+    def facts_on(self, node: int) -> MonthFacts:
+        """What a node sees of both shards."""
+        with self.cluster.nodes[node].client() as client:
+            return read_facts(client, f"cluster('{self.cluster.name}', {self.lake.database}, {self.lake.table})", MONTH)
+
+    def facts(self) -> MonthFacts:
+        """The month, which replicas of a shard have alike."""
+        sql = f"SELECT sum(cityHash64(*)) FROM {self.lake.database}.{self.lake.table}"
+        first, second, third, fourth = self.lake.on_every_node(sql)
+        assert (first, third) == (second, fourth)
+        return self.facts_on(0)
+
+    def _others_of(self, nodes: tuple[int, ...]) -> list[int]:
+        return [node ^ 1 for node in nodes]
+
+
+def wait_until(is_so: Callable[[], bool], *, timeout_seconds: float = 60) -> None:
+    ends = time.monotonic() + timeout_seconds
+    while not is_so():
+        assert time.monotonic() < ends
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def nodes(replicated_cluster: ClickHouseCluster, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
+    connection = narrow_connection(replicated_cluster)
+    connection["extra"]["alt_hosts"] = f"127.0.0.1:{replicated_cluster.nodes[1].tcp_port}"
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+    nodes = Nodes(replicated_cluster, lake)
+    yield nodes
+    nodes.bring_back()
+    lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
+
+
+def test_one_replica_of_each_shard_is_enough(nodes: Nodes, lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    nodes.kill(*SECOND)
+    assert lake.load()["status"] == "published"
+    assert nodes.facts_on(0) == TRIPS.facts(MONTH)
+    assert lake.load()["status"] == "unchanged"
+    nodes.bring_back()
+    assert lake.load()["status"] == "unchanged"
+    assert nodes.facts() == TRIPS.facts(MONTH)
+
+
+def test_one_that_comes_back_with_older_records_is_as_published(nodes: Nodes, lake: Lake) -> None:
+    lake.load()
+    nodes.kill(*SECOND)
+    lake.upload(OTHER)
+    lake.load()
+    nodes.bring_back()
+    assert lake.load()["status"] == "unchanged"
+    assert nodes.facts() == OTHER.facts(MONTH)
+
+
+def test_replicas_may_be_down_in_turns(nodes: Nodes, lake: Lake) -> None:
+    lake.load()
+    nodes.kill(*SECOND)
+    lake.upload(OTHER)
+    lake.load()
+    nodes.bring_back()
+    assert lake.load()["status"] == "unchanged"
+    nodes.kill(*FIRST)
+    lake.upload(THIRD)
+    lake.load()
+    assert nodes.facts_on(1) == THIRD.facts(MONTH)
+    nodes.bring_back()
+    assert lake.load()["status"] == "unchanged"
+    assert nodes.facts() == THIRD.facts(MONTH)
+
+
+def test_one_that_missed_the_last_load_does_not_take_it_for_somebody_elses(nodes: Nodes, lake: Lake) -> None:
+    lake.load()
+    nodes.kill(*SECOND)
+    lake.upload(OTHER)
+    lake.load()
+    nodes.bring_back()
+    lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
+    nodes.kill(*FIRST)
+    with pytest.raises(TransientError, match="which is down, may know: start it"):
+        lake.load()
+    nodes.bring_back()
+    assert lake.load()["status"] == "unchanged"
+    assert nodes.facts() == OTHER.facts(MONTH)
+
+
+def test_a_load_goes_on_without_its_process(nodes: Nodes, lake: Lake) -> None:
+    nodes.kill(*SECOND)
+    result = deferring.run(lake, {})
+    while isinstance(result, deferring.Deferred):
+        result = result.resume()
+    assert result["status"] == "published"
+    assert nodes.facts_on(0) == TRIPS.facts(MONTH)
+
+
+def test_a_night_plans_loads_and_waits_for_merges(nodes: Nodes, lake: Lake) -> None:
+    lake.load()
+    nodes.kill(*SECOND)
+    names = {"table": lake.table, "database": lake.database, "cluster": lake.cluster.name}
+    plan = PlanMonthsOperator(
+        task_id="plan", bucket=lake.bucket, key="trips/{YYYY-MM}/", months=[MONTH], definition={}, **names
+    )
+    assert plan.execute({}) == []
+    lake.upload(OTHER)
+    assert plan.execute({}) == [MONTH]
+    lake.load()
+    assert ClickHouseMergeHealthSensor(task_id="merges", months=[MONTH], **names).poke({})
+
+
+def test_one_that_keeper_takes_for_alive_is_waited_for(nodes: Nodes, lake: Lake) -> None:
+    nodes.cluster.kill(1)
+    nodes.down.add(1)
+    with pytest.raises(ClickHouseConnectionError, match="Keeper still takes this one for alive"):
+        lake.load()
+
+
+def test_a_shard_without_any_replica_up_fails_the_load(nodes: Nodes, lake: Lake) -> None:
+    lake.load()
+    lake.upload(OTHER)
+    for node in (2, 3):
+        nodes.cluster.kill(node)
+        nodes.down.add(node)
+    with pytest.raises(ClickHouseConnectionError):
+        lake.load()
+    nodes.bring_back()
+    assert nodes.facts() == TRIPS.facts(MONTH)
