@@ -33,6 +33,11 @@ _WAYS_OUT = (
         r"inflate failed|ZSTD|LZ4|lzma|LZMA|bzip|BZIP|BZ2",
         "It is damaged, or not compressed as its key says: write it again, or give compression=….",
     ),
+    (
+        r"types are not allowed inside Variant",
+        "ClickHouse reads no null of JSON into a Dynamic column where NULL is to stay NULL: leave the key out of such "
+        "lines, which is NULL too, or make the column a Nullable one of the type that it holds.",
+    ),
     (r"[Dd]uplicate (column|field)|column with this name already exists", "Rename one of them in the file."),
 )
 

@@ -65,6 +65,7 @@ def test_row_and_column_are_told():
         ("Cannot add column x: column with this name already exists.", "Rename one of them in the file"),
         ("ZSTD stream decoding failed: error 'Unknown frame descriptor'", "not compressed as its key says"),
         ("lzma_stream_decoder failed: error code: error code LZMA_BUF_ERROR", "not compressed as its key says"),
+        ("Nullable/LowCardinality(Nullable) types are not allowed inside Variant type", "leave the key out"),
         ("Expected end of line: (at row 1)", "say with csv={…} how its fields are written"),
     ],
 )

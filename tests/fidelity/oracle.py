@@ -50,7 +50,7 @@ def judge(source: Any, of: Type, reading: Reading) -> Verdict:
         # ClickHouse's readers do not tell them apart; docs/protocol.md says so.
         return _empty(of.bare)
     if source is MISSING or source is None:
-        return _null(of, reading)
+        return _null(source, of, reading)
     if reading.is_text:
         source, verdict = _text_field(source, of, reading)
         if verdict:
@@ -67,10 +67,12 @@ def judge(source: Any, of: Type, reading: Reading) -> Verdict:
     return _OTHERS[bare.kind](source, bare, reading)
 
 
-def _null(of: Type, reading: Reading) -> Verdict:
+def _null(source: Any, of: Type, reading: Reading) -> Verdict:
     if reading.family == "tsv" and of.kind == "Dynamic":
         # docs/protocol.md: what a value of such a column is, ClickHouse decides.
         return may("the name of NULL", None, "")
+    if source is None and reading.family == "json" and of.kind == "Dynamic":
+        return may("a null of JSON, which ClickHouse reads into no Dynamic column", None)
     return fits(None) if of.holds_null else refused("NULL, or missing, in a column that cannot hold it")
 
 
@@ -86,7 +88,7 @@ def _text_field(field: Text, of: Type, reading: Reading) -> tuple[Any, Verdict |
         if field.is_quoted or not of.holds_null:
             return field, refused("an empty field in a column that has no empty value")
         if reading.family == "tsv":
-            return field, may("TSV writes NULL as \\N", None)
+            return field, may("TSV writes NULL as \\N", None, *([""] if of.kind == "Dynamic" else []))
         return field, fits(None)
     if field.raw == b"" and not field.is_quoted and of.holds_null and reading.family == "csv":
         return field, fits(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.exceptions import Chs3Error
 from tests.fidelity import binary
 from tests.fidelity.by_clickhouse import NotWrittenError, ask
-from tests.fidelity.cases import Case
+from tests.fidelity.cases import Case, Lane
 from tests.fidelity.column_types import Type, backticked
 from tests.fidelity.formats import FORMATS, FileFormat, body_of, packed, read_body
 from tests.fidelity.oracle import judge
@@ -148,6 +149,7 @@ def _of_refusal(case: Case, lake: Lake, expected: dict[int, dict[str, Expected]]
         return Outcome(REFUSED, message)
     whys = [each.verdict.why for each in cells if not each.verdict.must_load]
     whys += [why for file in case.files if (why := _oddity(file.layout, FORMATS[case.format]))]
+    whys += [why for file in case.files for lane in file.lanes if (why := _undeclared(lane, message))]
     if not expected:
         whys.append("no rows at all")
     if "is missing in" in message and any(not file.rows for file in case.files):
@@ -163,9 +165,21 @@ def _oddity(layout: dict[str, Any], file_format: FileFormat) -> str:
         return "a carriage return is a character like others in TSV"
     if layout.get("bom"):
         return "a byte order mark"
+    if layout.get("escape_names"):
+        return "keys with escapes"
     if layout.get("blank"):
         return "a blank line"
     return "gzip of two members" if layout.get("codec") == "gz2" else ""
+
+
+def _undeclared(lane: Lane, message: str) -> str:
+    """Why a column may be refused for its type in the file, whatever values it has."""
+    if "has timestamps without a zone" in message and re.search(r"timestamp\[\w+\]", str(lane.written_as)):
+        return "timestamps without a zone"
+    if "written with escapes" in message:
+        return "keys with escapes in a Tuple"
+    is_bytes = lane.of is not None and "UUID" in lane.of.sql and "fixed_size_binary[16]" in str(lane.written_as)
+    return "bytes that are no declared UUIDs" if is_bytes and "not declared as UUIDs" in message else ""
 
 
 def read_back(case: Case, lake: Lake) -> list[dict[str, Any]]:
