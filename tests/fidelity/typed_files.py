@@ -112,9 +112,9 @@ def is_writable(arrow_type: pa.DataType, file_format: str) -> bool:
     """Whether pyarrow writes and reads a type in a format."""
     key = file_format, str(arrow_type)
     if key not in _WRITABLE:
-        table = pa.Table.from_arrays([arrow_array([None], arrow_type)], names=["x"])
         layout = {"compression": None, "rows_of_batch": 1} if file_format == "Arrow" else {}
         try:
+            table = pa.Table.from_arrays([arrow_array([None], arrow_type)], names=["x"])
             read_typed(write_typed(table, file_format, layout), file_format)
             _WRITABLE[key] = True
         except (*NOT_HELD, NotImplementedError):
