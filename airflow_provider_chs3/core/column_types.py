@@ -97,10 +97,10 @@ class ColumnType:
 
     @property
     def scale(self) -> int:
-        """Digits after the point of a Decimal; of a second, of a DateTime64."""
+        """Digits after the point of a Decimal; of a second, of a DateTime64 or Time64."""
         if self.name == "Decimal":
             return int(self.arguments[1])
-        return int(self.arguments[0]) if self.name == "DateTime64" else 0
+        return int(self.arguments[0]) if self.name in ("DateTime64", "Time64") else 0
 
     @property
     def precision(self) -> int:

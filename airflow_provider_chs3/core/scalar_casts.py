@@ -17,6 +17,7 @@ from airflow_provider_chs3.core.text_casts import digits_fit, holds_of_text
 _FLOATS = ("Float32", "Float64", "BFloat16")
 DATES = ("Date", "Date32")
 TIMES = ("DateTime", "DateTime64")
+TIMES_OF_DAY = ("Time", "Time64")
 TEXTS = ("String", "FixedString")
 _INT64_DIGITS = 18
 #: First and last years of servers' calendars: 1900 to 2299, and 0 to 9999 of newer ones.
@@ -134,6 +135,18 @@ def _back(made: str, value: str, one: ColumnType) -> str:
     return f"CAST({made}, {literal(f'Nullable({one.text})')}) = {value}"
 
 
+def _decimal_to_integer(casting: ScalarCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+    # Servers cast integers of more than 64 bits to no Decimal. Beyond its range, a cast of one fails by itself.
+    return Cast(casting.to(value, target), f"trunc({value}) = {value}" if one.scale else None)
+
+
+def _to_time_of_day(casting: ScalarCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+    """Times of day in files are read as moments of 1970-01-01: one that no day has would come back as another one."""
+    made = casting.to(value, target)
+    lost = f"{_seconds(value, one)} - {_seconds(made, target.bare)}"
+    return Cast(made, f"abs({lost}) < {_unit(target.bare.scale)}" if casting.is_lossy else f"{lost} = 0")
+
+
 def _is_equal(casting: ScalarCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
     """Compare with what it was, where the server compares both types exactly."""
     made = casting.to(value, target)
@@ -174,7 +187,8 @@ def _time_to_time(casting: ScalarCasting, value: str, one: ColumnType, target: C
 
 
 def _seconds(time: str, of: ColumnType) -> str:
-    return f"toDecimal128({time if of.name == 'DateTime64' else f'toUnixTimestamp({time})'}, {_NANOSECONDS})"
+    whole = {"DateTime": f"toUnixTimestamp({time})", "Time": f"toInt64({time})"}
+    return f"toDecimal128({whole.get(of.name, time)}, {_NANOSECONDS})"
 
 
 def _unit(scale: int) -> str:
@@ -202,7 +216,8 @@ _SCALARS: tuple[
     (lambda one, other: other.name == "Bool" and (is_integer(one) or one.name in _FLOATS), _to_bool),
     (lambda one, other: one.name in _FLOATS and other.name == "Decimal", _float_to_decimal),
     (lambda one, other: other.name == "Decimal" and (one.name == "Decimal" or is_integer(one)), _to_decimal),
-    (lambda one, other: one.name == "Decimal" and is_integer(other), _is_back),
+    (lambda one, other: one.name == "Decimal" and is_integer(other), _decimal_to_integer),
+    (lambda one, other: one.name in (*TIMES, *TIMES_OF_DAY) and other.name in TIMES_OF_DAY, _to_time_of_day),
     (lambda one, other: one.name in TIMES and other.name in DATES, _time_to_date),
     (lambda one, other: one.name in TIMES and other.name in TIMES, _time_to_time),
     (lambda one, other: one.name in DATES and other.name in DATES, _is_equal),

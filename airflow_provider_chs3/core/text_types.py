@@ -73,11 +73,15 @@ def read_as(
     """
     column, wanted = identifier(name), ColumnType(column_type)
     if wanted.bare.name in _READ_AS_IS:
-        return TextField(column_type, column, column_type)
+        return _as_it_is(column, wanted, null_marker if file_format.name.startswith("CSV") else "")
     if file_format.name == "JSONEachRow":
         return _of_json(column, wanted, has_exact_doubles=has_exact_doubles)
     if wanted.bare.name == "Map":
         return _of_map(column, roomy_type(wanted.bare))
+    if file_format.name.startswith("TabSeparated") and wanted.bare.name in _CONTAINERS:
+        # Its texts are escaped once, and not once more as a text.
+        read = roomy_type(wanted.bare)
+        return TextField(read.text, column, read.text)
     if file_format.name.startswith("TabSeparated"):
         is_text = wanted.bare.name in TEXTS
         return TextField(TEXT_TYPE, column if is_text else f"nullIf({column}, '')", TEXT_TYPE)
@@ -87,6 +91,14 @@ def read_as(
         # An empty field is an empty text here, so that it cannot be read as NULL.
         return TextField("String", column, "String", kept=f"{column} != {literal(null_marker)}")
     return TextField("String", column, "String")
+
+
+def _as_it_is(column: str, wanted: ColumnType, null_marker: str) -> TextField:
+    """What ClickHouse decides about, but for what stands for NULL in CSV: a Variant would take that for a text."""
+    source = column
+    if null_marker and wanted.bare.name == "Variant" and any(each.name == "String" for each in wanted.bare.inner):
+        source = f"if(variantElement({column}, 'String') = {literal(null_marker)}, NULL, {column})"
+    return TextField(wanted.text, source, wanted.text)
 
 
 def _of_map(column: str, read: ColumnType) -> TextField:

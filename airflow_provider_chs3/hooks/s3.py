@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.models import S3Object
@@ -79,6 +79,32 @@ class S3Listing:
         except BotoCoreError as error:
             raise TransientError(f"Cannot list s3://{bucket}/{prefix}: {error}") from error
 
+    def put(self, bucket: str, key: str, body: bytes) -> None:
+        """Write an object.
+
+        Raises:
+            SourceError: If the keys may not.
+        """
+        self._change("write", f"{bucket}/{key}", lambda client: client.put_object(Bucket=bucket, Key=key, Body=body))
+
+    def delete(self, bucket: str, prefix: str) -> None:
+        """Delete the objects whose keys begin with a prefix.
+
+        Raises:
+            SourceError: If the keys may not.
+        """
+        for each in list(self.objects(bucket, prefix)):
+            key = each.path.removeprefix(f"{bucket}/")
+            self._change("delete", each.path, partial(_delete, bucket=bucket, key=key))
+
+    def _change(self, what: str, path: str, change: Callable[[Any], object]) -> None:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            change(self._hook.get_conn())
+        except (BotoCoreError, ClientError) as error:
+            raise SourceError(f"Cannot {what} s3://{path} (connection {self.aws_conn_id!r}): {error}") from error
+
     def access(self) -> tuple[Credentials, str]:
         """The keys that the connection holds, or has been given for a while, and the storage's endpoint.
 
@@ -97,6 +123,10 @@ class S3Listing:
             )
         keys = found.get_frozen_credentials()
         return Credentials(keys.access_key, keys.secret_key, keys.token), endpoint_url
+
+
+def _delete(client: Any, *, bucket: str, key: str) -> None:
+    client.delete_object(Bucket=bucket, Key=key)
 
 
 def _s3_object(bucket: str, listed: dict[str, Any]) -> S3Object:

@@ -18,7 +18,7 @@ to stderr."""
 _EXIT_CODES = """exit codes:
   0  all is as it should be: every month as published, nothing to load, all adopted, nothing left to clean, no finding
   1  it is not: months to load (plan), not as published (ledger), refused (adopt), staging to drop (clean --dry-run),
-     or findings (doctor)
+     findings (doctor), or rows that are not the objects' (rehearse)
   2  wrong arguments, or an error; stderr says which
 """
 
@@ -38,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
     _add_forget(commands)
     _add_clean(commands)
     _add_doctor(commands)
+    _add_rehearse(commands)
     return parser
 
 
@@ -134,6 +135,21 @@ def _add_doctor(commands: Any) -> None:
     )
 
 
+def _add_rehearse(commands: Any) -> None:
+    command = _command(
+        commands, "rehearse", "prove on these servers that months are exact, with small objects and a table of its own"
+    )
+    command.add_argument("--database", required=True, help="where its table and staging are made, and dropped again")
+    command.add_argument("--bucket", required=True, help="where its objects are written, and deleted again")
+    command.add_argument("--prefix", required=True, help="beginning of their keys; nothing may be there yet")
+    command.add_argument(
+        "--like", metavar="DATABASE.TABLE", help="the table whose replicas, disks and settings it has; else MergeTree"
+    )
+    command.add_argument("--cluster", help="the connection's by default, else one server")
+    command.add_argument("--clean", action="store_true", help="instead: remove what rehearsals left that were killed")
+    _add_access(command)
+
+
 def _command(commands: Any, name: str, about: str) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = commands.add_parser(
         name,
@@ -158,6 +174,10 @@ def _add_table(command: argparse.ArgumentParser, *, is_required: bool = True) ->
 def _add_source(command: argparse.ArgumentParser, *, is_required: bool = True) -> None:
     command.add_argument("--key", required=is_required, help="template of the keys, such as trips/{YYYY-MM}/*.parquet")
     command.add_argument("--bucket", help="where the objects are")
+    _add_access(command)
+
+
+def _add_access(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--aws-conn-id", default="aws_default", help="AWS connection; empty for a public bucket (%(default)s)"
     )

@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.adopting import AdoptedMonth
 from airflow_provider_chs3.core.cleaning import Orphan
 from airflow_provider_chs3.core.forgetting import ForgottenMonth
 from airflow_provider_chs3.core.ledger_listing import MonthInLedger
+from airflow_provider_chs3.core.models import TableName
 from airflow_provider_chs3.core.planned import PlannedMonth
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
@@ -23,6 +24,7 @@ from airflow_provider_chs3.operators.ledger import (
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.shell.arguments import months_of
 from airflow_provider_chs3.shell.doctor import described, diagnosis
+from airflow_provider_chs3.shell.rehearse import Rehearsal, as_json
 from airflow_provider_chs3.shell.tables import age, rendered, size
 
 
@@ -165,6 +167,26 @@ def _calibrated(given: argparse.Namespace, arguments: Mapping[str, Any]) -> Outc
     return Outcome(found.as_json(), found.described(), is_fine=True)
 
 
+def _rehearse(given: argparse.Namespace) -> Outcome:
+    arguments = {**_source(given), "cluster": given.cluster, "clickhouse_conn_id": given.conn_id}
+    del arguments["key"]
+    like = given.like.rpartition(".") if given.like else None
+    played = Rehearsal(
+        arguments,
+        database=given.database,
+        prefix=given.prefix,
+        like=TableName(like[0] or given.database, like[2]) if like else None,
+        tell=given.tell,
+    )
+    if given.clean:
+        left = played.clean()
+        return Outcome([{"table": name} for name in left], f"{len(left)} rehearsals were left, and are gone.", True)
+    scenes = list(played.scenes())
+    is_fine = all(each.is_exact for each in scenes)
+    text = "Every month held exactly the rows of its objects." if is_fine else "The promise does not hold here."
+    return Outcome(as_json(scenes), text, is_fine)
+
+
 def _table(given: argparse.Namespace) -> dict[str, Any]:
     return {
         "table": given.table,
@@ -177,7 +199,7 @@ def _table(given: argparse.Namespace) -> dict[str, Any]:
 
 def _source(given: argparse.Namespace) -> dict[str, Any]:
     return {
-        "key": given.key,
+        "key": getattr(given, "key", None),
         "bucket": given.bucket,
         "aws_conn_id": given.aws_conn_id or None,
         "named_collection": given.named_collection,
@@ -201,4 +223,5 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
     "forget": _forget,
     "clean": _clean,
     "doctor": _doctor,
+    "rehearse": _rehearse,
 }

@@ -32,10 +32,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         SystemExit: With code 2, if arguments are wrong; with 0 after `--help`.
     """
     given = parser().parse_args(arguments)
+    stdout = sys.stdout
+    # What long commands tell as they go, before their result.
+    given.tell = (lambda line: None) if given.json else (lambda line: print(line, file=stdout, flush=True))
     try:
         # Airflow logs to stdout, which is for the result alone.
         with contextlib.redirect_stdout(sys.stderr if given.verbose else io.StringIO()):
             outcome = _run(given)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{given.command}: interrupted\n")
+        return ERROR
     except Exception as error:
         if given.verbose:
             traceback.print_exc()

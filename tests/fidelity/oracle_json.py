@@ -167,6 +167,8 @@ def _variant(source: Any, of: Type) -> Verdict:
         is_held = number.denominator == 1 and -(2**63) <= number < 2**63
         text = str(getattr(source, "text", None) or source.number).encode()
         return may("of several types", *([int(number)] if is_held else []), text)
+    if isinstance(source, Flag):
+        return may("true is 1 to ClickHouse", int(source.is_true))
     if not isinstance(source, Text):
         return refused("none of its types")
     text = source.raw.decode(errors="replace")

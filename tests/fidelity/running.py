@@ -178,6 +178,10 @@ def _undeclared(lane: Lane, message: str) -> str:
         return "timestamps without a zone"
     if "written with escapes" in message:
         return "keys with escapes in a Tuple"
+    if "holds times of day" in message and re.search(r"time(?:32|64)\[", str(lane.written_as)):
+        return "times of day"
+    if "exceeds the day range" in message:
+        return "a date in a column that holds moments in another file"
     is_bytes = lane.of is not None and "UUID" in lane.of.sql and "fixed_size_binary[16]" in str(lane.written_as)
     return "bytes that are no declared UUIDs" if is_bytes and "not declared as UUIDs" in message else ""
 

@@ -1,0 +1,296 @@
+"""`rehearse`: the promise of this package, proved on the user's own servers with small objects and tables."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from airflow_provider_chs3.core import rehearsal
+from airflow_provider_chs3.core.models import LoadResult, Node, TableName
+from airflow_provider_chs3.core.protocol import load_month
+from airflow_provider_chs3.core.rehearsal import MONTH, NAME_PREFIX, Where
+from airflow_provider_chs3.core.steps import Insert, Step, Steps
+from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, SupersededError
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.operators._load_request import load_request
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+
+_LOG = logging.getLogger(__name__)
+
+#: Of small parts: healthy servers take seconds.
+_MERGES_TIMEOUT_SECONDS = 120
+#: Rows a second: so that an insert takes seconds, and can be left in the middle.
+_SLOWLY = {"max_execution_speed": 50, "timeout_before_checking_execution_speed": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What came of one scene.
+
+    Args:
+        name: What was done.
+        seconds: How long it took.
+        is_exact: Whether the table holds exactly the rows of the objects then.
+        found: What it holds, or the error.
+    """
+
+    name: str
+    seconds: float
+    is_exact: bool
+    found: str
+
+    def __str__(self) -> str:
+        return f"{'ok' if self.is_exact else 'WRONG':<6} {self.seconds:6.1f} s  {self.name}: {self.found}"
+
+
+class MismatchError(Chs3Error):
+    """The table does not hold the rows of the objects."""
+
+
+class Rehearsal:
+    """Loads small objects into a table of its own, and compares every value.
+
+    Args:
+        arguments: Those of the operators: `bucket`, `cluster`, `clickhouse_conn_id`, `aws_conn_id`, `named_collection`,
+            `role_arn`, `endpoint_url`.
+        database: Where the table and its staging are made.
+        prefix: Beginning of the keys; nothing may be there.
+        like: A table whose engine, replicas and settings it has; None makes a plain MergeTree.
+        tell: Told each scene as it ends.
+    """
+
+    def __init__(
+        self,
+        arguments: Mapping[str, Any],
+        *,
+        database: str,
+        prefix: str,
+        like: TableName | None,
+        tell: Callable[[str], object],
+    ) -> None:
+        self.arguments = dict(arguments)
+        self.prefix = prefix
+        self.tell = tell
+        self.hook = ClickHouseHook(clickhouse_conn_id=arguments["clickhouse_conn_id"])
+        self.listing = S3Listing(arguments["aws_conn_id"])
+        self.runner = Runner(hook=self.hook, listing=self.listing, log=_LOG, progress_interval_seconds=10)
+        self.where = Where(
+            target=TableName(database, f"{NAME_PREFIX}{uuid.uuid4().hex[:8]}"),
+            cluster=arguments["cluster"],
+            default_cluster=self.hook.options.cluster,
+            like=like,
+        )
+        self._versions = itertools.count(1)
+        self.files: dict[int, list[rehearsal.Row]] = {}
+        self.nodes: tuple[Node, ...] = ()
+
+    def scenes(self) -> Iterator[Scene]:
+        """Play all scenes; the last is the first that went wrong, if one did.
+
+        Raises:
+            ConfigurationError: If something is under the prefix.
+            Chs3Error: If the table cannot be made.
+        """
+        if any(True for _ in self.listing.objects(self.arguments["bucket"], self.prefix)):
+            raise ConfigurationError(
+                f"There are objects under s3://{self.arguments['bucket']}/{self.prefix}: give a prefix of nobody's, "
+                "as a rehearsal writes, overwrites and deletes there. What an earlier one left goes with --clean."
+            )
+        with self._stage():
+            for name, play in self._plays().items():
+                scene = self._played(name, play)
+                self.tell(str(scene))
+                yield scene
+                if not scene.is_exact:
+                    return
+
+    def clean(self) -> list[str]:
+        """Remove what rehearsals that were killed have left: tables, staging, records, and objects under the prefix.
+
+        Returns:
+            The names of the tables.
+        """
+        left: list[str] = self.runner.run(rehearsal.find_tables(self.where))
+        for name in left:
+            target = replace(self.where.target, table=name)
+            self.runner.run(rehearsal.drop_table(replace(self.where, target=target)))
+        self._delete(f"{self.prefix}{NAME_PREFIX}")
+        return left
+
+    @contextmanager
+    def _stage(self) -> Iterator[None]:
+        try:
+            self.nodes = self.runner.run(rehearsal.create_table(self.where))
+            yield
+        finally:
+            # Also after Ctrl-C: a load that it broke off has left staging and queries.
+            self._delete(self._folder)
+            self.runner.run(rehearsal.drop_table(self.where))
+
+    def _plays(self) -> dict[str, Callable[[], str]]:
+        def with_more_files() -> str:
+            for _ in range(len(self.nodes) + 1):
+                self._write(len(self.files), version=0)
+            return self._load()
+
+        def changing(play: Callable[[], str]) -> Callable[[], str]:
+            def with_other_objects() -> str:
+                self._write(0, version=next(self._versions))
+                return play()
+
+            return with_other_objects
+
+        return {
+            "a first load": with_more_files,
+            "the same once more": lambda: self._load(status="unchanged"),
+            "files that come late": with_more_files,
+            "a file that is overwritten": changing(self._load),
+            "a file that is deleted": self._load_without_a_file,
+            "a worker that dies in mid-insert": changing(lambda: self._die(lambda step: isinstance(step, Insert))),
+            "a worker that dies before it publishes": changing(lambda: self._die(_is("Record the intent"))),
+            "a worker that dies while it publishes": changing(lambda: self._die(_is(f"Record {MONTH} as published"))),
+            "two loads at once": changing(self._load_twice),
+            "the wait for merges": self._wait_for_merges,
+            "unchanged after all of this": lambda: self._load(status="unchanged"),
+        }
+
+    def _played(self, name: str, play: Callable[[], str]) -> Scene:
+        began = time.monotonic()
+        try:
+            found, is_exact = f"{play()}, {self._check()} rows as in the objects", True
+        except Exception as error:
+            found, is_exact = f"{type(error).__name__}: {error}", False
+        return Scene(name, round(time.monotonic() - began, 1), is_exact, found)
+
+    def _check(self) -> int:
+        expected = sorted(row for rows in self.files.values() for row in rows)
+        cluster = self.where.cluster or self.where.default_cluster
+        found = [
+            (*row[:4], tuple(row[4])) for row in self.hook.query(rehearsal.read_table(self.where, cluster or None).text)
+        ]
+        if found != expected:
+            lacks, has = (sorted(set(one) - set(other))[:2] for one, other in ((expected, found), (found, expected)))
+            raise MismatchError(
+                f"the table holds {len(found)} rows and the objects {len(expected)}; it lacks {lacks}, and has {has}"
+            )
+        of_shards: dict[int, set[object]] = {}
+        for node, digest in self.runner.run(rehearsal.digests(self.where, self.nodes)).items():
+            of_shards.setdefault(node.shard_num, set()).add(digest)
+        if unlike := [number for number, found_there in of_shards.items() if len(found_there) > 1]:
+            raise MismatchError(f"replicas of shard {', '.join(map(str, unlike))} hold different rows")
+        return len(found)
+
+    def _operator(self, **options: Any) -> S3ToClickHouseOperator:
+        return S3ToClickHouseOperator(
+            task_id="rehearse",
+            table=self.where.target.table,
+            database=self.where.target.database,
+            key=f"{self._folder}{{YYYY-MM}}/",
+            file_format="JSONEachRow",
+            month=str(MONTH),
+            max_shrink_fraction=1,
+            **self.arguments,
+            **options,
+        )
+
+    def _steps(self, **options: Any) -> Steps[LoadResult]:
+        return load_month(load_request(self._operator(**options), {}, self.listing, resumes=None))
+
+    def _load(self, *, status: str = "published") -> str:
+        result: LoadResult = self.runner.run(self._steps())
+        if result.status != status:
+            raise MismatchError(f"the load was {result.status} ({result.reason}), not {status}")
+        return result.status
+
+    def _load_without_a_file(self) -> str:
+        number, _ = self.files.popitem()
+        self._delete(self._key(number))
+        return self._load()
+
+    def _die(self, is_last: Callable[[Step], bool]) -> str:
+        """Carry out a load up to a step, and no further; what it has begun goes on. Then load as a retry does."""
+        steps = self._steps(settings=_SLOWLY)
+        outcome: Any = None
+        while True:
+            step = steps.send(outcome)
+            if is_last(step):
+                break
+            outcome = self.runner.perform(step)
+        if isinstance(step, Insert):
+            threading.Thread(target=_quietly, args=(self.runner.perform, step), daemon=True).start()
+            time.sleep(0.3)
+        # No clean-up runs, as with a process that is killed.
+        steps.close()
+        return self._load()
+
+    def _load_twice(self) -> str:
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            running = [pool.submit(self._load_beside_another) for _ in range(2)]
+        told = sorted(each.result() for each in running)
+        if "published" not in told:
+            raise MismatchError(f"none of them has published: {', '.join(told)}")
+        return " and ".join(told)
+
+    def _load_beside_another(self) -> str:
+        try:
+            return str(self.runner.run(self._steps()).status)
+        except SupersededError:
+            return "gave way"
+
+    def _wait_for_merges(self) -> str:
+        sensor = ClickHouseMergeHealthSensor(
+            task_id="rehearse",
+            table=self.where.target.table,
+            database=self.where.target.database,
+            cluster=self.arguments["cluster"],
+            clickhouse_conn_id=self.arguments["clickhouse_conn_id"],
+            months=[str(MONTH)],
+        )
+        ends = time.monotonic() + _MERGES_TIMEOUT_SECONDS
+        while not sensor.poke({}):
+            if time.monotonic() > ends:
+                raise MismatchError(f"merges have not settled in {_MERGES_TIMEOUT_SECONDS} s")
+            time.sleep(1)
+        return "healthy"
+
+    @property
+    def _folder(self) -> str:
+        return f"{self.prefix}{self.where.target.table}/"
+
+    def _key(self, number: int) -> str:
+        return f"{self._folder}{MONTH}/part-{number:03d}.jsonl"
+
+    def _write(self, number: int, *, version: int) -> None:
+        self.files[number] = rehearsal.rows_of_file(number, version=version)
+        self.listing.put(self.arguments["bucket"], self._key(number), rehearsal.body_of_file(self.files[number]))
+
+    def _delete(self, prefix: str) -> None:
+        self.listing.delete(self.arguments["bucket"], prefix)
+
+
+def _is(beginning: str) -> Callable[[Step], bool]:
+    return lambda step: step.name.startswith(beginning)
+
+
+def _quietly(perform: Callable[[Step], Any], step: Step) -> None:
+    """Whoever retries ends this insert: its error is nobody's."""
+    try:
+        perform(step)
+    except Chs3Error as error:
+        _LOG.debug("The insert that was left alone has ended: %s", error)
+
+
+def as_json(scenes: list[Scene]) -> list[dict[str, Any]]:
+    """The scenes as JSON-safe values."""
+    return [asdict(each) for each in scenes]
