@@ -149,6 +149,24 @@ def digests(where: Where, nodes: Sequence[Node]) -> Steps[dict[Node, object]]:
     return {node: rows[0] for node, rows in answers.items()}
 
 
+def look_at_servers(where: Where, nodes: Sequence[Node]) -> Steps[tuple[tuple[str, ...], str]]:
+    """The versions of the servers, and the engine of the rehearsal's table with its clauses.
+
+    Args:
+        where: Which table.
+        nodes: The nodes.
+    """
+    target = where.target
+    engine = (
+        f"(SELECT any(engine_full) FROM system.tables WHERE database = {literal(target.database)} "
+        f"AND name = {literal(target.table)})"
+    )
+    sql = Sql(f"SELECT version(), {engine}")
+    answers = yield AskNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, sql))
+    versions = sorted({rows[0][0] for rows in answers.values()})
+    return tuple(versions), answers[nodes[0]][0][1]
+
+
 def find_tables(where: Where) -> Steps[list[str]]:
     """The tables of rehearsals that are left in the database, on any node.
 

@@ -85,7 +85,7 @@ class S3Listing:
         Raises:
             SourceError: If the keys may not.
         """
-        self._change("write", f"{bucket}/{key}", lambda client: client.put_object(Bucket=bucket, Key=key, Body=body))
+        self._change(f"{bucket}/{key}", lambda client: client.put_object(Bucket=bucket, Key=key, Body=body))
 
     def delete(self, bucket: str, prefix: str) -> None:
         """Delete the objects whose keys begin with a prefix.
@@ -95,15 +95,17 @@ class S3Listing:
         """
         for each in list(self.objects(bucket, prefix)):
             key = each.path.removeprefix(f"{bucket}/")
-            self._change("delete", each.path, partial(_delete, bucket=bucket, key=key))
+            self._change(each.path, partial(_delete, bucket=bucket, key=key))
 
-    def _change(self, what: str, path: str, change: Callable[[Any], object]) -> None:
+    def _change(self, path: str, change: Callable[[Any], object]) -> None:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
             change(self._hook.get_conn())
         except (BotoCoreError, ClientError) as error:
-            raise SourceError(f"Cannot {what} s3://{path} (connection {self.aws_conn_id!r}): {error}") from error
+            raise SourceError(
+                f"Cannot write or delete s3://{path} (connection {self.aws_conn_id!r}): {error}"
+            ) from error
 
     def access(self) -> tuple[Credentials, str]:
         """The keys that the connection holds, or has been given for a while, and the storage's endpoint.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.adopting import AdoptedMonth
@@ -24,7 +24,7 @@ from airflow_provider_chs3.operators.ledger import (
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.shell.arguments import months_of
 from airflow_provider_chs3.shell.doctor import described, diagnosis
-from airflow_provider_chs3.shell.rehearse import Rehearsal, as_json
+from airflow_provider_chs3.shell.rehearse import Rehearsal
 from airflow_provider_chs3.shell.tables import age, rendered, size
 
 
@@ -171,7 +171,7 @@ def _rehearse(given: argparse.Namespace) -> Outcome:
     arguments = {**_source(given), "cluster": given.cluster, "clickhouse_conn_id": given.conn_id}
     del arguments["key"]
     like = given.like.rpartition(".") if given.like else None
-    played = Rehearsal(
+    rehearsed = Rehearsal(
         arguments,
         database=given.database,
         prefix=given.prefix,
@@ -179,12 +179,11 @@ def _rehearse(given: argparse.Namespace) -> Outcome:
         tell=given.tell,
     )
     if given.clean:
-        left = played.clean()
+        left = rehearsed.clean()
         return Outcome([{"table": name} for name in left], f"{len(left)} rehearsals were left, and are gone.", True)
-    scenes = list(played.scenes())
-    is_fine = all(each.is_exact for each in scenes)
-    text = "Every month held exactly the rows of its objects." if is_fine else "The promise does not hold here."
-    return Outcome(as_json(scenes), text, is_fine)
+    found = rehearsed.play()
+    text = "Every month held exactly the rows of its objects." if found.is_exact else "The promise does not hold here."
+    return Outcome(asdict(found), text, found.is_exact)
 
 
 def _table(given: argparse.Namespace) -> dict[str, Any]:

@@ -10,13 +10,14 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from airflow_provider_chs3.core import rehearsal
 from airflow_provider_chs3.core.models import LoadResult, Node, TableName
 from airflow_provider_chs3.core.protocol import load_month
 from airflow_provider_chs3.core.rehearsal import MONTH, NAME_PREFIX, Where
+from airflow_provider_chs3.core.rehearsal_report import Played, Scene
 from airflow_provider_chs3.core.steps import Insert, Step, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, SupersededError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -32,26 +33,6 @@ _LOG = logging.getLogger(__name__)
 _MERGES_TIMEOUT_SECONDS = 120
 #: Rows a second: so that an insert takes seconds, and can be left in the middle.
 _SLOWLY = {"max_execution_speed": 50, "timeout_before_checking_execution_speed": 0}
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What came of one scene.
-
-    Args:
-        name: What was done.
-        seconds: How long it took.
-        is_exact: Whether the table holds exactly the rows of the objects then.
-        found: What it holds, or the error.
-    """
-
-    name: str
-    seconds: float
-    is_exact: bool
-    found: str
-
-    def __str__(self) -> str:
-        return f"{'ok' if self.is_exact else 'WRONG':<6} {self.seconds:6.1f} s  {self.name}: {self.found}"
 
 
 class MismatchError(Chs3Error):
@@ -95,7 +76,7 @@ class Rehearsal:
         self.files: dict[int, list[rehearsal.Row]] = {}
         self.nodes: tuple[Node, ...] = ()
 
-    def scenes(self) -> Iterator[Scene]:
+    def play(self) -> Played:
         """Play all scenes; the last is the first that went wrong, if one did.
 
         Raises:
@@ -107,13 +88,17 @@ class Rehearsal:
                 f"There are objects under s3://{self.arguments['bucket']}/{self.prefix}: give a prefix of nobody's, "
                 "as a rehearsal writes, overwrites and deletes there. What an earlier one left goes with --clean."
             )
+        scenes: list[Scene] = []
         with self._stage():
+            versions, engine = self.runner.run(rehearsal.look_at_servers(self.where, self.nodes))
+            played = Played(versions, len(self.nodes), len({node.shard_num for node in self.nodes}), engine, scenes)
+            self.tell(played.header)
             for name, play in self._plays().items():
-                scene = self._played(name, play)
-                self.tell(str(scene))
-                yield scene
-                if not scene.is_exact:
-                    return
+                scenes.append(self._played(name, play))
+                self.tell(str(scenes[-1]))
+                if not scenes[-1].is_exact:
+                    break
+        return played
 
     def clean(self) -> list[str]:
         """Remove what rehearsals that were killed have left: tables, staging, records, and objects under the prefix.
@@ -289,8 +274,3 @@ def _quietly(perform: Callable[[Step], Any], step: Step) -> None:
         perform(step)
     except Chs3Error as error:
         _LOG.debug("The insert that was left alone has ended: %s", error)
-
-
-def as_json(scenes: list[Scene]) -> list[dict[str, Any]]:
-    """The scenes as JSON-safe values."""
-    return [asdict(each) for each in scenes]

@@ -107,6 +107,26 @@ def test_a_time_of_day_that_there_is_not_is_refused(lake: Lake) -> None:
     refused(lake, r"'n' is .*row 2 of .*a.csv has '10:61:00'")
 
 
+def test_times_of_day_and_wide_integers_of_typed_files(lake: Lake) -> None:
+    create(lake, "t Time64(6), n Int128")
+    times = pa.array([0, 86_399_999_999], pa.time64("us"))
+    body = parquet(t=times, n=pa.array([Decimal(-55), Decimal(10) ** 37], pa.decimal128(38, 0)))
+    found = loaded(lake, "a.parquet", body, "(toString(t), n)")
+    assert found == [("00:00:00.000000", -55), ("23:59:59.999999", 10**37)]
+
+
+def test_texts_in_containers_of_tsv_are_escaped_once(lake: Lake) -> None:
+    create(lake, "t Tuple(a Nullable(Date), b String), l Array(String)")
+    body = f"ts\tt\tl\n{AT}\t(NULL,'\\\\N')\t['it\\'s','\\t']\n".encode()
+    assert loaded(lake, "a.tsv", body, "(t.1, t.2, l)") == [(None, "\\N", ["it's", "\t"])]
+
+
+def test_what_stands_for_null_in_csv_is_no_text_of_a_variant(lake: Lake) -> None:
+    create(lake, "v Variant(Int64, String)")
+    body = f"ts,v\n{AT},1\n{AT},\\N\n{AT},x\n".encode()
+    assert sorted(loaded(lake, "a.csv", body, "if(isNull(v), 'NULL', toString(v))")) == ["1", "NULL", "x"]
+
+
 def test_doubles_become_the_nearest_decimal(lake: Lake) -> None:
     create(lake, "n Decimal(9, 2)")
     cents = list(range(10_000))
@@ -114,7 +134,7 @@ def test_doubles_become_the_nearest_decimal(lake: Lake) -> None:
     assert found == [Decimal(cent).scaleb(-2) for cent in cents]
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=5)
 @pytest.mark.parametrize(
     ("column_type", "array"),
     [
@@ -132,6 +152,9 @@ def test_doubles_become_the_nearest_decimal(lake: Lake) -> None:
             "Array(DateTime64(3, 'UTC'))",
             pa.array([[0], [0, 1_608_822_900_000_000]], pa.list_(pa.timestamp("ms", "UTC"))),
         ),
+        ("Time64(3)", pa.array([1_000_000, 100_000], pa.time64("ns"))),
+        ("Time", pa.array([1000, -1000], pa.time32("ms"))),
+        ("Int128", pa.array([Decimal("-55.00"), Decimal("0.50")])),
         ("Nullable(Int32)", pa.array(["1", "x"])),
         ("Array(Nullable(Int32))", pa.array([["1"], ["x"]])),
         ("Tuple(a Nullable(Int32))", pa.array([{"a": "1"}, {"a": "x"}])),
