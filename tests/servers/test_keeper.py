@@ -1,0 +1,45 @@
+"""Loads into replicated tables while Keeper is away for half a minute."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+import pytest
+
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from tests.faults.strikes import Strikes, strikes
+from tests.integration.lake import MONTH, Lake
+from tests.servers.replicas import OTHER
+
+#: A fixture.
+__all__ = ["strikes"]
+
+AWAY_SECONDS = 30
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("step", ["Create staging", "Insert", "Publish", "Drop staging"])
+def test_a_load_ends_in_the_objects_rows(
+    lake: Lake, replicated_cluster: ClickHouseCluster, strikes: Strikes, step: str
+) -> None:
+    keeper = replicated_cluster.keeper
+    assert keeper
+    lake.load()
+    lake.upload(OTHER)
+    back = threading.Timer(AWAY_SECONDS, keeper.start)
+
+    def strike() -> None:
+        keeper.stop()
+        back.start()
+
+    strikes.before(step, strike)
+    with suppress(Chs3Error):
+        lake.load()
+    assert strikes.struck
+    strikes.reset()
+    back.join()
+    lake.load()
+    assert lake.facts() == OTHER.facts(MONTH)
+    assert lake.load()["status"] == "unchanged"
