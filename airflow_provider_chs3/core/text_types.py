@@ -28,6 +28,7 @@ _INTEGERS_OF_A_DOUBLE = ("Int8", "Int16", "Int32", "UInt8", "UInt16", "UInt32")
 _DIGITS_OF_A_DOUBLE = 15
 #: Writers escape quotes and what is not ASCII, and some also `&`, `<`, `>`, `'`, `+` and `/`.
 _NEVER_ESCAPED = re.compile(r"[A-Za-z0-9_ .,:;@#$%*()\[\]{}|~^?!=-]*")
+_HAS_EMPTY_LABEL = re.compile(r"Enum.*[(,] *'' *=")
 #: Stands for a key that a line of JSON has not got, in columns that cannot be NULL.
 _NO_KEY = literal("\0chs3: no such key")
 
@@ -73,7 +74,11 @@ def read_as(
     """
     column, wanted = identifier(name), ColumnType(column_type)
     if wanted.bare.name in _READ_AS_IS:
-        return _as_it_is(column, wanted, null_marker if file_format.name.startswith("CSV") else "")
+        if wanted.bare.name == "Variant" and file_format.name.startswith(("CSV", "TabSeparated")):
+            # Of an empty field a Variant would make 0, and of what stands for NULL in CSV a text.
+            is_csv = file_format.name.startswith("CSV")
+            return TextField(TEXT_TYPE, f"nullIf({column}, {literal(null_marker)})" if is_csv else column, TEXT_TYPE)
+        return TextField(column_type, column, column_type)
     if file_format.name == "JSONEachRow":
         return _of_json(column, wanted, has_exact_doubles=has_exact_doubles)
     if wanted.bare.name == "Map":
@@ -83,7 +88,8 @@ def read_as(
         read = roomy_type(wanted.bare)
         return TextField(read.text, column, read.text)
     if file_format.name.startswith("TabSeparated"):
-        is_text = wanted.bare.name in TEXTS
+        # An Enum may have a name for an empty text.
+        is_text = wanted.bare.name in TEXTS or _HAS_EMPTY_LABEL.search(column_type)
         return TextField(TEXT_TYPE, column if is_text else f"nullIf({column}, '')", TEXT_TYPE)
     if may_be_null or wanted.holds_null:
         return TextField(TEXT_TYPE, f"nullIf({column}, {literal(null_marker)})", TEXT_TYPE)
@@ -91,14 +97,6 @@ def read_as(
         # An empty field is an empty text here, so that it cannot be read as NULL.
         return TextField("String", column, "String", kept=f"{column} != {literal(null_marker)}")
     return TextField("String", column, "String")
-
-
-def _as_it_is(column: str, wanted: ColumnType, null_marker: str) -> TextField:
-    """What ClickHouse decides about, but for what stands for NULL in CSV: a Variant would take that for a text."""
-    source = column
-    if null_marker and wanted.bare.name == "Variant" and any(each.name == "String" for each in wanted.bare.inner):
-        source = f"if(variantElement({column}, 'String') = {literal(null_marker)}, NULL, {column})"
-    return TextField(wanted.text, source, wanted.text)
 
 
 def _of_map(column: str, read: ColumnType) -> TextField:

@@ -62,7 +62,9 @@ def _with_zone(each: LoadedColumn, kind: FileKind, naive_timestamps: str | None,
     if naive_timestamps is None:
         raise SourceError(_what_zone(each, kind, zone))
     wanted = f"Nullable(DateTime64({source.scale}, {literal(zone)}))"
-    local = f"CAST(toString({utc.source}), {literal(wanted)})"
+    # What stands under a NULL is cast as well, and must fit the column in any zone.
+    some = f"ifNull({utc.source}, toDateTime64('2000-01-01 00:00:00', {source.scale}, 'UTC'))"
+    local = f"if(isNull({utc.source}), NULL, CAST(toString({some}), {literal(wanted)}))"
     # An hour that the clocks skip in spring has no moment in the zone.
     return replace(each, source=local, source_type=wanted, kept=f"toString({local}) = toString({utc.source})")
 

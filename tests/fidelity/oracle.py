@@ -80,17 +80,16 @@ def _text_field(field: Text, of: Type, reading: Reading) -> tuple[Any, Verdict |
     """NULLs and empty fields of CSV and TSV; and containers, whose notation is ClickHouse's."""
     is_string = of.bare.kind in ("String", "FixedString")
     if field.raw == b"\\N" and reading.family == "csv" and of.kind != "Dynamic":
-        # Stands for NULL, quoted or not; for Python's csv it is text.
-        if of.holds_null:
-            return field, may("the quoted name of NULL", None, b"\\N") if field.is_quoted else fits(None)
-        return field, may("the name of NULL", b"\\N") if of.bare.kind == "String" else refused("NULL")
+        return field, _name_of_null(field, of)
     if field.raw == b"" and not is_string and ("", 0) not in [(name, 0) for name, _ in of.bare.values]:
         if field.is_quoted and of.kind == "Dynamic":
             return field, fits("")
+        if field.is_quoted and of.kind == "Variant":
+            return field, may("an empty text", b"")
         if field.is_quoted or not of.holds_null:
             return field, refused("an empty field in a column that has no empty value")
         if reading.family == "tsv":
-            return field, may("TSV writes NULL as \\N", None, *([""] if of.kind == "Dynamic" else []))
+            return field, may("TSV writes NULL as \\N", None, *({"Dynamic": [""], "Variant": [b""]}.get(of.kind, [])))
         return field, fits(None)
     if field.raw == b"" and not field.is_quoted and of.holds_null and reading.family == "csv":
         return field, fits(None)
@@ -98,6 +97,16 @@ def _text_field(field: Text, of: Type, reading: Reading) -> tuple[Any, Verdict |
         parsed = notation.parse(field.written or field.raw)
         return parsed, refused("no such notation") if parsed is notation.INVALID else None
     return field, None
+
+
+def _name_of_null(field: Text, of: Type) -> Verdict:
+    """What stands for NULL in CSV, quoted or not; for Python's csv it is text."""
+    also = [None] if of.holds_null else []
+    if field.is_quoted and "\\N" in dict(of.bare.values):
+        return may("the quoted name of NULL", "\\N", *also)
+    if of.holds_null:
+        return may("the quoted name of NULL", None, b"\\N") if field.is_quoted else fits(None)
+    return may("the name of NULL", b"\\N") if of.bare.kind == "String" else refused("NULL")
 
 
 def _empty(of: Type) -> Verdict:
@@ -175,7 +184,7 @@ def _string(source: Any, of: Type, reading: Reading) -> Verdict:
     if isinstance(source, Flag):
         names = (b"true", b"1") if source.is_true else (b"false", b"0")
         return may("a boolean as text", *(name.ljust(of.length, b"\0") for name in names))
-    if isinstance(source, Struct | Many) and reading.family == "json" and of.kind == "String":
+    if isinstance(source, Struct | Many) and reading.family == "json":
         return may("an object or a list as its text", JsonText(source))
     return refused("no text")
 

@@ -80,7 +80,7 @@ class JsonText(Alike):
 
     def __eq__(self, other: object) -> bool:
         try:
-            return isinstance(other, bytes) and bool(parse_line(other) == self._source)
+            return isinstance(other, bytes) and bool(parse_line(other.rstrip(b"\0")) == self._source)
         except ValueError:
             return False
 
@@ -133,9 +133,10 @@ def _inferred(source: Any) -> tuple[Any, ...]:
     if source.raw == b"\\N":
         return (None,)
     try:
-        return (json.loads(source.raw),)
+        value = json.loads(source.raw)
     except ValueError:
         return ()
+    return (value, int(value)) if isinstance(value, float) and value.is_integer() else (value,)
 
 
 def _number(text: str) -> Any:

@@ -57,6 +57,8 @@ def _exact(source: Any, of: Type, reading: Reading) -> Verdict | tuple[Fraction 
         return Fraction(source.number), not is_rounded, "a whole number that is rounded"
     if isinstance(source, Exact):
         return Fraction(source.number), of.kind != "Float", "a decimal as a float"
+    if isinstance(source, Real) and _is_integer(of) and of.bits > 64 and 2**63 <= abs(source.number) < math.inf:
+        return Fraction(source.number), False, "a float that servers cast to no wide integer exactly"
     if isinstance(source, Real):
         return (source.number if not math.isfinite(source.number) else _real(source.number, of)), True, ""
     if isinstance(source, Number):
@@ -112,7 +114,12 @@ def _nearest_decimal(number: float, of: Type) -> Verdict:
     value = as_decimal(unscaled, of.scale)
     if float(Fraction(value)) != number and round32(float(Fraction(value))) != number:
         return refused("digits beyond the scale")
-    return fits(value) if float(Fraction(value)) == number else may("a float32 as a decimal", value)
+    # Of digits that a double does not have, any will do that make the same double.
+    other = round(number * 10.0**of.scale)
+    also = [as_decimal(other, of.scale)] if float(Fraction(other, 10**of.scale)) == number else []
+    if abs(unscaled) >= 2**63:
+        return may("more digits than 64 bits have", value, *also)
+    return fits(value, *also) if float(Fraction(value)) == number else may("a float32 as a decimal", value)
 
 
 def _of_exact(number: Fraction, of: Type) -> Verdict:

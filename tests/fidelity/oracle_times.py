@@ -14,6 +14,7 @@ from tests.fidelity.values import _DATES, EPOCH, days_of, moments
 
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _LOOSE_DATE = re.compile(r"\s*(\d{4})[-/.]?(\d\d?)[-/.]?(\d\d?)\s*")
+_WITHOUT_SECONDS = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
 _DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d)([ T])(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)?")
 _TIME = re.compile(r"(\d{1,3}):(\d\d):(\d\d)(?:\.(\d+))?")
 _DAY_SECONDS = 86_400
@@ -125,6 +126,9 @@ def _moment_text(text: str, of: Type, reading: Reading) -> Verdict:
         day = _day(*text.split("-"))
         verdict = _local(day, Fraction(0), of) if day else refused("no date")
         return may("a date as a time", *verdict.values) if verdict.values else verdict
+    if _WITHOUT_SECONDS.fullmatch(text.strip()):
+        verdict = _moment_text(f"{text.strip()}:00", of, reading)
+        return may("a time without seconds", *verdict.values) if verdict.values else verdict
     found = _DATE_TIME.fullmatch(text.strip())
     if not found:
         return refused("no time")

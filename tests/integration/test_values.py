@@ -127,6 +127,25 @@ def test_what_stands_for_null_in_csv_is_no_text_of_a_variant(lake: Lake) -> None
     assert sorted(loaded(lake, "a.csv", body, "if(isNull(v), 'NULL', toString(v))")) == ["1", "NULL", "x"]
 
 
+def test_null_of_typed_files_is_null_in_narrower_types(lake: Lake) -> None:
+    create(lake, "t Nullable(Time), d Nullable(DateTime('Australia/Lord_Howe'))")
+    body = parquet(t=pa.array([None, 5], pa.time32("s")), d=pa.array([None, 86_400], pa.timestamp("s")))
+    found = loaded(lake, "a.parquet", body, "(toString(t), toString(d))", naive_timestamps="column_zone")
+    assert sorted(found, key=str) == [("00:00:05", "1970-01-02 00:00:00"), (None, None)]
+
+
+def test_an_empty_name_of_an_enum_is_no_null_in_tsv(lake: Lake) -> None:
+    create(lake, "e Nullable(Enum8('' = 0, 'a' = 1))")
+    body = f"ts\te\n{AT}\t\n{AT}\ta\n{AT}\t\\N\n".encode()
+    found = loaded(lake, "a.tsv", body, "toString(e)")
+    assert sorted(found, key=str) == ["", None, "a"]
+
+
+def test_an_empty_text_is_no_number_of_a_variant(lake: Lake) -> None:
+    create(lake, "v Variant(Int64, String)")
+    assert loaded(lake, "a.csv", f'ts,v\n{AT},""\n'.encode(), "toString(variantType(v))") == ["String"]
+
+
 def test_doubles_become_the_nearest_decimal(lake: Lake) -> None:
     create(lake, "n Decimal(9, 2)")
     cents = list(range(10_000))
