@@ -106,6 +106,7 @@ def test_a_table_that_is_attached_again_shows_no_row_twice(mortal_lake: Lake) ->
     assert mortal_lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_a_query_that_reads_what_was_replaced_keeps_the_month_unpublished(
     mortal_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

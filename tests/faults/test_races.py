@@ -92,6 +92,7 @@ def test_an_insert_that_goes_on_while_its_worker_sleeps_changes_nothing(trips_la
     assert trips_lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_late_statements_of_a_dead_attempt_change_nothing(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     steps = steps_of(trips_lake.load)

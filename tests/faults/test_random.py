@@ -11,6 +11,7 @@ from tests.faults.random_run import RandomRun, report
 from tests.integration.lake import MONTH, Lake
 
 
+@pytest.mark.thorough
 def test_it_survives_strikes_and_tells_of_rows_that_are_not_the_objects(
     trips_lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -99,7 +99,7 @@ _FORMATS = {
 }
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", _FORMATS)
 def test_flights_are_loaded_as_they_are(fidelity_lake: Lake, flights: Any, name: str) -> None:
     write, read, family, codec = _FORMATS[name]

@@ -53,6 +53,7 @@ def breaker(monkeypatch: pytest.MonkeyPatch) -> Breaker:
 
 
 # The steps come from the protocol itself, so that a new one is broken off at without anyone remembering.
+@pytest.mark.thorough
 def test_a_run_after_an_error_at_any_step_ends_in_the_objects_rows(trips_lake: Lake, breaker: Breaker) -> None:
     number = 0
     while True:

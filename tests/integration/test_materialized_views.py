@@ -39,6 +39,7 @@ def expected(lake: Lake, condition: str = "1") -> list[tuple[str, int]]:
     return lake.on_node(0, f"SELECT zone, count() FROM {source} WHERE {condition} GROUP BY zone ORDER BY zone")
 
 
+@pytest.mark.thorough
 def test_the_guides_statements_fill_the_months_exactly_however_often_they_run(
     trips_lake: Lake, guide: tuple[list[str], list[str]]
 ) -> None:

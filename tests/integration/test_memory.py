@@ -83,6 +83,7 @@ def test_a_month_stays_within_its_share(lake: Lake, chs3_s3: Any, data: dict[str
     assert max(peaks_by_node(lake)) < SHARE_BYTES
 
 
+@pytest.mark.thorough
 def test_so_do_six_months_side_by_side(lake: Lake, chs3_s3: Any) -> None:
     """Also where one node reads all files of a month, as it may when others are busy."""
     create(lake)

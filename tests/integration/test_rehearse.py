@@ -51,6 +51,7 @@ def test_all_scenes_are_told_and_nothing_is_left(lake: Lake, rehearse: Rehearse)
     assert left(lake) == ([], 0)
 
 
+@pytest.mark.thorough
 def test_json_has_versions_engine_and_scenes(lake: Lake, rehearse: Rehearse) -> None:
     lake.on_every_node(
         f"CREATE TABLE {lake.database}.own (ts Date) ENGINE = MergeTree PARTITION BY toYYYYMM(ts) ORDER BY ts "
@@ -117,6 +118,7 @@ def test_what_one_that_was_killed_has_left_goes_with_clean(lake: Lake, rehearse:
     assert left(lake) == ([lake.table], 1)
 
 
+@pytest.mark.thorough
 def test_records_of_other_tables_stay(lake: Lake, rehearse: Rehearse) -> None:
     lake.on_every_node(
         f"CREATE TABLE {lake.database}.trips (ts Date) ENGINE = MergeTree PARTITION BY toYYYYMM(ts) ORDER BY ts"

@@ -38,6 +38,7 @@ def run_states(home: Path) -> list[str]:
         return [state for (state,) in database.execute(sql)]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(airflow.__version__.startswith("3.1."), reason="backfills of Airflow 3.1 fail with --dag-run-conf")
 def test_a_backfill_over_the_turn_of_a_year_loads_every_month(
     services: AirflowServices, tmp_path: Path, chs3_cluster: Cluster, chs3_s3: Any, chs3_bucket: str, chs3_database: str

@@ -14,7 +14,7 @@ from tests.narrow_user import NARROW, WITH_NARROW_USER, documented_also, in_test
 from tests.servers.replicas import TRIPS, replicated
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def replicated_cluster() -> Iterator[ClickHouseCluster]:
     if why := keeper.missing():
         pytest.skip(why)

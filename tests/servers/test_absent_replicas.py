@@ -99,6 +99,7 @@ def test_one_that_comes_back_with_older_records_is_as_published(nodes: Nodes, la
     assert nodes.facts() == OTHER.facts(MONTH)
 
 
+@pytest.mark.thorough
 def test_replicas_may_be_down_in_turns(nodes: Nodes, lake: Lake) -> None:
     lake.load()
     nodes.kill(*SECOND)
@@ -115,6 +116,7 @@ def test_replicas_may_be_down_in_turns(nodes: Nodes, lake: Lake) -> None:
     assert nodes.facts() == THIRD.facts(MONTH)
 
 
+@pytest.mark.thorough
 def test_one_that_missed_the_last_load_does_not_take_it_for_somebody_elses(nodes: Nodes, lake: Lake) -> None:
     lake.load()
     nodes.kill(*SECOND)
@@ -130,6 +132,7 @@ def test_one_that_missed_the_last_load_does_not_take_it_for_somebody_elses(nodes
     assert nodes.facts() == OTHER.facts(MONTH)
 
 
+@pytest.mark.thorough
 def test_a_load_goes_on_without_its_process(nodes: Nodes, lake: Lake) -> None:
     nodes.kill(*SECOND)
     result = deferring.run(lake, {})
@@ -139,6 +142,7 @@ def test_a_load_goes_on_without_its_process(nodes: Nodes, lake: Lake) -> None:
     assert nodes.facts_on(0) == TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough
 def test_a_night_plans_loads_and_waits_for_merges(nodes: Nodes, lake: Lake) -> None:
     lake.load()
     nodes.kill(*SECOND)
@@ -160,6 +164,7 @@ def test_one_that_keeper_takes_for_alive_is_waited_for(nodes: Nodes, lake: Lake)
         lake.load()
 
 
+@pytest.mark.thorough
 def test_a_shard_without_any_replica_up_fails_the_load(nodes: Nodes, lake: Lake) -> None:
     lake.load()
     lake.upload(OTHER)

@@ -63,6 +63,7 @@ def test_a_run_after_an_error_at_any_step_ends_in_the_objects_rows(lake: Lake, m
     assert number > 5
 
 
+@pytest.mark.thorough
 def test_a_replica_that_cannot_follow_fails_the_load_and_the_next_one_mends_it(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +98,7 @@ def test_rows_that_others_inserted_meanwhile_stop_the_next_load(lake: Lake) -> N
         lake.load()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("kind", ["Replacing", "Summing", "Aggregating"])
 def test_a_target_that_merges_rows_away_is_loaded(lake: Lake, kind: str) -> None:
     lake.table = kind.lower()
@@ -142,6 +144,7 @@ def test_merges_are_waited_for_and_made(lake: Lake) -> None:
     assert OptimizePartitionOperator(task_id="optimize", months=["2025-06"], **names).execute({})["merged"] == 1
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("command", ["doctor", "ledger"])
 def test_commands(lake: Lake, capsys: pytest.CaptureFixture[str], command: str) -> None:
     lake.load()
