@@ -39,7 +39,7 @@ def compare(load: Load, before: Mapping[Node, MonthOnNode]) -> tuple[Standing, s
 
 
 def _check_absent(load: Load, nodes: Collection[Node]) -> None:
-    """What a replica does not know of may have been published by one that is down now."""
+    """Stop where a replica that is down may have published what the others do not know of."""
     shards = {node.shard_num for node in nodes}
     absent = [node for node in load.around.absent if node.shard_num in shards]
     if absent and load.request.policies.on_target_changed == "fail":

@@ -153,7 +153,7 @@ def record(
 
     Replicas may be down while others publish, so that their ledgers do not have the same records. Where staging is
     replicated, the number is also not below that of Keeper's transaction which created it, and tells which record of
-    all replicas is the newest, whoever of them was up.
+    all replicas is the newest, whichever of them were up.
 
     Args:
         ledger: The ledger.

@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.answers import passed_on
 from airflow_provider_chs3.core.sql import Sql, literal, one_of
 from airflow_provider_chs3.core.steps import Row
 
-#: A node that is down runs nothing. How an insert ended is told by the one that started it, or nobody.
+#: A node that is down runs nothing. Only the node that started an insert knows how it ended.
 _OF_THOSE_UP = {"skip_unavailable_shards": 1}
 
 

@@ -1,4 +1,4 @@
-"""What a rehearsal loads, and the table that it loads it into: small, and with values that get lost elsewhere."""
+"""The rows and the table of a rehearsal: few, and with values that are easily lost."""
 
 from __future__ import annotations
 

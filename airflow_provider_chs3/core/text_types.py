@@ -73,13 +73,11 @@ def read_as(
             and casts a text exactly (seen with `precise_float_parsing`).
     """
     column, wanted = identifier(name), ColumnType(column_type)
-    if wanted.bare.name in _READ_AS_IS:
-        if wanted.bare.name == "Variant" and file_format.name.startswith(("CSV", "TabSeparated")):
-            # Of an empty field a Variant would make 0, and of what stands for NULL in CSV a text.
-            is_csv = file_format.name.startswith("CSV")
-            return TextField(TEXT_TYPE, f"nullIf({column}, {literal(null_marker)})" if is_csv else column, TEXT_TYPE)
+    is_json = file_format.name == "JSONEachRow"
+    # Of an empty field of CSV a Variant would make 0, and of what stands for NULL there a text.
+    if wanted.bare.name in _READ_AS_IS and (is_json or wanted.bare.name != "Variant"):
         return TextField(column_type, column, column_type)
-    if file_format.name == "JSONEachRow":
+    if is_json:
         return _of_json(column, wanted, has_exact_doubles=has_exact_doubles)
     if wanted.bare.name == "Map":
         return _of_map(column, roomy_type(wanted.bare))
@@ -89,7 +87,7 @@ def read_as(
         return TextField(read.text, column, read.text)
     if file_format.name.startswith("TabSeparated"):
         # An Enum may have a name for an empty text.
-        is_text = wanted.bare.name in TEXTS or _HAS_EMPTY_LABEL.search(column_type)
+        is_text = wanted.bare.name in (*TEXTS, "Variant") or _HAS_EMPTY_LABEL.search(column_type)
         return TextField(TEXT_TYPE, column if is_text else f"nullIf({column}, '')", TEXT_TYPE)
     if may_be_null or wanted.holds_null:
         return TextField(TEXT_TYPE, f"nullIf({column}, {literal(null_marker)})", TEXT_TYPE)

@@ -168,8 +168,7 @@ def _calibrated(given: argparse.Namespace, arguments: Mapping[str, Any]) -> Outc
 
 
 def _rehearse(given: argparse.Namespace) -> Outcome:
-    arguments = {**_source(given), "cluster": given.cluster, "clickhouse_conn_id": given.conn_id}
-    del arguments["key"]
+    arguments = {**_access(given), "cluster": given.cluster, "clickhouse_conn_id": given.conn_id}
     like = given.like.rpartition(".") if given.like else None
     rehearsed = Rehearsal(
         arguments,
@@ -197,8 +196,11 @@ def _table(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _source(given: argparse.Namespace) -> dict[str, Any]:
+    return {"key": given.key, **_access(given)}
+
+
+def _access(given: argparse.Namespace) -> dict[str, Any]:
     return {
-        "key": getattr(given, "key", None),
         "bucket": given.bucket,
         "aws_conn_id": given.aws_conn_id or None,
         "named_collection": given.named_collection,

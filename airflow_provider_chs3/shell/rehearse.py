@@ -269,7 +269,7 @@ def _is(beginning: str) -> Callable[[Step], bool]:
 
 
 def _quietly(perform: Callable[[Step], Any], step: Step) -> None:
-    """Whoever retries ends this insert: its error is nobody's."""
+    """Log the error of an insert that was left alone: the retry ends it."""
     try:
         perform(step)
     except Chs3Error as error:

@@ -79,7 +79,16 @@ def nodes(replicated_cluster: ClickHouseCluster, lake: Lake, monkeypatch: pytest
     lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
 
 
-def test_one_replica_of_each_shard_is_enough(nodes: Nodes, lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+def load_without_the_second(nodes: Nodes, lake: Lake) -> None:
+    """Load with all replicas up, and other objects while the second ones are down; then start those again."""
+    lake.load()
+    nodes.kill(*SECOND)
+    lake.upload(OTHER)
+    lake.load()
+    nodes.bring_back()
+
+
+def test_one_replica_of_each_shard_is_enough(nodes: Nodes, lake: Lake) -> None:
     nodes.kill(*SECOND)
     assert lake.load()["status"] == "published"
     assert nodes.facts_on(0) == TRIPS.facts(MONTH)
@@ -90,22 +99,14 @@ def test_one_replica_of_each_shard_is_enough(nodes: Nodes, lake: Lake, caplog: p
 
 
 def test_one_that_comes_back_with_older_records_is_as_published(nodes: Nodes, lake: Lake) -> None:
-    lake.load()
-    nodes.kill(*SECOND)
-    lake.upload(OTHER)
-    lake.load()
-    nodes.bring_back()
+    load_without_the_second(nodes, lake)
     assert lake.load()["status"] == "unchanged"
     assert nodes.facts() == OTHER.facts(MONTH)
 
 
 @pytest.mark.thorough
 def test_replicas_may_be_down_in_turns(nodes: Nodes, lake: Lake) -> None:
-    lake.load()
-    nodes.kill(*SECOND)
-    lake.upload(OTHER)
-    lake.load()
-    nodes.bring_back()
+    load_without_the_second(nodes, lake)
     assert lake.load()["status"] == "unchanged"
     nodes.kill(*FIRST)
     lake.upload(THIRD)
@@ -118,11 +119,7 @@ def test_replicas_may_be_down_in_turns(nodes: Nodes, lake: Lake) -> None:
 
 @pytest.mark.thorough
 def test_one_that_missed_the_last_load_does_not_take_it_for_somebody_elses(nodes: Nodes, lake: Lake) -> None:
-    lake.load()
-    nodes.kill(*SECOND)
-    lake.upload(OTHER)
-    lake.load()
-    nodes.bring_back()
+    load_without_the_second(nodes, lake)
     lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
     nodes.kill(*FIRST)
     with pytest.raises(TransientError, match="which is down, may know: start it"):
