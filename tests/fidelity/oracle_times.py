@@ -18,6 +18,8 @@ _WITHOUT_SECONDS = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
 _DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d)([ T])(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)?")
 _TIME = re.compile(r"(\d{1,3}):(\d\d):(\d\d)(?:\.(\d+))?")
 _DAY_SECONDS = 86_400
+#: Seconds of the years 0 to 9999, which DateTime64 has on newer servers.
+_FIRST_OF_NEWER, _END_OF_NEWER = -62_167_219_200, 253_402_300_800
 
 
 def judge(source: Any, of: Type, reading: Reading) -> Verdict:
@@ -111,7 +113,9 @@ def _instant(seconds: Fraction, of: Type) -> Verdict:
     if ticks.denominator != 1:
         return refused("a finer fraction than the column's")
     if not low <= seconds < high + 1:
-        return refused("the column holds no such time")
+        is_of_newer = of.kind == "DateTime64" and _FIRST_OF_NEWER <= seconds < _END_OF_NEWER and abs(ticks) < 2**63
+        why = "a year that newer servers have, and older ones do not"
+        return may(why, int(ticks)) if is_of_newer else refused("the column holds no such time")
     return (
         may("the last second, which ClickHouse's own check refuses", int(ticks))
         if seconds >= high

@@ -174,7 +174,7 @@ def _oddity(layout: dict[str, Any], file_format: FileFormat) -> str:
 
 def _undeclared(lane: Lane, message: str) -> str:
     """Why a column may be refused for its type in the file, whatever values it has."""
-    if "has timestamps without a zone" in message and re.search(r"timestamp\[\w+\]", str(lane.written_as)):
+    if "has timestamps without a zone" in message and re.search(r"timestamp\[\w+\]|date64", str(lane.written_as)):
         return "timestamps without a zone"
     if "Cannot parse quoted string" in message:
         return "a text without quotes in a container of TSV"
