@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.answers import COMPLETE, passed_on
-from airflow_provider_chs3.core.errors import ACCESS_DENIED
+from airflow_provider_chs3.core.errors import ACCESS_DENIED, is_of_servers
 from airflow_provider_chs3.core.models import Node, SettingValues
 from airflow_provider_chs3.core.neutral import is_about_reading
 from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.place import ONLY_NODE
-from airflow_provider_chs3.core.sql import Sql, literal, one_of
+from airflow_provider_chs3.core.sql import Sql, literal, one_of, settings_clause
 from airflow_provider_chs3.core.steps import Ask, AskNodes, Row, Say, Steps
 from airflow_provider_chs3.core.target import Surroundings
 from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
@@ -146,6 +146,25 @@ def _findings(node: Node, row: Row, needed: SettingValues, own: SettingValues) -
                 f"Node {shown(node)}: {_named(profiles)} {refusal}, but every load needs {text!r}: change that "
                 "constraint of the profile, or give loads a user without it."
             )
+
+
+def check_taken(own: SettingValues) -> Steps[None]:
+    """Have a server take the settings of the operator: later, a value that it cannot parse looks like one of the files.
+
+    Args:
+        own: Name → value; all are known to the server.
+
+    Raises:
+        PreflightError: If it does not take one of them.
+    """
+    for name, value in own.items():
+        try:
+            yield Ask(name=f"Try settings={{{name!r}: …}}", sql=Sql(f"SELECT 1{settings_clause({name: value})}"))
+        except ClickHouseServerError as error:
+            if is_of_servers(error):
+                raise
+            finding = f"settings: {error.host} does not take {name} = {value!r} ({error.message}): give another value."
+            raise PreflightError([finding]) from error
 
 
 def check_passed_on(around: Surroundings, sent: SettingValues) -> Steps[None]:

@@ -104,6 +104,9 @@ _ALWAYS: dict[str, SettingValue] = {
     "input_format_csv_empty_as_default": 1,
     "input_format_tsv_empty_as_default": 0,
     "input_format_import_nested_json": 1,
+    # In Dynamic and JSON columns 31 February would become 2 March, and a time lose its zone: text stays text.
+    "input_format_try_infer_dates": 0,
+    "input_format_try_infer_datetimes": 0,
     "input_format_json_read_numbers_as_strings": 1,
     # The default since 26: before, a sixth of all doubles differ in their last bit from what the text says.
     "precise_float_parsing": 1,

@@ -55,6 +55,11 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
         frozenset({SETTING_CONSTRAINT}),
         "The user's profile forbids that value: change this constraint of the profile, or give a user without it.",
     ),
+    (
+        frozenset({158, 161, 167, 168, 306, 307, 396}),
+        "The user's profile has a limit that this load needs higher: raise the one that the message names, or give "
+        "loads a user of their own.",
+    ),
     (frozenset({469}), "A row breaks a constraint of the table: mend the file, or leave the row out in `select`."),
     (frozenset({669}), "There is no such named collection on that node: create it on every node, or give keys."),
 )
@@ -76,6 +81,11 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
         "A file broke off, or is damaged, as it was read: the retry reads all objects of the month again.",
     ),
     (frozenset({TOO_MANY_QUERIES, 203}), "The server is busy: fewer queries at once, or a later hour."),
+    (frozenset({201}), "The user's quota is used up: raise it, or have the retry come after its interval."),
+    (
+        frozenset({700}),
+        "The user may not have so many sessions at once: raise max_sessions_for_user.",
+    ),
     (frozenset({216}), "A query of this id still runs there: the retry ends it first."),
     (frozenset({225, 242, 285, 999}), "Replication waits for Keeper: look at system.replicas."),
     (frozenset({243}), "A disk is full: free space on that node, or move the table."),

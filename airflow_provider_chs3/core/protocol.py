@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import count
 
 from airflow_provider_chs3.core.comparing import compare
-from airflow_provider_chs3.core.constraints import check_passed_on
+from airflow_provider_chs3.core.constraints import check_passed_on, check_taken
 from airflow_provider_chs3.core.errors import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.insert_plan import InsertPlan, plan_insert, read_files
 from airflow_provider_chs3.core.inserting import await_insert, insert, verify
@@ -193,12 +193,14 @@ def _sizes(load: Load) -> str:
 
 
 def _plan(load: Load) -> Steps[InsertPlan]:
+    own = {name: value for name, value in load.request.settings.items() if name in load.around.known_settings}
     looks = (
+        check_taken(own),
         check_passed_on(load.around, {**load.files.neutral, **needed_by(load.request), **load.files.settings}),
         ask_nodes_now(load.around, partition_id=load.key.partition_id),
         read_files(load),
     )
-    _, now, reading = yield Together(name="Look at nodes and files", workflows=looks)
+    _, _, now, reading = yield Together(name="Look at nodes and files", workflows=looks)
     yield from look_for_risks(load, now)
     return (yield from plan_insert(load, now, reading))
 

@@ -21,6 +21,8 @@ _NUMBER_TYPE = "Nullable(Float64)"
 
 #: Read as they are: ClickHouse decides what is in them.
 _READ_AS_IS = ("Variant", "Dynamic", "AggregateFunction", "Nothing")
+#: Of those, what takes a text as it is.
+_OF_ANY_TEXT = ("Variant", "Dynamic")
 _CONTAINERS = ("Array", "Map", "Tuple", "Nested")
 #: What a double holds to the last digit: JSON's numbers are doubles to nearly all that write them, and ClickHouse takes
 #: five times as long to read a number as text.
@@ -74,8 +76,9 @@ def read_as(
     """
     column, wanted = identifier(name), ColumnType(column_type)
     is_json = file_format.name == "JSONEachRow"
-    # Of an empty field of CSV a Variant would make 0, and of what stands for NULL there a text.
-    if wanted.bare.name in _READ_AS_IS and (is_json or wanted.bare.name != "Variant"):
+    # Of an empty field of CSV a Variant would make 0, and of what stands for NULL there a text; a Dynamic takes " 1" of
+    # TSV for 0, and 31 February for 2 March.
+    if wanted.bare.name in _READ_AS_IS and (is_json or wanted.bare.name not in _OF_ANY_TEXT):
         return TextField(column_type, column, column_type)
     if is_json:
         return _of_json(column, wanted, has_exact_doubles=has_exact_doubles)
@@ -87,7 +90,7 @@ def read_as(
         return TextField(read.text, column, read.text)
     if file_format.name.startswith("TabSeparated"):
         # An Enum may have a name for an empty text.
-        is_text = wanted.bare.name in (*TEXTS, "Variant") or _HAS_EMPTY_LABEL.search(column_type)
+        is_text = wanted.bare.name in (*TEXTS, *_OF_ANY_TEXT) or _HAS_EMPTY_LABEL.search(column_type)
         return TextField(TEXT_TYPE, column if is_text else f"nullIf({column}, '')", TEXT_TYPE)
     if may_be_null or wanted.holds_null:
         return TextField(TEXT_TYPE, f"nullIf({column}, {literal(null_marker)})", TEXT_TYPE)

@@ -250,7 +250,7 @@ def _scalar_from(scalar: Any, arrow_type: pa.DataType) -> Any:
 
 
 #: What an attempt to write a value in a type that does not hold it ends with.
-NOT_HELD = (OverflowError, ValueError, TypeError, pa.ArrowException)
+NOT_HELD = (OverflowError, ValueError, TypeError, OSError, pa.ArrowException)
 
 
 def arrow_array(values: list[Any], arrow_type: pa.DataType) -> pa.Array:

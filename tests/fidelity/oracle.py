@@ -68,9 +68,6 @@ def judge(source: Any, of: Type, reading: Reading) -> Verdict:
 
 
 def _null(source: Any, of: Type, reading: Reading) -> Verdict:
-    if reading.family == "tsv" and of.kind == "Dynamic":
-        # docs/protocol.md: what a value of such a column is, ClickHouse decides.
-        return may("the name of NULL", None, "")
     if source is None and reading.family == "json" and of.kind == "Dynamic":
         return may("a null of JSON, which ClickHouse reads into no Dynamic column", None)
     return fits(None) if of.holds_null else refused("NULL, or missing, in a column that cannot hold it")
@@ -79,17 +76,16 @@ def _null(source: Any, of: Type, reading: Reading) -> Verdict:
 def _text_field(field: Text, of: Type, reading: Reading) -> tuple[Any, Verdict | None]:
     """NULLs and empty fields of CSV and TSV; and containers, whose notation is ClickHouse's."""
     is_string = of.bare.kind in ("String", "FixedString")
-    if field.raw == b"\\N" and reading.family == "csv" and of.kind != "Dynamic":
+    empty = {"Dynamic": [""], "Variant": [b""]}
+    if field.raw == b"\\N" and reading.family == "csv":
         return field, _name_of_null(field, of)
     if field.raw == b"" and not is_string and ("", 0) not in [(name, 0) for name, _ in of.bare.values]:
-        if field.is_quoted and of.kind == "Dynamic":
-            return field, fits("")
-        if field.is_quoted and of.kind == "Variant":
-            return field, may("an empty text", b"")
+        if field.is_quoted and of.kind in empty:
+            return field, may("an empty text", *empty[of.kind])
         if field.is_quoted or not of.holds_null:
             return field, refused("an empty field in a column that has no empty value")
         if reading.family == "tsv":
-            return field, may("TSV writes NULL as \\N", None, *({"Dynamic": [""], "Variant": [b""]}.get(of.kind, [])))
+            return field, may("TSV writes NULL as \\N", None, *empty.get(of.kind, []))
         return field, fits(None)
     if field.raw == b"" and not field.is_quoted and of.holds_null and reading.family == "csv":
         return field, fits(None)

@@ -32,6 +32,8 @@ def judge_json(source: Any, of: Type, reading: Reading) -> Verdict:
         return _object(source, reading)
     if of.kind == "Variant":
         return _variant(source, of)
+    if isinstance(source, Text):
+        return fits(_as_python(source))
     return may("of any type", _as_python(source), *_inferred(source))
 
 
@@ -123,30 +125,10 @@ def _number(text: str) -> Any:
 
 
 def _inferred(source: Any) -> tuple[Any, ...]:
-    """What else a Dynamic column may make of it: text may be taken for what it looks like, a number for text."""
+    """What else a Dynamic column may make of it: of a number its text, of a whole one an integer."""
     if isinstance(source, Number):
         return (source.text,)
-    if isinstance(source, Real) and source.number.is_integer():
-        return (int(source.number),)
-    if not isinstance(source, Text) or source.is_quoted:
-        return ()
-    if source.raw == b"\\N":
-        return (None,)
-    try:
-        value = json.loads(source.raw)
-    except ValueError:
-        return ()
-    return (value, int(value)) if isinstance(value, float) and value.is_integer() else (value,)
-
-
-def _number(text: str) -> Any:
-    """An integer where it is written as one."""
-    is_whole = text.lstrip("-").isdigit()
-    return int(text) if is_whole else float(Fraction(text))
-
-
-def _as_texts(source: Any) -> tuple[Any, ...]:
-    return (source.text,) if isinstance(source, Number) else ()
+    return (int(source.number),) if isinstance(source, Real) and source.number.is_integer() else ()
 
 
 def leaves(node: Any) -> Any:

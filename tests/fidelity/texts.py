@@ -51,7 +51,11 @@ _HOSTILE = {
     "JSON": ("", "[1]", "{", "1"),
     "Variant": ("", "12", "1.5"),
 }
-_HOSTILE |= {"DateTime64": _HOSTILE["DateTime"], "Time64": _HOSTILE["Time"], "Dynamic": _HOSTILE["Variant"]}
+_HOSTILE |= {
+    "DateTime64": _HOSTILE["DateTime"],
+    "Time64": _HOSTILE["Time"],
+    "Dynamic": (" 1", "+5", "01", "0.12345678901234567890", "[1"),
+}
 
 
 def text_of(value: Any, of: Type) -> bytes:

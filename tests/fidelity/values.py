@@ -194,7 +194,7 @@ def _ip(choose: random.Random, of: Type) -> Any:
 
 
 def _json_value(choose: random.Random, of: Type, depth: int = 0) -> Any:
-    scalars = (1, -5, 2**62, 0.5, True, False, "text", "", "ü\n\"'", "123", 1e300)
+    scalars = (1, -5, 2**62, 0.5, True, False, "text", "", "ü\n\"'", "123", 1e300, "2024-02-31", "2024-1-1")
     if depth < 2 and choose.random() < 0.3:
         names = choose.sample(("a", "b", "c d", "ü"), choose.randint(1, 3))
         return {name: _json_value(choose, of, depth + 1) for name in names}
@@ -228,7 +228,9 @@ _SCALARS = {
     "Enum": lambda choose, of: choose.choice(of.values)[0],
     "JSON": _json,
     "Variant": lambda choose, of: choose.choice((1, -(2**63), 2**63 - 1, b"text", b"", b"12")),
-    "Dynamic": lambda choose, of: choose.choice((1, -5, b"text", b"", b"12", True)),
+    "Dynamic": lambda choose, of: choose.choice(
+        (1, -5, b"text", b"", b"12", True, b"2024-02-31", b"2024-05-01T25:00:00Z")
+    ),
 }
 
 

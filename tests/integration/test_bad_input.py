@@ -184,6 +184,16 @@ def test_unknown_settings(trips_lake: Lake) -> None:
     refused(trips_lake, "max_insert_treads not known", settings={"max_insert_treads": 2})
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("max_threads", "many"), ("input_format_null_as_default", "maybe"), ("max_memory_usage", "")]
+)
+def test_values_of_settings_that_no_server_takes_are_not_blamed_on_files(
+    trips_lake: Lake, name: str, value: str
+) -> None:
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, f"settings: .* does not take {name} = '{value}'", settings={name: value})
+
+
 def test_settings_that_would_make_loads_inexact(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     refused(

@@ -121,12 +121,6 @@ def test_texts_in_containers_of_tsv_are_escaped_once(lake: Lake) -> None:
     assert loaded(lake, "a.tsv", body, "(t.1, t.2, l)") == [(None, "\\N", ["it's", "\t"])]
 
 
-def test_what_stands_for_null_in_csv_is_no_text_of_a_variant(lake: Lake) -> None:
-    create(lake, "v Variant(Int64, String)")
-    body = f"ts,v\n{AT},1\n{AT},\\N\n{AT},x\n".encode()
-    assert sorted(loaded(lake, "a.csv", body, "if(isNull(v), 'NULL', toString(v))")) == ["1", "NULL", "x"]
-
-
 def test_null_of_typed_files_is_null_in_narrower_types(lake: Lake) -> None:
     create(lake, "t Nullable(Time), d Nullable(DateTime('Australia/Lord_Howe'))")
     body = parquet(t=pa.array([None, 5], pa.time32("s")), d=pa.array([None, 86_400], pa.timestamp("s")))
@@ -141,9 +135,10 @@ def test_an_empty_name_of_an_enum_is_no_null_in_tsv(lake: Lake) -> None:
     assert sorted(found, key=str) == ["", None, "a"]
 
 
-def test_an_empty_text_is_no_number_of_a_variant(lake: Lake) -> None:
-    create(lake, "v Variant(Int64, String)")
-    assert loaded(lake, "a.csv", f'ts,v\n{AT},""\n'.encode(), "toString(variantType(v))") == ["String"]
+def test_tiny_doubles_keep_their_digits_in_wide_decimals(lake: Lake) -> None:
+    create(lake, "n Decimal(76, 62)")
+    found = loaded(lake, "a.parquet", parquet(n=pa.array([-4.77e-60, 1e-62])), "n")
+    assert sorted(found) == [Decimal("-4.77e-60"), Decimal("1e-62")]
 
 
 def test_doubles_become_the_nearest_decimal(lake: Lake) -> None:
