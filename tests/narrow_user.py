@@ -79,6 +79,13 @@ WITH_NARROW_USER: dict[str, Any] = {
 }
 
 
+#: And where the tables are replicated.
+WITH_NARROW_USER_OF_REPLICAS: dict[str, Any] = {
+    "users": {NARROW: [*_privileges(), *map(in_tests, documented_also("the table is replicated"))]},
+    "secret": "chs3",
+}
+
+
 def narrow_connection(cluster: Cluster) -> dict[str, Any]:
     """An Airflow connection as the user of loads.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.models import Month, Node, TableName
@@ -38,8 +38,16 @@ COLUMNS = {
     "details": "String COMMENT 'JSON'",
 }
 
-#: What is written is on the disk when the statement ends, and so is the name by which it is found.
-DURABLE = "fsync_after_insert = 1, fsync_part_directory = 1"
+#: What is written is on the disk when the statement ends, and so is the name by which it is found. A part that was
+#: merged, or fetched from a replica, is there before those that it stands for go: else a power cut takes all of a
+#: ledger away.
+DURABLE: Mapping[str, int] = {
+    "fsync_after_insert": 1,
+    "fsync_part_directory": 1,
+    "min_rows_to_fsync_after_merge": 1,
+    "min_compressed_bytes_to_fsync_after_merge": 1,
+    "min_compressed_bytes_to_fsync_after_fetch": 1,
+}
 
 #: Those that came with a later version of this package.
 _LATER = ("nodes", "data_version", "evidence", "structure")
@@ -95,8 +103,13 @@ def create_ledger(ledger: TableName) -> Sql:
     return Sql(
         f"CREATE TABLE IF NOT EXISTS {table(ledger)} ({columns}) ENGINE = MergeTree "
         "ORDER BY (target_database, target_table, month, sequence) "
-        f"SETTINGS {DURABLE}"
+        f"SETTINGS {', '.join(durable_settings())}"
     )
+
+
+def durable_settings() -> Iterator[str]:
+    """What makes a table's rows last through a power cut, as parts of a SETTINGS clause."""
+    return (f"{name} = {value}" for name, value in DURABLE.items())
 
 
 def make_ledger(ledger: TableName, known: Mapping[Node, Collection[str]]) -> Steps[None]:

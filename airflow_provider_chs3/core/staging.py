@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.ledger_table import DURABLE
+from airflow_provider_chs3.core.ledger_table import DURABLE, durable_settings
 from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Month, Node, SettingValues, TableName
 from airflow_provider_chs3.core.sql import Sql, literal, literals, one_of, table
 from airflow_provider_chs3.core.sql_text import items
@@ -118,9 +118,9 @@ def _staging_settings(around: Surroundings, node: Node) -> Iterator[str]:
     # Each node's own: the policy of a disk that the table itself defines may have another name on each.
     on_node = around.nodes[node].target
     own = items(on_node.settings) if on_node else ()
-    yield from (each for each in own if not each.startswith(("fsync_after_insert ", "fsync_part_directory ")))
+    yield from (each for each in own if each.partition(" ")[0] not in DURABLE)
     # A REPLACE PARTITION that was recorded must not be of rows that a power cut takes away.
-    yield DURABLE
+    yield from durable_settings()
     if not shape.is_plain:
         yield _WITHOUT_MERGES
     if (

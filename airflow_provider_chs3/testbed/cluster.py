@@ -16,7 +16,7 @@ from airflow_provider_chs3.testbed.credentials import Credentials
 from airflow_provider_chs3.testbed.keeper import Keeper
 from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE, Cluster, Node
 from airflow_provider_chs3.testbed.ports import free_ports, is_listening
-from airflow_provider_chs3.testbed.processes import Stoppable, kill, wait_until
+from airflow_provider_chs3.testbed.processes import Stoppable, kill, terminate, wait_until
 
 _START_TIMEOUT_SECONDS = 90.0
 _PROGRAMS = {"engine": engine.start, "server": server.start}
@@ -119,6 +119,14 @@ class ClickHouseCluster(Stoppable, Cluster):
             index: The node's place in `nodes`, from 0.
         """
         kill(self._processes.pop(index))
+
+    def terminate(self, index: int) -> None:
+        """Have a node end in an orderly way (SIGTERM), and wait until it is gone.
+
+        Args:
+            index: The node's place in `nodes`, from 0.
+        """
+        terminate(self._processes.pop(index))
 
     def restart(self, index: int) -> None:
         """Start a node again with its data and on its ports; kill it first if it runs.

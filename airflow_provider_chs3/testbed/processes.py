@@ -84,6 +84,14 @@ def kill(process: subprocess.Popen[bytes]) -> None:
         process.stdin.close()
 
 
+def terminate(process: subprocess.Popen[bytes]) -> None:
+    """Ask a spawned process to end in an orderly way, and wait until it is gone."""
+    process.terminate()
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+
+
 def wait_until(
     ready: Callable[[], bool], *, process: subprocess.Popen[bytes], name: str, logs: list[Path], timeout_seconds: float
 ) -> None:

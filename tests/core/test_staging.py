@@ -80,7 +80,9 @@ class TestCreate:
     def test_is_a_plain_merge_tree_of_the_targets_shape(self):
         assert self.created() == (
             f"CREATE TABLE `st`.`{ATTEMPT.name}` AS `db`.`trips` ENGINE = MergeTree PARTITION BY toYYYYMM(at) "
-            "ORDER BY (id, at) SETTINGS index_granularity = 8192, fsync_after_insert = 1, fsync_part_directory = 1"
+            "ORDER BY (id, at) SETTINGS index_granularity = 8192, fsync_after_insert = 1, fsync_part_directory = 1, "
+            "min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1, "
+            "min_compressed_bytes_to_fsync_after_fetch = 1"
         )
 
     def test_names_a_primary_key_only_where_the_target_does(self):
@@ -91,7 +93,7 @@ class TestCreate:
     def test_is_durable_whatever_the_target_is(self):
         engine_full = "MergeTree ORDER BY id SETTINGS fsync_after_insert = 0, index_granularity = 100"
         created = self.created(engine_full=engine_full)
-        assert created.endswith(" SETTINGS index_granularity = 100, fsync_after_insert = 1, fsync_part_directory = 1")
+        assert " SETTINGS index_granularity = 100, fsync_after_insert = 1, fsync_part_directory = 1, " in created
 
     @pytest.mark.parametrize("engine", ["ReplacingMergeTree", "ReplicatedSummingMergeTree"])
     def test_of_an_engine_that_merges_rows_never_merges(self, engine):

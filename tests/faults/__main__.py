@@ -1,7 +1,9 @@
-"""A seeded random run: `python -m tests.faults --minutes 5 --seed 1`.
+"""A seeded random run: `python -m tests.faults --strikes 100 --seed 1 --resume faults.jsonl`.
 
 Loads versions of months, strikes at random moments, and looks after each strike and one clean run whether all months
-hold exactly their objects' rows and nothing is left.
+hold exactly their objects' rows and nothing is left. With `--power` all strikes are power cuts. Each strike goes to a
+file as a line of JSON; `--resume` goes on where that ends, as long as the code of a load is the same, and `--report`
+tells what all of them add up to.
 """
 
 from __future__ import annotations
@@ -13,57 +15,117 @@ import random
 import signal
 import sys
 import tempfile
-import time
-from itertools import chain, takewhile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+    from tests.faults.random_run import Round
+    from tests.integration.lake import Lake
+
+#: The program of the nodes.
+SERVERS = {"engine": "engine", "plain": "server", "replicated": "server"}
 
 
 def main() -> int:
-    """Strike until the time is over, and tell how many strikes were survived.
+    """Strike, and tell how many strikes were survived.
 
     Returns:
         The exit code: 1 where anything was not as it must be.
     """
-    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5, help="how long to strike (5)")
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of all choices (a random one)")
-    given = parser.parse_args()
+    given = _arguments()
     # Ends `with` blocks as Ctrl-C does, so that servers and folders are gone.
     signal.signal(signal.SIGTERM, _interrupt)
     with tempfile.TemporaryDirectory(prefix="chs3-faults-") as home:
         # Before anything imports Airflow: no other Airflow's settings.
         for name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
             del os.environ[name]
-        os.environ["AIRFLOW_HOME"] = home
-        return _strike(Path(home), minutes=given.minutes, seed=given.seed)
+        os.environ.update(AIRFLOW_HOME=home, CHS3_CLICKHOUSE_PROGRAM=SERVERS[given.on])
+        if given.report:
+            from tests.faults.record import Record, table_of
+
+            print(table_of(Record(given.resume).current()))
+            return 0
+        return _strike(given, Path(home))
+
+
+def _arguments() -> argparse.Namespace:
+    from tests.faults.power import missing
+
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--strikes", type=int, default=20, help="how many strikes of all kinds (20)")
+    parser.add_argument("--power", type=int, help="how many power cuts instead; needs root, who mounts file systems")
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of all choices (a random one)")
+    parser.add_argument("--on", choices=SERVERS, default="engine", help="which servers (engine)")
+    parser.add_argument("--nodes", type=int, default=2, help="how many of them (2)")
+    parser.add_argument("--resume", type=Path, help="a file of results: the run goes on where it ends")
+    parser.add_argument("--report", action="store_true", help="only tell what the file of results adds up to")
+    given = parser.parse_args()
+    if given.report and not given.resume:
+        parser.error("--report needs --resume with the file of results")
+    if given.power and (why := missing()):
+        parser.error(why)
+    return given
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _strike(home: Path, *, minutes: float, seed: int) -> int:
-    from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-    from airflow_provider_chs3.testbed.s3 import S3Server
+def _strike(given: argparse.Namespace, home: Path) -> int:
+    from tests.faults.power import Power, disks_of
     from tests.faults.random_run import RandomRun, report
-    from tests.integration.lake import Lake
-    from tests.narrow_user import WITH_NARROW_USER, narrow_connection
+    from tests.faults.record import Record
 
-    print(f"seed {seed}, {minutes:g} minutes", flush=True)
-    with S3Server.start() as s3, ClickHouseCluster.start(**WITH_NARROW_USER) as cluster:
-        os.environ["AIRFLOW_CONN_CHS3_DEFAULT"] = json.dumps(narrow_connection(cluster))
-        os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(s3.airflow_connection())
-        s3.client().create_bucket(Bucket="faults")
-        lake = Lake(cluster, s3.client(), "faults", "test_faults")
-        lake.on_every_node("CREATE DATABASE test_faults")
-        lake.create_table()
-        deadline = time.monotonic() + 60 * minutes
-        rounds = RandomRun(lake, cluster, folder=home, seed=seed).rounds()
-        # At least one round, whatever the time.
-        return report(
-            chain([next(rounds)], takewhile(lambda _: time.monotonic() < deadline, rounds)), title=f"seed {seed}"
-        )
+    record = Record(given.resume or home / "results.jsonl")
+    of = {"servers": f"{given.nodes} {given.on}", "kind": "power" if given.power else "all", "seed": given.seed}
+    done = record.done(**of)
+    strikes = max((given.power or given.strikes) - done, 0)
+    print(f"seed {given.seed}, {of['servers']}: {done} strikes are done, {strikes} are left", flush=True)
+    with ExitStack() as stack:
+        # Where the nodes will live.
+        disks = stack.enter_context(disks_of(given.nodes, home / "cluster")) if given.power else []
+        cluster = stack.enter_context(_cluster(given, home / "cluster"))
+        lake = _lake(stack, cluster, is_replicated=given.on == "replicated")
+        power = Power(cluster, disks) if disks else None
+        run = RandomRun(lake, cluster, folder=home, seed=given.seed, power=power)
+        server = lake.on_node(0, "SELECT version()")[0][0]
+
+        def recorded() -> Iterator[Round]:
+            for each in islice(run.rounds(first=done), strikes):
+                record.add(each, server=server, **of)
+                yield each
+
+        return report(recorded(), title=f"seed {given.seed}")
+
+
+def _cluster(given: argparse.Namespace, folder: Path) -> ClickHouseCluster:
+    from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+    from tests.narrow_user import WITH_NARROW_USER, WITH_NARROW_USER_OF_REPLICAS
+
+    if given.on == "replicated":
+        return ClickHouseCluster.start(given.nodes, replicas=2, folder=folder, **WITH_NARROW_USER_OF_REPLICAS)
+    return ClickHouseCluster.start(given.nodes, folder=folder, **WITH_NARROW_USER)
+
+
+def _lake(stack: ExitStack, cluster: ClickHouseCluster, *, is_replicated: bool) -> Lake:
+    from airflow_provider_chs3.testbed.s3 import S3Server
+    from tests.integration.lake import Lake
+    from tests.narrow_user import narrow_connection
+    from tests.servers.replicas import replicated
+
+    s3 = stack.enter_context(S3Server.start())
+    os.environ["AIRFLOW_CONN_CHS3_DEFAULT"] = json.dumps(narrow_connection(cluster))
+    os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(s3.airflow_connection())
+    s3.client().create_bucket(Bucket="faults")
+    lake = Lake(cluster, s3.client(), "faults", "test_faults")
+    lake.on_every_node("CREATE DATABASE test_faults")
+    lake.create_table(**({"engine": replicated(lake)} if is_replicated else {}))
+    return lake
 
 
 if __name__ == "__main__":

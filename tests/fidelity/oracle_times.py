@@ -16,8 +16,9 @@ _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _LOOSE_DATE = re.compile(r"\s*(\d{4})[-/.]?(\d\d?)[-/.]?(\d\d?)\s*")
 _WITHOUT_SECONDS = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
 _DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d)([ T])(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)?")
-_TIME = re.compile(r"(\d{1,3}):(\d\d):(\d\d)(?:\.(\d+))?")
+_TIME = re.compile(r"-?(\d{1,3}):(\d\d):(\d\d)(?:\.(\d+))?")
 _DAY_SECONDS = 86_400
+_OF_NEWER = "a year that newer servers have, and older ones do not"
 #: Seconds of the years 0 to 9999, which DateTime64 has on newer servers.
 _FIRST_OF_NEWER, _END_OF_NEWER = -62_167_219_200, 253_402_300_800
 
@@ -62,8 +63,11 @@ def _date(source: Any, of: Type, reading: Reading) -> Verdict:
 
 def _in_range(days: int, of: Type) -> Verdict:
     low, high = _DATES[of.kind]
-    is_held = days_of(low) <= days <= days_of(high)
-    return fits(EPOCH + timedelta(days=days)) if is_held else refused("the column holds no such date")
+    if days_of(low) <= days <= days_of(high):
+        return fits(EPOCH + timedelta(days=days))
+    if of.kind == "Date32" and days_of(date.min) <= days <= days_of(date.max):
+        return may(_OF_NEWER, EPOCH + timedelta(days=days))
+    return refused("the column holds no such date")
 
 
 def _date_text(text: str, of: Type, reading: Reading) -> Verdict:
@@ -114,8 +118,7 @@ def _instant(seconds: Fraction, of: Type) -> Verdict:
         return refused("a finer fraction than the column's")
     if not low <= seconds < high + 1:
         is_of_newer = of.kind == "DateTime64" and _FIRST_OF_NEWER <= seconds < _END_OF_NEWER and abs(ticks) < 2**63
-        why = "a year that newer servers have, and older ones do not"
-        return may(why, int(ticks)) if is_of_newer else refused("the column holds no such time")
+        return may(_OF_NEWER, int(ticks)) if is_of_newer else refused("the column holds no such time")
     return (
         may("the last second, which ClickHouse's own check refuses", int(ticks))
         if seconds >= high
@@ -198,6 +201,6 @@ def _time_text(text: str, of: Type, reading: Reading) -> Verdict:
     seconds = _seconds(found[1], found[2], found[3], found[4]) if found else None
     if found is None or seconds is None:
         return refused("no time of day") if not text.strip().isdigit() else _of_number(Fraction(text.strip()), of)
-    verdict = _ticks(seconds, of)
-    is_usual = len(found[1]) == 2 and (not found[4] or len(found[4]) == of.precision)
+    verdict = _ticks(-seconds if text.startswith("-") else seconds, of)
+    is_usual = text[0] != "-" and len(found[1]) == 2 and (not found[4] or len(found[4]) == of.precision)
     return verdict if is_usual else may("another notation", *verdict.values)

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_chs3.testbed import keeper
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.integration.lake import Lake, lake_on
-from tests.narrow_user import NARROW, WITH_NARROW_USER, documented_also, in_tests
+from tests.narrow_user import WITH_NARROW_USER_OF_REPLICAS
 from tests.servers.replicas import TRIPS, replicated
 
 
@@ -18,10 +18,7 @@ from tests.servers.replicas import TRIPS, replicated
 def replicated_cluster() -> Iterator[ClickHouseCluster]:
     if why := keeper.missing():
         pytest.skip(why)
-    also = [in_tests(privilege) for privilege in documented_also("the table is replicated")]
-    users = {NARROW: [*WITH_NARROW_USER["users"][NARROW], *also]}
-    changed = {"users": users, "profiles": {}, "clusters": {}}
-    with ClickHouseCluster.start(4, replicas=2, program="server", **(WITH_NARROW_USER | changed)) as cluster:
+    with ClickHouseCluster.start(4, replicas=2, program="server", **WITH_NARROW_USER_OF_REPLICAS) as cluster:
         yield cluster
 
 
