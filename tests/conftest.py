@@ -45,6 +45,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="also what is rare and slow: tests that are marked `thorough`")
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what the oldest servers do not have, with what that is."""
+    newer = item.get_closest_marker("newer")
+    if newer and os.environ.get("CHS3_CLICKHOUSE_PROGRAM") == "server":
+        pytest.skip(f"25.8 has no {newer.args[0]}")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is thorough, unless it is asked for, by `--all` or by its name."""
     if config.getoption("--all") or any("::" in argument for argument in config.invocation_params.args):

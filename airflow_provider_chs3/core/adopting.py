@@ -99,7 +99,7 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
 
     Raises:
         ObjectsChangedError: If objects changed meanwhile.
-        TargetChangedError: If the partition did.
+        TargetChangedError: If the partition did, or the user does not see all of its rows.
         SourceError: If the files could not be loaded into this table.
         NotReadyError: If there are no objects.
         PreflightError: If cluster or table are not there, or not fit.
@@ -110,6 +110,7 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
         rows = {shown(node): each.state.rows for node, each in before.items()}
         return AdoptedMonth(month=request.month, status="unchanged", reason="as published", rows_by_node=rows)
     counted = yield from _count(load)
+    _check_sight(load, before, counted)
     if sum(counted.rows_by_node.values()) != counted.source_rows:
         return AdoptedMonth(
             month=request.month,
@@ -169,6 +170,18 @@ def _count(load: Load) -> Steps[_Counted]:
         source_rows=source_rows,
         reading=reading,
     )
+
+
+def _check_sight(load: Load, before: Mapping[Node, MonthOnNode], counted: _Counted) -> None:
+    """A row policy hides rows from those who ask, as does a lightweight DELETE from everybody."""
+    for node in load.around.publishers:
+        state, seen = before[node].state, counted.rows_by_node[shown(node)]
+        parts = state.each_part
+        if parts is not None and seen != state.rows and not any(part.hides_rows for part in parts):
+            raise TargetChangedError(
+                f"{load.around.target} on {shown(node)} has {state.rows:,} rows of {load.request.month}, and shows the "
+                f"user {seen:,} of them: adopt it as a user for whom no row policy hides any, while nobody writes"
+            )
 
 
 def _mismatch(target: TableName, counted: Mapping[str, int], source_rows: int) -> str:

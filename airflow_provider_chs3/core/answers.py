@@ -97,7 +97,11 @@ COMPLETE: SettingValues = {**WHOLE, **_PLAIN}
 
 #: What newer servers know besides: they rewrite each SELECT by these (seen on 26.9). Sent such that a server which does
 #: not know them takes no offence.
-NEWER: SettingValues = {"select": "", "filter": "", "sort": "", "order": "", "page": 0}
+#: And a record of the ledger is one of its own, whatever it is like.
+NEWER: SettingValues = {
+    **{"select": "", "filter": "", "sort": "", "order": "", "page": 0},
+    "deduplicate_insert_select": "disable",
+}
 
 
 def passed_on(sql: Sql, settings: SettingValues | None = None) -> Sql:

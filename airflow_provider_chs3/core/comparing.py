@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from airflow_provider_chs3.core.explaining import missing_parts
 from airflow_provider_chs3.core.ledger import MonthOnNode
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import Node
-from airflow_provider_chs3.core.standing import Standing, standing
+from airflow_provider_chs3.core.sql import Sql, literal
+from airflow_provider_chs3.core.standing import Standing, evidence_of, standing
+from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.exceptions import SourceError, TargetChangedError, TransientError
 
+_BROKEN = "parts of it were broken when a server started, as after a power cut"
 
-def compare(load: Load, before: Mapping[Node, MonthOnNode]) -> tuple[Standing, str]:
+
+def compare(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps[tuple[Standing, str]]:
     """Decide whether the month is loaded.
 
     Raises:
@@ -20,6 +25,8 @@ def compare(load: Load, before: Mapping[Node, MonthOnNode]) -> tuple[Standing, s
     """
     request, target = load.request, load.around.target
     found, nodes, why = standing(before, load.wanted, load.around.shape)
+    if found is Standing.TARGET_CHANGED and (yield from _are_broken(load, {node: before[node] for node in nodes})):
+        found, why = Standing.UNFINISHED, _BROKEN
     if found in (Standing.TARGET_CHANGED, Standing.ROWS_UNKNOWN):
         _check_absent(load, nodes)
     where = f"{target}, partition {load.key.partition_id}, on {', '.join(map(str, nodes))}"
@@ -36,6 +43,33 @@ def compare(load: Load, before: Mapping[Node, MonthOnNode]) -> tuple[Standing, s
     if found is not Standing.UNCHANGED:
         _check_shrink(load, before)
     return found, why
+
+
+def _are_broken(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
+    """Whether all that is gone of a published month are parts that a server put aside as it could not read them.
+
+    Their blocks tell: those of every publication are others.
+    """
+    missing = {
+        node: missing_parts(evidence, month.state)
+        for node, month in months.items()
+        if month.record and (evidence := evidence_of(month.record)) and month.record.event == "published"
+    }
+    if len(missing) < len(months) or not all(missing.values()):
+        return False
+    target = load.around.target
+    sql = Sql(
+        "SELECT min_block_number, max_block_number FROM system.detached_parts "
+        f"WHERE database = {literal(target.database)} AND table = {literal(target.table)} "
+        f"AND partition_id = {literal(load.key.partition_id)} AND position(name, 'broken') > 0"
+    )
+    ask = AskNodes(name="Look for parts that were broken when a server started", sql=dict.fromkeys(missing, sql))
+    broken = yield ask
+    return all(
+        any(first <= part.min_block and part.max_block <= last for first, last in broken[node])
+        for node, parts in missing.items()
+        for part in parts
+    )
 
 
 def _check_absent(load: Load, nodes: Collection[Node]) -> None:

@@ -21,11 +21,12 @@ from airflow_provider_chs3.core.steps import Ask, AskNodes, Row, Say, Steps
 from airflow_provider_chs3.core.target import Surroundings
 from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
 
-# Not in a sub-query: there a server shows limits as it has them for sub-queries.
+# Not in a sub-query: there a server shows limits as it has them for sub-queries. No array may be NULL (43, on 25.8).
 _QUERY = """SELECT currentProfiles(), groupArray((name, value, default, min, max, readonly, disallowed_values))
 FROM system.settings
 WHERE NOT is_obsolete AND (readonly OR isNotNull(min) OR isNotNull(max) OR notEmpty(disallowed_values))
-GROUP BY ALL"""
+GROUP BY ALL
+SETTINGS aggregate_functions_null_for_empty = 0"""
 
 _PROFILES = "SELECT currentProfiles()"
 

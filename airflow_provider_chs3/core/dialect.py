@@ -101,6 +101,9 @@ _ALWAYS: dict[str, SettingValue] = {
     "input_format_parquet_page_filter_push_down": 0,
     "input_format_parquet_dictionary_filter_push_down": 0,
     "input_format_orc_filter_push_down": 0,
+    # The default of newer servers: 25.8 reads no time of ISO 8601 otherwise.
+    "cast_string_to_date_time_mode": "best_effort",
+    "date_time_input_format": "best_effort",
     "input_format_csv_empty_as_default": 1,
     "input_format_tsv_empty_as_default": 0,
     "input_format_import_nested_json": 1,

@@ -27,10 +27,11 @@ _S3_GONE = re.compile(r"response code: 404|NoSuchKey|NoSuchBucket|key does not e
 #: How an error wraps the one of the HTTP library, as 636 does where a footer breaks off.
 _BROKEN_OFF = re.compile(rf"Poco::Exception\. Code: {POCO_EXCEPTION}\b")
 
+_OF_VALUES = frozenset({6, 26, 27, 41, 69, 70, 130, 131, 321, 349, 376, 407, 467, 675, 691})
 #: A retry would meet these again. Codes by what they have in common, with the way out.
 _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     (
-        frozenset({6, 26, 27, 41, 69, 70, 130, 131, 321, 349, 376, 407, 467, 675, 691}),
+        _OF_VALUES,
         "A value in the files does not fit its column: mend the file, widen the column, or convert in `select`.",
     ),
     (
@@ -39,8 +40,15 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     ),
     (frozenset({8}), "A file lacks a column: name the columns in `columns`, or give the missing one in `select`."),
     (frozenset({16, 47}), "A column or name is not known: compare `columns` and `select` with table and files."),
-    (frozenset({36, 44, 48, 49, 53, 62, 193, 215, 344, 386}), "ClickHouse does not take this statement as it is."),
-    (frozenset({60, 81}), "A table or database is not there on that node: create it on every node of the cluster."),
+    (
+        frozenset({36, 44, 48, 49, 53, 62, 193, 215, 344, 386}),
+        "ClickHouse does not take this statement as it is: mostly for an expression in `select`, or a setting of the "
+        "connection or profile.",
+    ),
+    (
+        frozenset({60, 81}),
+        "A table or database is not there on that node: create it on every node of the cluster, or attach it again.",
+    ),
     (frozenset({107, 636}), "Files are missing or cannot be read: look at the bucket, the key and the format."),
     (frozenset({115}), "That node does not know the setting: leave it out, or upgrade the node."),
     (frozenset({122}), "Tables differ in structure: give the table the same columns on every node."),
@@ -56,7 +64,7 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
         "The user's profile forbids that value: change this constraint of the profile, or give a user without it.",
     ),
     (
-        frozenset({158, 161, 167, 168, 306, 307, 396}),
+        frozenset({158, 161, 165, 167, 168, 290, 306, 307, 396}),
         "The user's profile has a limit that this load needs higher: raise the one that the message names, or give "
         "loads a user of their own.",
     ),
@@ -130,6 +138,8 @@ def hint_of(error: Chs3Error) -> str:
         return "One block held rows of too many months: the files of a month should hold that month."
     if error.code == S3_ERROR or is_broken_off(error):
         return "The storage did not answer as it should: the retry reads all objects of the month again."
+    if error.code in _OF_VALUES and not is_of_insert(error) and "(in file" not in error.message:
+        return "ClickHouse does not take a value: if it is not of a file, look at the connection's settings."
     return _HINTS.get(error.code, "")
 
 
@@ -151,6 +161,11 @@ def is_broken_off(error: ClickHouseServerError) -> bool:
 def is_of_servers(error: ClickHouseServerError) -> bool:
     """Whether an error while a file was read says nothing of the file: servers, network or storage failed."""
     return error.code in _OF_SERVERS or error.code == OBJECT_CHANGED or is_broken_off(error)
+
+
+def is_of_insert(error: ClickHouseServerError) -> bool:
+    """Whether the insert of a load failed: the statement that reads all of the files, under its own settings."""
+    return "_insert" in (error.query_id or "")
 
 
 def is_too_many_partitions(error: ClickHouseServerError) -> bool:

@@ -130,6 +130,11 @@ def _ledgers(around: Surroundings) -> Iterator[str]:
                 f"{around.ledger} on {node} is not a ledger of this package, as it has no column {', '.join(lacking)}: "
                 "rename it, or give another database as staging_database."
             )
+        elif facts.ledger_engine and not facts.ledger_engine.endswith("MergeTree"):
+            yield (
+                f"{around.ledger} on {node} is a {facts.ledger_engine}, which keeps no records: rename it, so that the "
+                "next load makes a new one."
+            )
 
 
 def month_of_partition(partition_id: str) -> Month | None:

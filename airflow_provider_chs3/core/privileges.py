@@ -21,6 +21,7 @@ from airflow_provider_chs3.exceptions import PreflightError
 _SYSTEM_TABLES = (
     "asynchronous_metrics",
     "data_skipping_indices",
+    "detached_parts",
     "disks",
     "macros",
     "merge_tree_settings",

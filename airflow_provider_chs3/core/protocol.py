@@ -122,7 +122,7 @@ def _load(request: LoadRequest, course: Course, laps: Laps) -> Steps[LoadResult]
 def _load_into(load: Load) -> Steps[LoadResult]:
     """Compare the month with its objects, and load them."""
     before = yield from look_up_caught_up(load.around, load.look_up)
-    found, reason = compare(load, before)
+    found, reason = yield from compare(load, before)
     load = yield from load.end_lap("look_around")
     if found is Standing.UNCHANGED:
         is_own = yield from is_published_by_owner(load, before)

@@ -202,9 +202,12 @@ def _check_untouched(load: Load, before: Mapping[Node, MonthOnNode], now: Mappin
 
 def _is_written_by_others(load: Load, before: MonthOnNode, now: MonthOnNode) -> bool:
     """Whether somebody other than a load wrote to the partition since this load looked first."""
+    was, is_now = before.state, now.state
+    if now.record is not None and before.record == now.record and is_changed(before, shape=load.around.shape):
+        # A server lost parts of it: no more may come.
+        return bool(set(is_now.each_part or ()) - set(was.each_part or ()))
     if now.record is not None:
         return is_changed(now, shape=load.around.shape)
-    was, is_now = before.state, now.state
     # Replicas number from 0, so that the first block of others has no higher number than no block at all.
     return (is_now.rows > 0 and not was.rows) or max(is_now.max_block, is_now.data_version) > max(
         was.max_block, was.data_version

@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.errors import (
     TOO_MANY_PARTS,
     is_broken_off,
     is_object_gone,
+    is_of_insert,
     is_terminal,
 )
 from airflow_provider_chs3.core.models import Setting
@@ -103,21 +104,32 @@ def after(error: Chs3Error, course: Course) -> Again | None:
         return Again(course=replace(course, lost=course.lost + 1), reason="with a new insert")
     if not isinstance(error, ClickHouseServerError) or is_terminal(error):
         return None
+    if error.code == MEMORY_LIMIT_EXCEEDED and not is_of_insert(error):
+        # What is lowered are settings of the insert.
+        return _wait(error, course, "it ran out of memory") if _is_of_server(error) else None
     if error.code == MEMORY_LIMIT_EXCEEDED:
-        # "(total)" is the server's limit: what others hold of it may soon be free.
-        waits = "(total)" in error.message and course.waits < MAX_WAITS
+        waits = _is_of_server(error) and course.waits < MAX_WAITS
         lower = replace(course, memory_steps=course.memory_steps + 1, waits=course.waits + int(waits))
         wait_seconds = WAIT_SECONDS * (course.waits + 1) if waits else 0
         reason = f"{error.host} ran out of memory: with less of it"
         return Again(course=lower, reason=reason, wait_seconds=wait_seconds)
     code = S3_ERROR if is_broken_off(error) else error.code
-    if code in _BUSY and course.waits < MAX_WAITS:
-        waited = replace(course, waits=course.waits + 1)
-        if code == S3_ERROR:
-            waited = replace(waited, reader_steps=course.reader_steps + 1)
-        reason = f"{error.host}: {_BUSY[code]} (wait {waited.waits} of {MAX_WAITS})"
-        return Again(course=waited, reason=reason, wait_seconds=WAIT_SECONDS * waited.waits)
-    return None
+    if code == S3_ERROR:
+        course = replace(course, reader_steps=course.reader_steps + 1)
+    return _wait(error, course, _BUSY[code]) if code in _BUSY else None
+
+
+def _wait(error: ClickHouseServerError, course: Course, why: str) -> Again | None:
+    if course.waits == MAX_WAITS:
+        return None
+    waited = replace(course, waits=course.waits + 1)
+    reason = f"{error.host}: {why} (wait {waited.waits} of {MAX_WAITS})"
+    return Again(course=waited, reason=reason, wait_seconds=WAIT_SECONDS * waited.waits)
+
+
+def _is_of_server(error: ClickHouseServerError) -> bool:
+    """Whether it is the server's limit of memory: what others hold of it may soon be free."""
+    return "(total)" in error.message
 
 
 def _list_again(course: Course) -> Again | None:

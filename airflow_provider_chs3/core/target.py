@@ -38,6 +38,7 @@ class NodeFacts:
         target: The target there, or None.
         databases: Those of the databases in question that exist.
         ledger_columns: The columns of its ledger; none where it has no ledger.
+        ledger_engine: Its engine; empty where it has none.
         known_settings: Those of the settings in question that the server knows, each with the highest number that the
             user's profile allows, or None.
         measured: Cores and memory limit, as the server sees them; 0 bytes are not known.
@@ -60,6 +61,7 @@ class NodeFacts:
     time_zone: str = ""
     permissions: frozenset[str] = frozenset()
     reading_defaults: Mapping[str, str] = field(default_factory=dict)
+    ledger_engine: str = ""
 
     @property
     def has_ledger(self) -> bool:
@@ -209,6 +211,8 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
     (SELECT groupArray(name) FROM system.databases WHERE {one_of("name", (target.database, ledger.database))}),
     (SELECT groupArray(name) FROM system.columns
         WHERE database = {literal(ledger.database)} AND table = {literal(ledger.table)}),
+    (SELECT any(engine) FROM system.tables
+        WHERE database = {literal(ledger.database)} AND name = {literal(ledger.table)}),
     (SELECT groupArray((name, max)) FROM (SELECT name, max FROM system.settings{of_tables})
         WHERE {one_of("name", names)}),
     {_PERMISSIONS},
@@ -218,13 +222,13 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
 
 
 def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
-    *target, databases, of_ledger, settings, permissions, defaults, time_zone, cores, memory_bytes, macros, metrics = (
-        row
-    )
+    *target, databases, of_ledger, ledger_engine, settings, permissions, defaults = row[:-5]
+    time_zone, cores, memory_bytes, macros, metrics = row[-5:]
     return NodeFacts(
         target=target_facts(target),
         databases=frozenset(databases),
         ledger_columns=frozenset(of_ledger),
+        ledger_engine=ledger_engine or "",
         known_settings={name: int(most) if most and most.isdecimal() else None for name, most in settings},
         measured=NodeSpec(cores=int(cores), memory_bytes=int(memory_bytes)),
         macros=dict(macros),

@@ -174,7 +174,9 @@ def check_settings(settings: Mapping[str, Any], *, where: str) -> Mapping[str, S
         if not isinstance(name, str) or not _SETTING_NAME.fullmatch(name):
             raise ConfigurationError(f"{where}: {name!r} is no name of a setting.")
         if not isinstance(value, str | int | float):
-            raise ConfigurationError(f"{where}: {name!r} must be text, a number or true/false, not {value!r}.")
+            raise ConfigurationError(
+                f"{where}: {name!r} must be text, a number or true/false, no {type(value).__name__}."
+            )
         checked[name] = int(value) if isinstance(value, bool) else value
     return MappingProxyType(checked)
 

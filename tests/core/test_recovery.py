@@ -25,8 +25,8 @@ COMPUTED = (
 )
 
 
-def server_error(code: int, message: str = "message") -> ClickHouseServerError:
-    return ClickHouseServerError(code, "NAME", message, "node:9000", "q1")
+def server_error(code: int, message: str = "message", query_id: str = "chs3_1_2_insert1") -> ClickHouseServerError:
+    return ClickHouseServerError(code, "NAME", message, "node:9000", query_id)
 
 
 def values(settings: tuple[Setting, ...]) -> dict[str, object]:
@@ -67,6 +67,18 @@ def test_too_little_memory_of_the_server_waits_for_what_others_hold_too():
         course = again.course
     assert waited == [20, 40, 60, 0]
     assert course.memory_steps == MAX_WAITS + 1
+
+
+def test_too_little_memory_for_another_statement_is_no_matter_of_the_insert():
+    assert after(server_error(241, "Query memory limit exceeded", "q1"), Course()) is None
+
+
+def test_too_little_memory_of_the_server_for_another_statement_is_waited_for_and_then_told():
+    course, waited = Course(), []
+    while again := after(server_error(241, "(total) memory limit exceeded", "q1"), course):
+        waited.append(again.wait_seconds)
+        course = again.course
+    assert (waited, course.memory_steps) == ([20, 40, 60], 0)
 
 
 @pytest.mark.parametrize("code", [202, 203, 252])

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core import publishing
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, TransientError
@@ -102,6 +104,30 @@ def test_a_table_that_is_attached_again_shows_no_row_twice(mortal_lake: Lake) ->
     mortal_lake.load()
     mortal_lake.on_every_node(f"DETACH TABLE {mortal_lake.database}.trips")
     mortal_lake.on_every_node(f"ATTACH TABLE {mortal_lake.database}.trips")
+    assert_exact(mortal_lake, NEW)
+    assert mortal_lake.load()["status"] == "unchanged"
+
+
+@pytest.mark.parametrize("lost", ["broken", "dropped"])
+def test_parts_that_a_server_finds_broken_cost_a_reload_and_other_lost_ones_stop_it(
+    mortal_lake: Lake, own_cluster: ClickHouseCluster, lost: str
+) -> None:
+    mortal_lake.load()
+    of_parts = f"FROM system.parts WHERE database = '{mortal_lake.database}' AND table = 'trips' AND active AND rows"
+    node = mortal_lake.rows_per_node().index(max(mortal_lake.rows_per_node()))
+    path, part = mortal_lake.on_node(node, f"SELECT path, name {of_parts} LIMIT 1")[0]
+    if lost == "dropped":
+        mortal_lake.on_node(node, f"ALTER TABLE {mortal_lake.database}.trips DROP PART '{part}'")
+        with pytest.raises(AirflowFailException, match="the partition was changed since it was published"):
+            mortal_lake.load()
+        return
+    own_cluster.kill(node)
+    for file in Path(path).iterdir():
+        # As a disk leaves it that lost its power.
+        file.write_bytes(b"")
+    own_cluster.restart(node)
+    result = mortal_lake.load()
+    assert (result["status"], "were broken when a server started" in result["reason"]) == ("published", True)
     assert_exact(mortal_lake, NEW)
     assert mortal_lake.load()["status"] == "unchanged"
 

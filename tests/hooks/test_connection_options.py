@@ -137,7 +137,7 @@ def test_the_password_is_not_in_the_repr() -> None:
         ({"alt_hosts": "ch-2:port"}, "'alt_hosts' must be host, host:port or [IPv6]:port, not 'ch-2:port'"),
         ({"settings": "max_threads=4"}, "'settings' must be a JSON object, not 'max_threads=4'"),
         ({"settings": {"x; DROP TABLE y": 1}}, "'x; DROP TABLE y' is no name of a setting"),
-        ({"settings": {"max_threads": [1]}}, "'max_threads' must be text, a number or true/false, not [1]"),
+        ({"settings": {"max_threads": [1]}}, "'max_threads' must be text, a number or true/false, no list"),
         ({"node_addresses": {"n": "a b"}}, "'node_addresses': 'n' must be host, host:port"),
         ({"node_specs": {"n": {"cores": 1}}}, '\'n\' must be like {"cores": 8, "memory": "32GiB"}'),
         ({"node_specs": {"n": {"cores": 1.5, "memory": 1}}}, "cores must be a whole number above 0, not 1.5"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE
 from airflow_provider_chs3.testbed.trips import MonthFacts, Trips, create_table_sql, read_facts
 from tests.narrow_user import narrow_connection
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
 MONTH = "2026-10"
+#: Whether the servers are of the oldest version that is supported.
+IS_OLDEST = os.environ.get(PROGRAM_VARIABLE) == "server"
 
 
 @dataclass

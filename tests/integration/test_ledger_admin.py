@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.core import adopting
+from airflow_provider_chs3.core.sql import table
 from airflow_provider_chs3.operators.ledger import (
     AdoptMonthsOperator,
     CleanStagingOperator,
@@ -99,6 +101,14 @@ class TestAdopt:
         name = f"{foreign.database}.{foreign.table}"
         foreign.on_node(0, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '{MONTH}-05 00:00:00')")
         with pytest.raises(AirflowFailException, match="holds 601"):
+            adopt(foreign)
+
+    def test_a_month_of_which_the_user_does_not_see_all_rows_is_refused(
+        self, foreign: Lake, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # As a row policy does, for which the servers of tests have no storage.
+        monkeypatch.setattr(adopting, "table", lambda name: f"{table(name)} PREWHERE trip_id % 2")
+        with pytest.raises(AirflowFailException, match="no row policy hides any"):
             adopt(foreign)
 
     def test_a_partition_that_was_mutated_before_is_adopted_as_it_is(self, foreign: Lake) -> None:

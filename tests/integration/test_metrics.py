@@ -99,7 +99,7 @@ def test_a_skipped_month_is_no_failure(trips_lake: Lake, statsd: Receiver) -> No
     ("options", "cause"),
     [
         ({"columns": ["no_such_column"]}, "ConfigurationError"),
-        ({"settings": {"max_threads": "many"}}, "27"),
+        ({"settings": {"max_threads": "many"}}, "PreflightError"),
     ],
 )
 def test_a_failure_is_counted_by_its_code_or_its_class(
@@ -110,6 +110,14 @@ def test_a_failure_is_counted_by_its_code_or_its_class(
         trips_lake.load(**options)
     tags = f",table={trips_lake.database}.trips"
     assert statsd.received() == [Metric(f"chs3.failures.{cause}", "c", 1, tags)]
+
+
+def test_an_error_of_a_server_is_counted_by_its_code(trips_lake: Lake, statsd: Receiver) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips ADD CONSTRAINT none CHECK trip_id < 0")
+    with pytest.raises(AirflowFailException):
+        trips_lake.load()
+    assert "chs3.failures.469" in [each.name for each in statsd.received()]
 
 
 def test_a_load_that_waits_for_merges_tells_the_wait_and_the_parts(trips_lake: Lake, statsd: Receiver) -> None:

@@ -26,7 +26,7 @@ from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration import deferring
-from tests.integration.lake import Lake
+from tests.integration.lake import IS_OLDEST, Lake
 from tests.integration.temporary_keys import ALL, LIST_ONLY, TemporaryKeys
 from tests.integration.test_attempts import wait_for_insert
 from tests.narrow_user import NARROW, WITH_NARROW_USER, narrow_connection
@@ -158,7 +158,10 @@ class Secrets:
     monkeypatch: pytest.MonkeyPatch
 
     def all(self) -> dict[str, str]:
-        held = {"secret key": self.keys.secret_key, "session token": self.keys.session_token}
+        held = {"secret key": self.keys.secret_key}
+        if not IS_OLDEST:
+            # Of no use without the secret key; 25.8 does not hide it.
+            held["session token"] = self.keys.session_token
         return {**held, **WRONG, "password": NARROW.password, "wrong password": WRONG_PASSWORD}
 
     def found_in(self, shown: dict[str, str]) -> dict[str, list[str]]:
@@ -257,6 +260,7 @@ def test_while_a_load_is_deferred_and_when_its_insert_turns_out_to_have_failed(
     assert secrets.found_in(shown) == {}
 
 
+@pytest.mark.newer("mask for session tokens")
 def test_the_servers_hide_both_secrets_and_show_the_keys_id(make_secrets: Callable[[Ending], Secrets]) -> None:
     secrets = make_secrets(Ending(None))
     secrets.lake.load()

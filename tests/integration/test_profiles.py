@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -13,7 +14,7 @@ from airflow_provider_chs3.shell.main import main
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import IS_OLDEST, MONTH, Lake
 from tests.integration.refusal import refused
 from tests.profiles.users import PROFILES, cluster_of, user_of
 
@@ -142,7 +143,8 @@ def test_a_listing_that_takes_longer_than_the_profile_allows_is_an_error(
 ) -> None:
     numbered(lake, 120, 2)
     log_in(lake, monkeypatch, "impatient")
-    with pytest.raises(ClickHouseServerError, match="159"):
+    # 25.8 says of such a short time that the query is killed.
+    with pytest.raises((ClickHouseServerError, AirflowFailException), match=r"159|killed in pending state"):
         load_through_collection(lake)
     assert published(lake) == []
 
@@ -179,8 +181,13 @@ def test_so_is_one_of_the_user_as_whom_nodes_ask_each_other(lake: Lake, profile:
 @pytest.mark.three_nodes
 @pytest.mark.parametrize("profile", [*LIMITED, "fixed_early"])
 def test_so_is_one_that_cuts_the_answers_of_other_nodes_off(lake: Lake, profile: str) -> None:
-    numbered(lake, 20, 2)
+    numbers = numbered(lake, 20, 2)
     found = "cut off by the profile of the user as whom nodes ask each other"
+    if IS_OLDEST and profile == "limited":
+        # There a statement's own limit reaches the other nodes.
+        lake.load(file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
+        assert published(lake) == sorted(numbers)
+        return
     refused(lake, found, file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
 
 

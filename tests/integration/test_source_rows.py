@@ -127,6 +127,7 @@ def test_the_log_says_why_objects_are_read_twice(trips_lake: Lake, capfd: pytest
     )
 
 
+@pytest.mark.newer("setting send_profile_events")
 def test_where_the_connection_tells_no_counters_the_nodes_logs_do(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS, file_format="csv.gz")
     assert trips_lake.load(settings={"send_profile_events": 0})["counted_by"] == "insert"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.exceptions import VerificationError
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import IS_OLDEST, MONTH, Lake
 
 pytestmark = pytest.mark.three_nodes
 
@@ -66,10 +67,12 @@ def test_a_partition_that_is_gone_in_the_moment_of_replacing(loaded_lake: Lake, 
     struck: list[int] = []
     drop = "DROP PARTITION ID '202610'"
     strikes.before(f"Publish {MONTH}", lambda: struck.extend(lose(loaded_lake, drop, at_most=at_most)))
-    with pytest.raises(AirflowFailException, match=r"lost its rows on .* right before they were published"):
+    # 25.8 replaces a partition by nothing, too: the month is not published then, and the next load mends it.
+    lost = "holds 0 rows of .* right after publishing" if IS_OLDEST else "lost its rows on .* right before they were"
+    with pytest.raises((AirflowFailException, VerificationError), match=lost):
         loaded_lake.load()
     now = loaded_lake.rows_per_node()
-    assert [now[node] for node in struck] == [before[node] for node in struck]
+    assert [now[node] for node in struck] == [0 if IS_OLDEST else before[node] for node in struck]
     strikes.reset()
     loaded_lake.load()
     assert loaded_lake.facts() == SECOND.facts(MONTH)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.lake import IS_OLDEST, MONTH, Lake, lake_on
 from tests.integration.refusal import parquet
 from tests.narrow_user import WITH_NARROW_USER
 
@@ -90,9 +90,8 @@ def test_a_sorting_key_of_an_aggregate(lake: Lake) -> None:
 def test_a_user_who_may_not_allow_them_loads_tables_without_them(
     chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forbidden = {
-        "constraints": {"allow_suspicious_low_cardinality_types": {"readonly": ""}, "enable_alp_codec": {"max": 0}}
-    }
+    newer = {} if IS_OLDEST else {"enable_alp_codec": {"max": 0}}
+    forbidden = {"constraints": {"allow_suspicious_low_cardinality_types": {"readonly": ""}, **newer}}
     with (
         ClickHouseCluster.start(1, user_settings=forbidden, **WITH_NARROW_USER) as cluster,
         lake_on(cluster, chs3_s3, chs3_bucket, monkeypatch) as lake,

@@ -125,9 +125,9 @@ class TestSpecs:
     def test_above_the_servers_limit_are_capped_and_that_is_said(
         self, declaring_lake: Lake, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        result = declaring_lake.load(node_specs={"default": {"cores": 1, "memory": "64GiB"}}, memory_share=1.0)
+        result = declaring_lake.load(node_specs={"default": {"cores": 1, "memory": "6GiB"}}, memory_share=1.0)
         log = capsys.readouterr().out
-        said = "1 cores, 4.00 GiB (operator's node_specs; 64.00 GiB declared, capped at the server's limit"
+        said = "1 cores, 4.00 GiB (operator's node_specs; 6.00 GiB declared, capped at the server's limit"
         assert said in log
         assert result["settings"]["input_format_parquet_memory_high_watermark"] <= 4 * GIB // 8
 
