@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,6 +24,8 @@ from airflow_provider_chs3.core.steps import Steps
 from airflow_provider_chs3.core.target import Surroundings
 from airflow_provider_chs3.core.tuning import EXACT_NAMES, REQUIRED_SETTINGS, load_settings
 from airflow_provider_chs3.exceptions import Chs3Error, PreflightError
+
+_IS_DURABLE = re.compile(r"\bfsync_after_insert\s*=\s*1\b")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +58,17 @@ def check_table(around: Surroundings) -> Check:
     except PreflightError as error:
         return Check(name="table", findings=tuple(map(in_a_line, error.findings)))
     shape = around.shape
-    return Check(name="table", summary=f"{around.target}: {shape.engine} PARTITION BY {shape.partition_key}")
+    summary = f"{around.target}: {shape.engine} PARTITION BY {shape.partition_key}"
+    return Check(name="table", summary=summary, remarks=tuple(_of_power_cuts(around)))
+
+
+def _of_power_cuts(around: Surroundings) -> Iterator[str]:
+    shape = around.shape
+    if shape.is_replicated and not _IS_DURABLE.search(shape.settings):
+        yield (
+            "a power cut of all replicas of a shard at once may take months that count as published; the next run "
+            f"loads them again. fsync_after_insert = 1 on {around.target} prevents that"
+        )
 
 
 def check_month(scene: Scene, source: S3Source, month: Month, *, now: datetime) -> Steps[tuple[Check, list[Setting]]]:
