@@ -8,12 +8,16 @@ from airflow_provider_chs3.core.explaining import missing_parts
 from airflow_provider_chs3.core.ledger import MonthOnNode
 from airflow_provider_chs3.core.load import Load
 from airflow_provider_chs3.core.models import Node
-from airflow_provider_chs3.core.sql import Sql, literal
+from airflow_provider_chs3.core.parts import Evidence
+from airflow_provider_chs3.core.sql import Sql, literal, table
 from airflow_provider_chs3.core.standing import Standing, evidence_of, standing
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.exceptions import SourceError, TargetChangedError, TransientError
 
 _BROKEN = "parts of it were broken when a server started, as after a power cut"
+_STALE = "a load that another one had taken over from published after it, from a replica that was down meanwhile"
+#: Attempts that are looked for are of the last nights.
+_MOST_RECORDS = 100
 
 
 def compare(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps[tuple[Standing, str]]:
@@ -27,6 +31,8 @@ def compare(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps[tuple[Stand
     found, nodes, why = standing(before, load.wanted, load.around.shape)
     if found is Standing.TARGET_CHANGED and (yield from _are_broken(load, {node: before[node] for node in nodes})):
         found, why = Standing.UNFINISHED, _BROKEN
+    if found is Standing.TARGET_CHANGED and (yield from _is_of_stale(load, {node: before[node] for node in nodes})):
+        found, why = Standing.UNFINISHED, _STALE
     if found in (Standing.TARGET_CHANGED, Standing.ROWS_UNKNOWN):
         _check_absent(load, nodes)
     where = f"{target}, partition {load.key.partition_id}, on {', '.join(map(str, nodes))}"
@@ -69,6 +75,40 @@ def _are_broken(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
         any(first <= part.min_block and part.max_block <= last for first, last in broken[node])
         for node, parts in missing.items()
         for part in parts
+    )
+
+
+def _is_of_stale(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
+    """Whether all that is there is what an attempt had staged that was over before the newest one published.
+
+    Nobody could drop its staging on a replica that was down. One whose rows were published before, and are put back
+    by somebody, is not meant: its record came first, where both have one.
+    """
+    around, newest = load.around, {month.record.attempt for month in months.values() if month.record}
+    if not around.shape.is_replicated or len(newest) != 1:
+        return False
+    statements = {
+        node: Sql(
+            f"SELECT attempt, event, evidence, toUnixTimestamp64Milli(recorded_at) FROM {table(around.ledger)} "
+            f"WHERE {load.key_on(node).condition} AND event IN ('intent', 'published') "
+            f"ORDER BY sequence DESC LIMIT {_MOST_RECORDS}"
+        )
+        for node in around.nodes
+    }
+    answers = yield AskNodes(name="Look for loads that published too late", sql=statements)
+    staged, earlier = set[tuple[str, tuple[str, ...]]](), set[str]()
+    for rows in answers.values():
+        published = {attempt: at for attempt, event, _, at in reversed(rows) if event == "published"}
+        last = max((published[attempt] for attempt in newest & published.keys()), default=0)
+        earlier |= {attempt for attempt, at in published.items() if at <= last}
+        for attempt, event, evidence, _ in rows:
+            found = Evidence.of_text(evidence) if event == "intent" else None
+            if found and found.beside.of_parts:
+                staged.add((attempt, tuple(sorted(found.beside.of_parts))))
+    stale = {contents for attempt, contents in staged if attempt not in earlier | newest}
+    return all(
+        month.state.each_part is not None and tuple(sorted(part.content for part in month.state.each_part)) in stale
+        for month in months.values()
     )
 
 

@@ -5,18 +5,24 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import MonthFacts, Trips, read_facts
+from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
 from tests.integration.lake import MONTH, Lake
 from tests.narrow_user import narrow_connection
 from tests.servers.replicas import OTHER, TRIPS
+
+__all__ = ["strikes"]
 
 THIRD = Trips(seed=3, rows_per_month=9_000, files_per_month=48)
 
@@ -172,3 +178,62 @@ def test_a_shard_without_any_replica_up_fails_the_load(nodes: Nodes, lake: Lake)
         lake.load()
     nodes.bring_back()
     assert nodes.facts() == TRIPS.facts(MONTH)
+
+
+@pytest.mark.thorough
+def test_of_two_loads_that_see_other_replicas_up_the_newer_one_publishes(
+    nodes: Nodes, lake: Lake, strikes: Strikes
+) -> None:
+    lake.load()
+    nodes.kill(*FIRST)
+    lake.upload(OTHER)
+
+    def another() -> None:
+        nodes.bring_back()
+        lake.upload(THIRD)
+        lake.load()
+
+    strikes.before("Publish", another)
+    with pytest.raises(AirflowFailException, match="started later and took over"):
+        lake.load()
+    assert nodes.facts() == THIRD.facts(MONTH)
+    assert lake.load()["status"] == "unchanged"
+
+
+@pytest.mark.thorough
+def test_what_a_stale_load_publishes_from_replicas_that_were_down_is_mended_by_the_next_run(
+    nodes: Nodes, lake: Lake, strikes: Strikes
+) -> None:
+    """Its staging is still there on replicas on which nobody could drop it."""
+    lake.load()
+    lake.upload(OTHER)
+
+    def another() -> None:
+        nodes.kill(*FIRST)
+        lake.upload(THIRD)
+        lake.load()
+        nodes.bring_back()
+
+    strikes.before("Publish", another)
+    with suppress(Chs3Error, AirflowFailException):
+        lake.load()
+    result = lake.load()
+    assert (result["status"], "published after it" in result["reason"]) == ("published", True)
+    assert nodes.facts() == THIRD.facts(MONTH)
+    assert lake.load()["status"] == "unchanged"
+
+
+@pytest.mark.thorough
+def test_a_month_that_somebody_put_back_is_not_taken_for_a_stale_load(lake: Lake) -> None:
+    lake.load()
+    kept = replace(lake, table="kept")
+    kept.create_table()
+    for node in FIRST:
+        lake.on_node(node, f"ALTER TABLE {lake.database}.kept ATTACH PARTITION ID '202610' FROM {lake.database}.trips")
+    lake.upload(OTHER)
+    lake.load()
+    for node in FIRST:
+        lake.on_node(node, f"ALTER TABLE {lake.database}.trips REPLACE PARTITION ID '202610' FROM {lake.database}.kept")
+    lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.trips")
+    with pytest.raises(AirflowFailException, match="the partition was changed since it was published"):
+        lake.load()
