@@ -173,7 +173,7 @@ def _count(load: Load) -> Steps[_Counted]:
 
 
 def _check_sight(load: Load, before: Mapping[Node, MonthOnNode], counted: _Counted) -> None:
-    """A row policy hides rows from those who ask, as does a lightweight DELETE from everybody."""
+    """Refuse a month of which the user does not see all rows, but for those that a lightweight DELETE hides."""
     for node in load.around.publishers:
         state, seen = before[node].state, counted.rows_by_node[shown(node)]
         parts = state.each_part

@@ -29,10 +29,12 @@ def compare(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps[tuple[Stand
     """
     request, target = load.request, load.around.target
     found, nodes, why = standing(before, load.wanted, load.around.shape)
-    if found is Standing.TARGET_CHANGED and (yield from _are_broken(load, {node: before[node] for node in nodes})):
-        found, why = Standing.UNFINISHED, _BROKEN
-    if found is Standing.TARGET_CHANGED and (yield from _is_of_stale(load, {node: before[node] for node in nodes})):
-        found, why = Standing.UNFINISHED, _STALE
+    if found is Standing.TARGET_CHANGED:
+        changed = {node: before[node] for node in nodes}
+        if (yield from _are_broken(load, changed)):
+            found, why = Standing.UNFINISHED, _BROKEN
+        elif (yield from _is_of_stale(load, changed)):
+            found, why = Standing.UNFINISHED, _STALE
     if found in (Standing.TARGET_CHANGED, Standing.ROWS_UNKNOWN):
         _check_absent(load, nodes)
     where = f"{target}, partition {load.key.partition_id}, on {', '.join(map(str, nodes))}"
@@ -106,10 +108,8 @@ def _is_of_stale(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
             if found and found.beside.of_parts:
                 staged.add((attempt, tuple(sorted(found.beside.of_parts))))
     stale = {contents for attempt, contents in staged if attempt not in earlier | newest}
-    return all(
-        month.state.each_part is not None and tuple(sorted(part.content for part in month.state.each_part)) in stale
-        for month in months.values()
-    )
+    there = [month.state.contents.of_parts for month in months.values()]
+    return all(contents is not None and tuple(sorted(contents)) in stale for contents in there)
 
 
 def _check_absent(load: Load, nodes: Collection[Node]) -> None:

@@ -108,7 +108,7 @@ def create_ledger(ledger: TableName) -> Sql:
 
 
 def durable_settings() -> Iterator[str]:
-    """What makes a table's rows last through a power cut, as parts of a SETTINGS clause."""
+    """Give the settings that make a table's rows survive a power cut, each as it stands in a SETTINGS clause."""
     return (f"{name} = {value}" for name, value in DURABLE.items())
 
 

@@ -204,7 +204,7 @@ def _is_written_by_others(load: Load, before: MonthOnNode, now: MonthOnNode) -> 
     """Whether somebody other than a load wrote to the partition since this load looked first."""
     was, is_now = before.state, now.state
     if now.record is not None and before.record == now.record and is_changed(before, shape=load.around.shape):
-        # A server lost parts of it: no more may come.
+        # A server lost parts of it before this load began: none may have been added since.
         return bool(set(is_now.each_part or ()) - set(was.each_part or ()))
     if now.record is not None:
         return is_changed(now, shape=load.around.shape)

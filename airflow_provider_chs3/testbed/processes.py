@@ -79,14 +79,16 @@ def die_with_parent() -> None:
 def kill(process: subprocess.Popen[bytes]) -> None:
     """End a spawned process as a power cut would, and wait until it is gone."""
     process.kill()
-    process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
+    _await_end(process)
 
 
 def terminate(process: subprocess.Popen[bytes]) -> None:
     """Ask a spawned process to end in an orderly way, and wait until it is gone."""
     process.terminate()
+    _await_end(process)
+
+
+def _await_end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     if process.stdin is not None:
         process.stdin.close()

@@ -93,7 +93,11 @@ class TestCreate:
     def test_is_durable_whatever_the_target_is(self):
         engine_full = "MergeTree ORDER BY id SETTINGS fsync_after_insert = 0, index_granularity = 100"
         created = self.created(engine_full=engine_full)
-        assert " SETTINGS index_granularity = 100, fsync_after_insert = 1, fsync_part_directory = 1, " in created
+        assert created.endswith(
+            " SETTINGS index_granularity = 100, fsync_after_insert = 1, fsync_part_directory = 1, "
+            "min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1, "
+            "min_compressed_bytes_to_fsync_after_fetch = 1"
+        )
 
     @pytest.mark.parametrize("engine", ["ReplacingMergeTree", "ReplicatedSummingMergeTree"])
     def test_of_an_engine_that_merges_rows_never_merges(self, engine):

@@ -34,7 +34,7 @@ class Record:
         return [line for line in lines if line["protocol"] == now]
 
     def done(self, **of: Any) -> int:
-        """How many strikes of a kind, servers and seed are there."""
+        """Count the strikes that have these values."""
         return sum(all(line[name] == value for name, value in of.items()) for line in self.current())
 
     def add(self, done: Round, *, server: str, **of: Any) -> None:
@@ -46,7 +46,7 @@ class Record:
 
 
 def table_of(lines: Iterable[Line]) -> str:
-    """What a run's strikes came to, as a table of Markdown: by servers, kinds and strikes.
+    """Add strikes up to a table of Markdown, by servers and kind of strike.
 
     Args:
         lines: Of a file of results.

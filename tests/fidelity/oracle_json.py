@@ -125,7 +125,7 @@ def _number(text: str) -> Any:
 
 
 def _inferred(source: Any) -> tuple[Any, ...]:
-    """What else a Dynamic column may make of it: of a number its text, of a whole one an integer."""
+    """Give what else may be in a Dynamic column: the text of a number, or the integer that a float is."""
     if isinstance(source, Number):
         return (source.text,)
     return (int(source.number),) if isinstance(source, Real) and source.number.is_integer() else ()

@@ -180,7 +180,7 @@ def test_a_cluster_that_cannot_be_looked_up_stops_with_the_privilege(
     own_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (credentials,) = [each for each, missing in MISSING.items() if missing == ASKED_BEFORE]
-    with pytest.raises(AirflowFailException, match=r"SELECT.* ON system\.clusters"):
+    with pytest.raises(AirflowFailException, match=r"SELECT\(.*\) ON system\.clusters" if IS_OLDEST else ASKED_BEFORE):
         load_as(own_lake, credentials, monkeypatch)
     assert tables_of(own_lake, "stage") == set()
 
