@@ -17,7 +17,7 @@ COLUMNS = {
     "recorded_at": "DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'by the clock of this node'",
     "sequence": "UInt64 COMMENT 'order of the records of one month on this node'",
     "event": "LowCardinality(String) COMMENT "
-    "'intent, published, forgotten; for all nodes: inserting, load, failed, unchanged, calibrated'",
+    "'intent, published, forgotten; for all nodes: inserting, load, failed, unchanged, calibrated, rehearsed'",
     "target_database": "String",
     "target_table": "String",
     "target_uuid": "String COMMENT 'tells a table from an earlier one of the same name'",

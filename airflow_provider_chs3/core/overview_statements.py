@@ -63,7 +63,7 @@ def _records(database: str, columns: Collection[str]) -> str:
         f"maxIf(sequence, {_INSERTING}), argMaxIf(({inserting}), {_NEWEST}, {_INSERTING}), "
         f"maxIf(sequence, {_FAILED}), argMaxIf(({failed}), {_NEWEST}, {_FAILED}), "
         f"argMaxIf((attempt, JSONExtractFloat({details}, 'insert_seconds')), {_NEWEST}, event = 'load') "
-        f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE event != 'calibrated' "
+        f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE event NOT IN ('calibrated', 'rehearsed') "
         "GROUP BY target_database, target_table, target_uuid, month"
     )
 

@@ -106,8 +106,12 @@ def _engines(around: Surroundings) -> Iterator[str]:
                 f"Table {around.target} on {node} is a {engine}, whose hidden sorting column keeps the partitions of a "
                 "plain staging table out: use CollapsingMergeTree or ReplacingMergeTree."
             )
-        elif engine.startswith("Shared"):
-            yield f"Table {around.target} on {node} is a {engine}: such tables are not supported yet."
+        elif not facts.is_rehearsed:
+            yield (
+                f"Table {around.target} on {node} is a {engine}, which no test of this package has seen: run "
+                f"`python -m airflow_provider_chs3 rehearse --like {around.target} …` on this cluster. Once that has "
+                "passed, loads run until ClickHouse's version, the engine or the storage policy change."
+            )
         elif shards[node.shard_num] > 1 and not engine.startswith("Replicated"):
             yield (
                 f"Shard {node.shard_num} of cluster {around.cluster!r} has {shards[node.shard_num]} replicas, but "

@@ -9,16 +9,17 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TypeAlias
 
+from airflow_provider_chs3.core.ledger import LEDGER_TABLE
+from airflow_provider_chs3.core.ledger_table import make_ledger
 from airflow_provider_chs3.core.models import Month, Node, TableName
 from airflow_provider_chs3.core.place import Place, locate
+from airflow_provider_chs3.core.rehearsed import NAME_PREFIX, family, remember
 from airflow_provider_chs3.core.replication import find_replicas
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
 from airflow_provider_chs3.core.staging import Attempt, end_earlier_attempts
 from airflow_provider_chs3.core.steps import AskNodes, Steps
-from airflow_provider_chs3.core.target import Surroundings, look_around
+from airflow_provider_chs3.core.target import NodeFacts, Surroundings, look_around
 
-#: How the tables of rehearsals, and their folders in the bucket, begin.
-NAME_PREFIX = "rehearsal_chs3_"
 #: Long past, so that nothing real is there.
 MONTH = Month(2001, 2)
 ROWS_PER_FILE = 40
@@ -55,7 +56,7 @@ class Where:
     @property
     def ledger(self) -> TableName:
         """Where its loads record what they publish."""
-        return TableName(self.target.database, "chs3_ledger")
+        return TableName(self.target.database, LEDGER_TABLE)
 
 
 def rows_of_file(number: int, *, version: int) -> list[Row]:
@@ -105,7 +106,7 @@ def create_table(where: Where) -> Steps[tuple[Node, ...]]:
         around = yield from _look_around(where, where.like)
         around = yield from find_replicas(around)
         engines = {
-            node: f"{facts.keeper.engine_beside(where.target.table) if facts.keeper else 'MergeTree'} "
+            node: f"{_engine_like(facts, where.target.table)} "
             f"{clauses.format(settings=_settings_of(facts.target.settings if facts.target else ''))}"
             for node, facts in around.nodes.items()
         }
@@ -115,6 +116,12 @@ def create_table(where: Where) -> Steps[tuple[Node, ...]]:
         name=f"Create {where.target}", sql={node: Sql(f"{head} {engine}") for node, engine in engines.items()}
     )
     return tuple(engines)
+
+
+def _engine_like(facts: NodeFacts, name: str) -> str:
+    if facts.keeper:
+        return facts.keeper.engine_beside(name)
+    return f"{family(facts.target.engine) if facts.target else ''}MergeTree"
 
 
 def _settings_of(settings: str) -> str:
@@ -167,6 +174,27 @@ def look_at_servers(where: Where, nodes: Sequence[Node]) -> Steps[tuple[tuple[st
     return tuple(versions), answers[nodes[0]][0][1]
 
 
+def remember_passed(where: Where, staging_database: str | None) -> Steps[TableName | None]:
+    """Record that the rehearsal has passed, where loads into tables of that engine ask for it.
+
+    Args:
+        where: Which rehearsal.
+        staging_database: That of the loads of the table that this one is like; None is that table's own.
+
+    Returns:
+        The ledger that remembers it; None where the engine needs no rehearsal.
+    """
+    if where.like is None:
+        return None
+    ledger = TableName(staging_database or where.like.database, LEDGER_TABLE)
+    around = yield from _look_around(where, where.like, ledger)
+    if not any(facts.target and family(facts.target.engine) for facts in around.nodes.values()):
+        return None
+    yield from make_ledger(ledger, {node: facts.ledger_columns for node, facts in around.nodes.items()})
+    yield around.on_each(name="Record that the rehearsal has passed", sql=remember(ledger, where.like))
+    return ledger
+
+
 def find_tables(where: Where) -> Steps[list[str]]:
     """The tables of rehearsals that are left in the database, on any node.
 
@@ -212,13 +240,13 @@ def _place(where: Where) -> Steps[Place]:
     )
 
 
-def _look_around(where: Where, target: TableName) -> Steps[Surroundings]:
+def _look_around(where: Where, target: TableName, ledger: TableName | None = None) -> Steps[Surroundings]:
     return (
         yield from look_around(
             target=target,
             cluster=where.cluster,
             default_cluster=where.default_cluster,
-            ledger=where.ledger,
+            ledger=ledger or where.ledger,
             settings=(),
             needs_all=True,
         )

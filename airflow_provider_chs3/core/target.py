@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from airflow_provider_chs3.core.absent_replicas import leave_out_absent
 from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Node, NodeSpec, SettingValues, TableName
 from airflow_provider_chs3.core.neutral import defaults_query, is_about_reading
 from airflow_provider_chs3.core.place import KeeperPlace, Place, check_versions, locate
+from airflow_provider_chs3.core.rehearsed import family, has_passed, is_rehearsal
 from airflow_provider_chs3.core.sql import Sql, literal, one_of
 from airflow_provider_chs3.core.steps import AskNodes, Row, Steps, Together
 from airflow_provider_chs3.core.target_facts import TargetFacts, target_facts, target_query
@@ -38,7 +39,6 @@ class NodeFacts:
         target: The target there, or None.
         databases: Those of the databases in question that exist.
         ledger_columns: The columns of its ledger; none where it has no ledger.
-        ledger_engine: Its engine; empty where it has none.
         known_settings: Those of the settings in question that the server knows, each with the highest number that the
             user's profile allows, or None.
         measured: Cores and memory limit, as the server sees them; 0 bytes are not known.
@@ -48,6 +48,8 @@ class NodeFacts:
         time_zone: That of columns that name none.
         permissions: The settings that a CREATE of the target again may need, and may switch on.
         reading_defaults: The settings that are about reading files, each with the server's default.
+        ledger_engine: The engine of its ledger; empty where it has none.
+        is_rehearsed: Whether the target's engine is a tested one, or a rehearsal has passed there.
     """
 
     target: TargetFacts | None
@@ -62,6 +64,7 @@ class NodeFacts:
     permissions: frozenset[str] = frozenset()
     reading_defaults: Mapping[str, str] = field(default_factory=dict)
     ledger_engine: str = ""
+    is_rehearsed: bool = True
 
     @property
     def has_ledger(self) -> bool:
@@ -183,6 +186,7 @@ def look_at(place: Place, *, settings: Iterable[str]) -> Steps[Surroundings]:
     sql = Sql(_facts_query(place.target, place.ledger, settings))
     answers = yield AskNodes(name=f"Look at {place.target} on every node", sql=dict.fromkeys(place.nodes, sql))
     facts = {node: _node_facts(rows[0], place.ledger) for node, rows in answers.items()}
+    facts = yield from _recall_rehearsals(place, facts)
     return Surroundings(
         cluster=place.cluster,
         target=place.target,
@@ -191,6 +195,16 @@ def look_at(place: Place, *, settings: Iterable[str]) -> Steps[Surroundings]:
         absent=place.absent,
         sharding_key=place.sharding_key,
     )
+
+
+def _recall_rehearsals(place: Place, nodes: dict[Node, NodeFacts]) -> Steps[dict[Node, NodeFacts]]:
+    untested = {node: facts for node, facts in nodes.items() if facts.target and family(facts.target.engine)}
+    if not untested or is_rehearsal(place.target):
+        return nodes
+    sql = {node: has_passed(place.ledger, place.target) for node, facts in untested.items() if facts.has_ledger}
+    answers = yield AskNodes(name="Look for a rehearsal that has passed", sql=sql)
+    passed = {node for node, rows in answers.items() if rows[0][0]}
+    return nodes | {node: replace(facts, is_rehearsed=node in passed) for node, facts in untested.items()}
 
 
 def look_at_target(around: Surroundings) -> Steps[dict[Node, TargetFacts | None]]:

@@ -114,7 +114,7 @@ class TargetFacts:
     @property
     def is_plain(self) -> bool:
         """Whether its engine merges parts, and no rows."""
-        return self.engine in ("MergeTree", "ReplicatedMergeTree")
+        return self.engine in ("MergeTree", "ReplicatedMergeTree", "SharedMergeTree")
 
     @property
     def has_ttl(self) -> bool:

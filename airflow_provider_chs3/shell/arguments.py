@@ -145,6 +145,9 @@ def _add_rehearse(commands: Any) -> None:
     command.add_argument(
         "--like", metavar="DATABASE.TABLE", help="the table whose replicas, disks and settings it has; else MergeTree"
     )
+    command.add_argument(
+        "--staging-database", metavar="DATABASE", help="of the loads of --like, if not its own: the ledger is there"
+    )
     command.add_argument("--cluster", help="the connection's by default, else one server")
     command.add_argument("--clean", action="store_true", help="instead: remove what rehearsals left that were killed")
     _add_access(command)

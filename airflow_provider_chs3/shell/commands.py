@@ -175,6 +175,7 @@ def _rehearse(given: argparse.Namespace) -> Outcome:
         database=given.database,
         prefix=given.prefix,
         like=TableName(like[0] or given.database, like[2]) if like else None,
+        staging_database=given.staging_database,
         tell=given.tell,
     )
     if given.clean:

@@ -16,8 +16,9 @@ from typing import Any
 from airflow_provider_chs3.core import rehearsal
 from airflow_provider_chs3.core.models import LoadResult, Node, TableName
 from airflow_provider_chs3.core.protocol import load_month
-from airflow_provider_chs3.core.rehearsal import MONTH, NAME_PREFIX, Where
+from airflow_provider_chs3.core.rehearsal import MONTH, Where
 from airflow_provider_chs3.core.rehearsal_report import Played, Scene
+from airflow_provider_chs3.core.rehearsed import NAME_PREFIX
 from airflow_provider_chs3.core.steps import Insert, Step, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, SupersededError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -48,6 +49,8 @@ class Rehearsal:
         database: Where the table and its staging are made.
         prefix: Beginning of the keys; nothing may be there.
         like: A table whose engine, replicas and settings it has; None makes a plain MergeTree.
+        staging_database: That of the loads of `like`, whose ledger remembers the rehearsal where the engine needs one;
+            None is the database of `like`.
         tell: Told each scene as it ends.
     """
 
@@ -58,10 +61,12 @@ class Rehearsal:
         database: str,
         prefix: str,
         like: TableName | None,
+        staging_database: str | None,
         tell: Callable[[str], object],
     ) -> None:
         self.arguments = dict(arguments)
         self.prefix = prefix
+        self.staging_database = staging_database
         self.tell = tell
         self.hook = ClickHouseHook(clickhouse_conn_id=arguments["clickhouse_conn_id"])
         self.listing = S3Listing(arguments["aws_conn_id"])
@@ -97,7 +102,12 @@ class Rehearsal:
                 scenes.append(self._played(name, play))
                 self.tell(str(scenes[-1]))
                 if not scenes[-1].is_exact:
-                    break
+                    return played
+        if remembered := self.runner.run(rehearsal.remember_passed(self.where, self.staging_database)):
+            self.tell(
+                f"{remembered} remembers it: {self.where.like} may be loaded until ClickHouse's version, the engine or "
+                "the storage policy change."
+            )
         return played
 
     def clean(self) -> list[str]:
