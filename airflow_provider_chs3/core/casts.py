@@ -26,6 +26,9 @@ MAY_BE_OUT_OF_RANGE = re.compile(r"\bDateTime64\b")
 #: Whose values ClickHouse converts as it sees fit, or not at all.
 OPAQUE = ("JSON", "Object", "Variant", "Dynamic", "AggregateFunction", "Nothing")
 
+#: Of the widest Decimal; and behind its point, where half of them is enough before it.
+_DIGITS, _PLACES = 76, 38
+
 
 @dataclass(frozen=True)
 class Casting(ScalarCasting):
@@ -139,8 +142,13 @@ def roomy_type(column_type: ColumnType) -> ColumnType:
         return inner[0] if name == "LowCardinality" else column_type.with_inner(inner)
     if is_integer(column_type):
         return ColumnType("Int256")
-    if name in ("Decimal", *DATES, *TIMES):
-        return ColumnType("Decimal(76, 38)" if name == "Decimal" else "String")
+    if name == "Decimal":
+        # Digits behind the last place are cut without a word: as many places as leave room for what is before them.
+        before = column_type.precision - column_type.scale
+        places = max(_PLACES, column_type.scale + 1, _DIGITS - before)
+        return ColumnType(f"Decimal({_DIGITS}, {min(_DIGITS, places)})")
+    if name in (*DATES, *TIMES):
+        return ColumnType("String")
     return ColumnType("Float64" if name == "Float32" else text)
 
 

@@ -75,13 +75,21 @@ class ColumnType:
             found.append((unquoted(matched[1]), matched[2]) if matched else ("", argument))
         return tuple(found)
 
+    def parts(self, *names: str) -> Iterator[ColumnType]:
+        """Every type of one of these names that it is made of, at any depth, itself too.
+
+        Args:
+            names: Such as `Decimal`.
+        """
+        if self.name in names:
+            yield self
+        if self.name in (*_WRAPPERS, "Array", "Map", "Tuple", "Nested"):
+            for each in self.inner:
+                yield from each.parts(*names)
+
     def times(self) -> Iterator[ColumnType]:
         """Every DateTime and DateTime64 that it is made of, at any depth."""
-        if self.name in ("DateTime", "DateTime64"):
-            yield self
-        elif self.name in (*_WRAPPERS, "Array", "Map", "Tuple", "Nested"):
-            for each in self.inner:
-                yield from each.times()
+        return self.parts("DateTime", "DateTime64")
 
     def with_inner(self, inner: Sequence[ColumnType]) -> ColumnType:
         """Make a type of the same shape and names, of other types.

@@ -21,6 +21,8 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 _RAW_BYTES = {"Int128": 16, "UInt128": 16, "IPv6": 16, "Int256": 32, "UInt256": 32}
 #: Formats that have no such types.
 _WITHOUT_WIDE_TYPES = ("Parquet", "Arrow", "ORC")
+#: Finer ones end in 2262.
+_SCALE_OF_ALL_YEARS = 6
 _FAMILIES = {
     **dict.fromkeys(("Float32", "Float64"), "float"),
     **{f"{sign}Int{bits}": "integer" for sign in ("", "U") for bits in (8, 16, 32, 64, 128, 256)},
@@ -163,9 +165,14 @@ def _common_type(name: str, told: Sequence[tuple[str, bool]]) -> Steps[str | Non
     types = [column_type for column_type, _ in told]
     if len(told) == 1:
         return types[0]
-    families = {_FAMILIES.get(bare.name, bare.name) for bare in (ColumnType(each).bare for each in types)}
+    parsed = [ColumnType(each) for each in types]
+    families = {_FAMILIES.get(each.bare.name, each.bare.name) for each in parsed}
     is_fixed = any("FixedString" in each for each in types)
-    if len(families) > 1 or is_fixed or len({is_naive for _, is_naive in told}) > 1:
+    # Of Tuples with other names the server's common type has none, and goes by the order.
+    fields = {tuple(each.labels for each in one.parts("Tuple", "Nested")) for one in parsed}
+    if any(len(each) > 1 for each in (families, fields, {is_naive for _, is_naive in told})):
+        return None
+    if is_fixed or _are_finer(parsed):
         return None
     values = ", ".join(f"defaultValueOfTypeName({literal(column_type)})" for column_type in types)
     sql = Sql(f"SELECT toTypeName([{values}])")
@@ -176,3 +183,13 @@ def _common_type(name: str, told: Sequence[tuple[str, bool]]) -> Steps[str | Non
             raise
         return None
     return str(rows[0][0])[len("Array(") : -1]
+
+
+def _are_finer(types: Sequence[ColumnType]) -> bool:
+    """Whether the server's common type, which goes by the finest scale, lacks digits before the point, or years."""
+    decimals = [found for each in types for found in each.parts("Decimal")]
+    times = {found.scale for each in types for found in each.parts("DateTime64")}
+    if len(times) > 1 and max(times) > _SCALE_OF_ALL_YEARS:
+        return True
+    common = max((each.precision for each in decimals), default=0) - max((each.scale for each in decimals), default=0)
+    return any(each.precision - each.scale > common for each in decimals)

@@ -20,6 +20,7 @@ TIMES = ("DateTime", "DateTime64")
 TIMES_OF_DAY = ("Time", "Time64")
 TEXTS = ("String", "FixedString")
 _INT64_DIGITS = 18
+_INT128_DIGITS = 38
 #: First and last years of servers' calendars: 1900 to 2299, and 0 to 9999 of newer ones.
 _EDGES_OF_CALENDARS = (0, 1900, 2299, 9999)
 #: Of the finest DateTime64.
@@ -73,7 +74,7 @@ class ScalarCasting:
         other = target.bare
         made = self.to(value, target)
         if one.text == other.text:
-            return Cast(made, _in_range(made, other) if other.name == "DateTime64" else None)
+            return Cast(made, _in_range(made, one, other) if other.name == "DateTime64" else None)
         if (one.name, other.name) == ("FixedString", "String"):
             # The server's own conversion drops zero bytes at the end.
             return Cast(self.to(f"concat({value}, '')", target))
@@ -98,7 +99,17 @@ def _to_decimal(casting: ScalarCasting, value: str, one: ColumnType, target: Col
     made = casting.to(value, target)
     loses = one.name == "Decimal" and one.scale > target.bare.scale
     same = f"{made} = {value} AND " if loses and not casting.is_lossy else ""
-    return Cast(made, same + digits_fit(made, target.bare))
+    # 12 becomes 0.42 in a Decimal(76, 76): the server notices no overflow of 256 bits.
+    is_too_large = target.bare.precision > _INT128_DIGITS and _digits_before_point(one) > _digits_before_point(target)
+    fits = f"{digits_fit(value, target.bare)} AND " if is_too_large else ""
+    return Cast(made, fits + same + digits_fit(made, target.bare))
+
+
+def _digits_before_point(of: ColumnType) -> int:
+    """How many a Decimal or an integer has at most."""
+    if of.bare.name == "Decimal":
+        return of.bare.precision - of.bare.scale
+    return len(str(2 ** int(of.bare.name.lstrip("U")[3:])))
 
 
 def _to_float(casting: ScalarCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
@@ -161,13 +172,16 @@ def _is_equal(casting: ScalarCasting, value: str, one: ColumnType, target: Colum
     """Compare with what it was, where the server compares both types exactly."""
     made = casting.to(value, target)
     same = f"{made} = {value}"
-    return Cast(made, f"{same} AND {_in_range(made, target.bare)}" if target.bare.name == "DateTime64" else same)
+    return Cast(made, f"{same} AND {_in_range(made, one, target.bare)}" if target.bare.name == "DateTime64" else same)
 
 
-def _in_range(made: str, target: ColumnType) -> str:
+def _in_range(made: str, one: ColumnType, target: ColumnType) -> str:
     """ClickHouse stores ticks beyond its calendar, but shows and partitions them as its first or last year."""
+    # A cast to a type without a zone keeps that of what was cast.
+    zone = target.time_zone or one.time_zone
+    shown_as = f"DateTime64({target.scale}{f', {literal(zone)}' if zone else ''})"
     edges = f"toYear({made}) NOT IN ({', '.join(map(str, _EDGES_OF_CALENDARS))})"
-    return f"({edges} OR accurateCastOrNull(toString({made}), {literal(target.text)}) = {made})"
+    return f"({edges} OR accurateCastOrNull(toString({made}), {literal(shown_as)}) = {made})"
 
 
 def _time_to_date(casting: ScalarCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
@@ -176,7 +190,7 @@ def _time_to_date(casting: ScalarCasting, value: str, one: ColumnType, target: C
     made = casting.to(value, target)
     now, then = (f"[toYear({each}), toMonth({each}), toDayOfMonth({each})]" for each in (made, value))
     same = f"{now} = {then}"
-    return Cast(made, f"{same} AND {_in_range(value, one)}" if one.name == "DateTime64" else same)
+    return Cast(made, f"{same} AND {_in_range(value, one, one)}" if one.name == "DateTime64" else same)
 
 
 def _time_to_time(casting: ScalarCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
@@ -185,7 +199,7 @@ def _time_to_time(casting: ScalarCasting, value: str, one: ColumnType, target: C
         # The server's own conversion fails where ticks take more than 64 bits.
         most = _MOST_TICKS // 10**other.scale
         made = f"if(abs({_seconds(value, one)}) < {most}, {casting.to(value, target)}, NULL)"
-        return Cast(made, _in_range(made, other))
+        return Cast(made, _in_range(made, one, other))
     if not casting.is_lossy or one.scale <= other.scale:
         return _is_equal(casting, value, one, target)
     made = casting.to(value, target)
@@ -193,7 +207,7 @@ def _time_to_time(casting: ScalarCasting, value: str, one: ColumnType, target: C
     if other.name == "DateTime":
         # Nothing is before 1970 there.
         return Cast(made, f"{lost} >= 0 AND {lost} < 1")
-    return Cast(made, f"abs({lost}) < {_unit(other.scale)} AND {_in_range(made, other)}")
+    return Cast(made, f"abs({lost}) < {_unit(other.scale)} AND {_in_range(made, one, other)}")
 
 
 def _seconds(time: str, of: ColumnType) -> str:

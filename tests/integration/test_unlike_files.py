@@ -1,0 +1,129 @@
+"""Files whose columns have other digits than those of other files, or than the table's."""
+
+from __future__ import annotations
+
+import io
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from tests.integration.lake import MONTH, Lake
+
+
+def put(lake: Lake, number: int, array: pa.Array) -> None:
+    times = pa.array([f"{MONTH}-02"] * len(array)).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+    ids = pa.array([number * 10 + place for place in range(len(array))], pa.int64())
+    body = io.BytesIO()
+    pq.write_table(pa.table({"id": ids, "ts": times, "v": array}), body)
+    lake.put(f"unlike/{MONTH}/{number}.parquet", body.getvalue())
+
+
+def create(lake: Lake, column: str) -> None:
+    lake.table = "unlike"
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.unlike (id Int64, ts DateTime('UTC'), v {column}) ENGINE = MergeTree "
+        "PARTITION BY toYYYYMM(ts) ORDER BY id"
+    )
+
+
+def values(lake: Lake) -> list[str]:
+    return [value for (value,) in lake.on_node(0, f"SELECT toString(v) FROM {lake.database}.unlike ORDER BY id")]
+
+
+def loaded(lake: Lake, column: str, *arrays: pa.Array) -> list[str]:
+    create(lake, column)
+    for number, array in enumerate(arrays):
+        put(lake, number, array)
+    assert lake.load(key="unlike/{YYYY-MM}/")["status"] == "published"
+    return values(lake)
+
+
+@pytest.mark.parametrize("digits", [(9, 0, 9), (18, 0, 10), (38, 0, 30), (76, 10, 60)])
+def test_decimals_of_other_scales(lake: Lake, digits: tuple[int, int, int]) -> None:
+    precision, few, many = digits
+    coarse = pa.array([Decimal(10 ** min(8, precision - few) - 1)], _decimal(precision, few))
+    fine = pa.array([Decimal("0.5")], _decimal(precision, many))
+    assert loaded(lake, "Decimal(40, 20)", coarse, fine) == [str(10 ** min(8, precision - few) - 1), "0.5"]
+
+
+def _decimal(precision: int, scale: int) -> pa.DataType:
+    return (pa.decimal128 if precision <= 38 else pa.decimal256)(precision, scale)
+
+
+def test_arrays_of_decimals_of_other_scales(lake: Lake) -> None:
+    coarse = pa.array([[Decimal(99999999)]], pa.list_(pa.decimal128(9, 0)))
+    fine = pa.array([[Decimal("0.5")]], pa.list_(pa.decimal128(9, 9)))
+    assert loaded(lake, "Array(Decimal(40, 20))", coarse, fine) == ["[99999999]", "[0.5]"]
+
+
+def test_times_of_other_units(lake: Lake) -> None:
+    coarse = pa.array([10_413_791_999_999], pa.timestamp("ms", "UTC"))
+    fine = pa.array([1], pa.timestamp("ns", "UTC"))
+    found = loaded(lake, "String", coarse, fine)
+    assert found == ["2299-12-31 23:59:59.999", "1970-01-01 00:00:00.000000001"]
+
+
+def test_a_time_at_the_beginning_of_the_calendar_in_another_zone(lake: Lake) -> None:
+    assert loaded(lake, "DateTime64(9)", pa.array([-2_208_988_800 * 10**9], pa.timestamp("ns", "Asia/Tokyo"))) == [
+        "1900-01-01 00:00:00.000000000"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "array"),
+    [
+        ("Decimal(76, 76)", pa.array([12], pa.int64())),
+        ("Decimal(76, 60)", pa.array([18 * 10**18], pa.uint64())),
+        ("Decimal(76, 76)", pa.array([Decimal(12)], pa.decimal256(76, 0))),
+        ("Decimal(76, 76)", pa.array([Decimal(12)], pa.decimal128(9, 0))),
+        ("Array(Decimal(76, 70))", pa.array([[Decimal("12e5")]], pa.list_(pa.decimal256(76, 3)))),
+        ("Decimal(38, 38)", pa.array([Decimal(12)], pa.decimal128(9, 0))),
+    ],
+)
+def test_a_number_with_more_digits_than_its_column(lake: Lake, column: str, array: pa.Array) -> None:
+    with pytest.raises(AirflowFailException, match=r"row 1 of \S+ has '(\[12|12|18)0*\]?'"):
+        loaded(lake, column, array)
+    assert lake.rows_per_node() == [0]
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        ("Array(Decimal(52, 52))", "[0.0383158307037838872762578098083582043624211215994093]"),
+        ("Array(Decimal(76, 76))", f"[-0.{'0' * 74}29]"),
+        ("Tuple(Decimal(40, 39), Int8)", "(1.000000000000000000000000000000000000001,1)"),
+        ("Array(Decimal(9, 2))", "[1234567.89,-0.01]"),
+    ],
+)
+def test_decimals_in_containers_of_text_keep_all_places(lake: Lake, column: str, text: str) -> None:
+    create(lake, column)
+    lake.put(f"unlike/{MONTH}/0.tsv", f"1\t{MONTH}-02 00:00:00\t{text}\n".encode())
+    assert lake.load(key="unlike/{YYYY-MM}/", file_format="TabSeparated")["status"] == "published"
+    assert values(lake) == [text]
+
+
+@pytest.mark.parametrize(("column", "text"), [("Array(Decimal(9, 2))", "[0.001]"), ("Array(Decimal(76, 75))", "[12]")])
+def test_decimals_in_containers_of_text_that_do_not_fit(lake: Lake, column: str, text: str) -> None:
+    create(lake, column)
+    lake.put(f"unlike/{MONTH}/0.tsv", f"1\t{MONTH}-02 00:00:00\t{text}\n".encode())
+    with pytest.raises(AirflowFailException, match="row 1 of"):
+        lake.load(key="unlike/{YYYY-MM}/", file_format="TabSeparated")
+    assert lake.rows_per_node() == [0]
+
+
+def test_structs_whose_fields_come_in_another_order(lake: Lake) -> None:
+    one = pa.array([{"a": 1, "b": 2}], pa.struct([("a", pa.int32()), ("b", pa.int32())]))
+    other = pa.array([{"b": 3, "a": 4}], pa.struct([("b", pa.int64()), ("a", pa.int32())]))
+    assert loaded(lake, "Tuple(a Int64, b Int64)", one, other) == ["(1,2)", "(4,3)"]
+
+
+def test_structs_within_maps_whose_fields_come_in_another_order(lake: Lake) -> None:
+    def of(*pairs: tuple[str, int]) -> pa.Array:
+        struct = pa.struct([(name, pa.int32()) for name, _ in pairs])
+        return pa.array([[("k", dict(pairs))]], pa.map_(pa.string(), struct))
+
+    found = loaded(lake, "Map(String, Tuple(a Int64, b Int64))", of(("a", 1), ("b", 2)), of(("b", 3), ("a", 4)))
+    assert found == ["{'k':(1,2)}", "{'k':(4,3)}"]
