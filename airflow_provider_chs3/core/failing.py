@@ -125,12 +125,15 @@ class _Hunt:
         one = self._rows_of(path)
         sql = Sql(f"SELECT count() FROM ({one.text})", one.secrets)
         (rows,) = (yield self.files.look(f"Count the rows of {path}", sql))[0]
-        row = yield from _fewest(rows, lambda some: self._of_rows(path, some, loaded))
+        # Some conversions fail whatever the rows hold, and without any.
+        row = (yield from _fewest(rows, lambda some: self._of_rows(path, some, loaded))) if rows else 0
         column = yield from _fewest(len(loaded), lambda some: self._of_rows(path, row, loaded[:some]))
         each = loaded[column - 1]
         error = yield from self._of_rows(path, row, [each])
         if error is None:
             return None
+        if not row:
+            return _conversion_sentence(each, path, None, error)
         value = yield from self._value(path, row, each)
         return _conversion_sentence(each, f"row {row:,} of {path}", value, error)
 

@@ -152,6 +152,8 @@ def _variant(source: Any, of: Type) -> Verdict:
         return may("of several types", *([int(number)] if is_held else []), text)
     if isinstance(source, Flag):
         return may("true is 1 to ClickHouse", int(source.is_true))
+    if isinstance(source, Many | Struct):
+        return may("a list or an object of JSON is its text in a Variant with String", JsonText(source))
     if not isinstance(source, Text):
         return refused("none of its types")
     text = source.raw.decode(errors="replace")

@@ -127,3 +127,13 @@ def test_structs_within_maps_whose_fields_come_in_another_order(lake: Lake) -> N
 
     found = loaded(lake, "Map(String, Tuple(a Int64, b Int64))", of(("a", 1), ("b", 2)), of(("b", 3), ("a", 4)))
     assert found == ["{'k':(1,2)}", "{'k':(4,3)}"]
+
+
+def test_an_empty_file_of_longer_texts(lake: Lake) -> None:
+    none, one = pa.array([], pa.binary(4)), pa.array([b"abc"], pa.binary(3))
+    assert loaded(lake, "FixedString(3)", none, one) == ["abc"]
+
+
+def test_an_empty_file_of_what_cannot_be_cast(lake: Lake) -> None:
+    with pytest.raises(AirflowFailException, match=r"Column 'v' cannot be made of \S+/0.parquet"):
+        loaded(lake, "UUID", pa.array([], pa.float64()))
