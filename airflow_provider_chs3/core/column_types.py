@@ -16,6 +16,9 @@ _WRAPPERS = ("Nullable", "LowCardinality")
 _PIECE = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.|``)*`|\"(?:[^\"\\]|\\.)*\"|.", re.DOTALL)
 _LABELLED = re.compile(r"\s*(`(?:[^`\\]|\\.)*`|[A-Za-z_]\w*)\s+(\S.*)", re.DOTALL)
 
+#: Types that are made of others.
+COMPOUND = ("Array", "Map", "Tuple", "Nested")
+
 
 @dataclass(frozen=True)
 class ColumnType:
@@ -83,7 +86,7 @@ class ColumnType:
         """
         if self.name in names:
             yield self
-        if self.name in (*_WRAPPERS, "Array", "Map", "Tuple", "Nested"):
+        if self.name in (*_WRAPPERS, *COMPOUND):
             for each in self.inner:
                 yield from each.parts(*names)
 

@@ -6,10 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.column_types import ColumnType
+from airflow_provider_chs3.core.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.describing import describe
 from airflow_provider_chs3.core.errors import is_of_servers
 from airflow_provider_chs3.core.footers import Footers, parquet_footers
+from airflow_provider_chs3.core.scalar_casts import is_integer
 from airflow_provider_chs3.core.source_files import Files
 from airflow_provider_chs3.core.sources import plain_prefix
 from airflow_provider_chs3.core.sql import Sql, literal
@@ -21,12 +22,6 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 _RAW_BYTES = {"Int128": 16, "UInt128": 16, "IPv6": 16, "Int256": 32, "UInt256": 32}
 #: Formats that have no such types.
 _WITHOUT_WIDE_TYPES = ("Parquet", "Arrow", "ORC")
-#: Finer ones end in 2262.
-_SCALE_OF_ALL_YEARS = 6
-_FAMILIES = {
-    **dict.fromkeys(("Float32", "Float64"), "float"),
-    **{f"{sign}Int{bits}": "integer" for sign in ("", "U") for bits in (8, 16, 32, 64, 128, 256)},
-}
 
 
 @dataclass(frozen=True)
@@ -166,13 +161,7 @@ def _common_type(name: str, told: Sequence[tuple[str, bool]]) -> Steps[str | Non
     if len(told) == 1:
         return types[0]
     parsed = [ColumnType(each) for each in types]
-    families = {_FAMILIES.get(each.bare.name, each.bare.name) for each in parsed}
-    is_fixed = any("FixedString" in each for each in types)
-    # Of Tuples with other names the server's common type has none, and goes by the order.
-    fields = {tuple(each.labels for each in one.parts("Tuple", "Nested")) for one in parsed}
-    if any(len(each) > 1 for each in (families, fields, {is_naive for _, is_naive in told})):
-        return None
-    if is_fixed or _are_finer(parsed):
+    if len({is_naive for _, is_naive in told}) > 1 or len(set(map(_without_widths, parsed))) > 1 or _are_finer(parsed):
         return None
     values = ", ".join(f"defaultValueOfTypeName({literal(column_type)})" for column_type in types)
     sql = Sql(f"SELECT toTypeName([{values}])")
@@ -185,11 +174,20 @@ def _common_type(name: str, told: Sequence[tuple[str, bool]]) -> Steps[str | Non
     return str(rows[0][0])[len("Array(") : -1]
 
 
+def _without_widths(of: ColumnType) -> object:
+    """What types must share beside the digits that they hold.
+
+    A value that was cast to another type is shown as that one's, and cast from there: a Float32 with the digits of a
+    Float64, a time in another zone. Of Tuples with other names the server's common type has none: it goes by the order.
+    """
+    bare = of.bare
+    if bare.name in COMPOUND:
+        return bare.name, bare.labels, tuple(map(_without_widths, bare.inner))
+    return "integer" if is_integer(bare) else bare.name if bare.name == "Decimal" else bare.text
+
+
 def _are_finer(types: Sequence[ColumnType]) -> bool:
-    """Whether the server's common type, which goes by the finest scale, lacks digits before the point, or years."""
+    """Whether the server's common type, which goes by the finest scale, lacks digits before the point."""
     decimals = [found for each in types for found in each.parts("Decimal")]
-    times = {found.scale for each in types for found in each.parts("DateTime64")}
-    if len(times) > 1 and max(times) > _SCALE_OF_ALL_YEARS:
-        return True
     common = max((each.precision for each in decimals), default=0) - max((each.scale for each in decimals), default=0)
     return any(each.precision - each.scale > common for each in decimals)

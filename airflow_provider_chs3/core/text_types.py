@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.casts import roomy_type
-from airflow_provider_chs3.core.column_types import ColumnType
+from airflow_provider_chs3.core.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.formats import Format
 from airflow_provider_chs3.core.scalar_casts import TEXTS
 from airflow_provider_chs3.core.sql import identifier, literal
@@ -23,7 +23,6 @@ _NUMBER_TYPE = "Nullable(Float64)"
 _READ_AS_IS = ("Variant", "Dynamic", "AggregateFunction", "Nothing")
 #: Of those, what takes a text as it is.
 _OF_ANY_TEXT = ("Variant", "Dynamic")
-_CONTAINERS = ("Array", "Map", "Tuple", "Nested")
 #: What a double holds to the last digit: JSON's numbers are doubles to nearly all that write them, and ClickHouse takes
 #: five times as long to read a number as text.
 _INTEGERS_OF_A_DOUBLE = ("Int8", "Int16", "Int32", "UInt8", "UInt16", "UInt32")
@@ -84,7 +83,7 @@ def read_as(
         return _of_json(column, wanted, has_exact_doubles=has_exact_doubles)
     if wanted.bare.name == "Map":
         return _of_map(column, roomy_type(wanted.bare))
-    if file_format.name.startswith("TabSeparated") and wanted.bare.name in _CONTAINERS:
+    if file_format.name.startswith("TabSeparated") and wanted.bare.name in COMPOUND:
         # Its texts are escaped once, and not once more as a text.
         read = roomy_type(wanted.bare)
         return TextField(read.text, column, read.text)
@@ -109,7 +108,7 @@ def _of_map(column: str, read: ColumnType) -> TextField:
 
 def _of_json(column: str, wanted: ColumnType, *, has_exact_doubles: bool) -> TextField:
     bare = wanted.bare
-    if bare.name in _CONTAINERS:
+    if bare.name in COMPOUND:
         read = _json_container(bare)
         default = f"CAST({_no_key(read)}, {literal(read.text)})"
         return TextField(read.text, column, read.text, default=default, kept=f"{column} != {default}")
@@ -132,7 +131,7 @@ def _fits_a_double(bare: ColumnType) -> bool:
 def _json_container(wanted: ColumnType) -> ColumnType:
     """The same shape, with a text for each value."""
     bare = wanted.bare
-    if bare.name not in _CONTAINERS:
+    if bare.name not in COMPOUND:
         return ColumnType(TEXT_TYPE)
     inner = [_json_container(each) for each in bare.inner]
     if bare.name == "Map":
@@ -155,7 +154,7 @@ def has_escaped_labels(wanted: ColumnType) -> bool:
         wanted: The column's type.
     """
     bare = wanted.bare
-    if bare.name not in _CONTAINERS:
+    if bare.name not in COMPOUND:
         return False
     return not all(map(_NEVER_ESCAPED.fullmatch, bare.labels)) or any(map(has_escaped_labels, bare.inner))
 
@@ -167,7 +166,7 @@ def lacks_elements_of_containers(wanted: ColumnType) -> bool:
         wanted: The column's type.
     """
     bare = wanted.bare
-    if bare.name not in _CONTAINERS:
+    if bare.name not in COMPOUND:
         return False
-    inner_holds = any(each.bare.name in _CONTAINERS for each in bare.inner)
+    inner_holds = any(each.bare.name in COMPOUND for each in bare.inner)
     return (bare.name == "Tuple" and inner_holds) or any(lacks_elements_of_containers(each) for each in bare.inner)

@@ -63,7 +63,7 @@ def test_a_run_after_connections_broke_at_any_step_ends_in_the_objects_rows(
     assert_exact(trips_lake, trips)
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "step", ["Create staging", "Insert", "Record the intent", "Publish", "Record 2026-10 as published"]
 )
@@ -79,7 +79,7 @@ def test_a_run_after_a_writing_statement_broke_off_ends_in_the_objects_rows(
     assert_exact(trips_lake, OLD)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("step", "mode"), [("Record the intent", "refuse"), ("Publish", "refuse"), ("Publish", "ends")]
 )

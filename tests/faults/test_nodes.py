@@ -65,7 +65,7 @@ def test_a_node_killed_during_the_insert_costs_a_reload(
     assert_exact(mortal_lake, NEW)
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("node", [0, 1])
 @pytest.mark.parametrize("step", ["Publish", f"Record {MONTH} as published"])
 def test_a_node_killed_around_its_publishing_costs_a_reload(
@@ -81,7 +81,7 @@ def test_a_node_killed_around_its_publishing_costs_a_reload(
     assert mortal_lake.load()["status"] == "unchanged"
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", ["Publish", "Remove the parts", "Look for parts that", f"Record {MONTH} as published"])
 def test_a_node_killed_right_after_it_published_shows_no_row_twice(
     mortal_lake: Lake, own_cluster: ClickHouseCluster, strikes: Strikes, step: str

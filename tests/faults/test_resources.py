@@ -72,6 +72,7 @@ def test_a_load_lowers_its_memory_until_it_fits_and_the_next_month_begins_with_t
     assert_exact(trips_lake, trips, "2026-11")
 
 
+@pytest.mark.thorough
 def test_far_too_little_memory_is_an_error_after_a_few_steps(trips_lake: Lake, strikes: Strikes) -> None:
     trips_lake.upload(Trips(rows_per_month=60_000, files_per_month=1))
     # The block is the user's own, so that what is left to lower are threads and the reader.

@@ -81,7 +81,7 @@ def test_what_servers_bridge_by_themselves_changes_nothing(
     assert_exact(trips_lake, OLD)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("moment", "fault", "said"),
     [

@@ -112,6 +112,7 @@ class TestACalibration:
         assert limits == [*by_rule, (1, found["memory_bytes"]), (4, found["memory_bytes"])]
         assert found["memory_bytes"] <= all_loads
 
+    @pytest.mark.thorough
     def test_leaves_out_what_runs_out_of_it(self, sample: Lake, timed: Timed) -> None:
         settings = GIVEN | {"max_untracked_memory": 0}
         del settings["max_download_threads"]
@@ -133,6 +134,7 @@ class TestACalibration:
         assert of_readers == {share_bytes // 2 // 8, share_bytes // 3 // 8}, "one at a time, two at a time"
         assert any("beside other inserts (1) this one takes 1/2" in each for each in timed.said)
 
+    @pytest.mark.thorough
     def test_is_no_month_to_the_ledger_and_the_page(self, sample: Lake, timed: Timed) -> None:
         calibrate(sample, budget_seconds=SMALLEST_BUDGET)
         given = {"database": sample.database, "table": sample.table, "cluster": sample.cluster.name}
@@ -174,7 +176,7 @@ class TestAUserWhoseProfileBoundsQueries:
             lake.upload(TRIPS)
             yield lake
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     def test_can_calibrate(self, bounded: Lake, timed: Timed) -> None:
         calibrate(bounded, node_specs=ROOMY, budget_seconds=SMALLEST_BUDGET)
         assert {each["max_memory_usage"] for each in timed.sent} == {PROFILE_BYTES}
@@ -210,6 +212,7 @@ class TestALoad:
         assert "holds no more (cores: 2, now 1; memory: " in said
         assert not any("calibrated" in each for each in reasons.values())
 
+    @pytest.mark.thorough
     def test_into_a_table_that_was_made_anew_goes_by_the_rule(self, sample: Lake, timed: Timed) -> None:
         calibrate(sample, budget_seconds=SMALLEST_BUDGET)
         sample.on_every_node(f"DROP TABLE {sample.database}.{sample.table} SYNC")

@@ -82,6 +82,7 @@ def test_a_retry_goes_on_with_the_insert_of_a_worker_that_died(trips_lake: Lake)
     assert inserts(trips_lake) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_on_kill_of_the_trigger_ends_the_load(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
@@ -145,6 +146,7 @@ def test_an_insert_that_a_person_killed_while_the_task_was_deferred_fails_for_go
     assert not any(trips_lake.rows_per_node())
 
 
+@pytest.mark.thorough
 def test_objects_that_came_meanwhile_stay_out(trips_lake: Lake) -> None:
     keys = trips_lake.upload(TRIPS)
     deferred = deferring.start(trips_lake, **SLOW_LOAD)

@@ -59,7 +59,7 @@ def test_rows_that_are_gone_before_it_is_published(
     assert loaded_lake.facts() == SECOND.facts(MONTH)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("at_most", [3, 1])
 def test_a_partition_that_is_gone_in_the_moment_of_replacing(loaded_lake: Lake, strikes: Strikes, at_most: int) -> None:
     before = loaded_lake.rows_per_node()

@@ -137,3 +137,8 @@ def test_an_empty_file_of_longer_texts(lake: Lake) -> None:
 def test_an_empty_file_of_what_cannot_be_cast(lake: Lake) -> None:
     with pytest.raises(AirflowFailException, match=r"Column 'v' cannot be made of \S+/0.parquet"):
         loaded(lake, "UUID", pa.array([], pa.float64()))
+
+
+def test_the_text_of_a_number_does_not_depend_on_other_files(lake: Lake) -> None:
+    narrow, wide = (pa.array([0.1], of) for of in (pa.float32(), pa.float64()))
+    assert loaded(lake, "String", narrow, wide) == ["0.1", "0.1"]

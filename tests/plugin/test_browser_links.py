@@ -60,7 +60,7 @@ def test_a_tasks_link_opens_its_month_in_airflow_and_the_month_leads_back_to_the
     assert troubles == []
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("place", "path", "shown", "scope"),
     [

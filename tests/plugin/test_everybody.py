@@ -140,7 +140,7 @@ def test_nothing_is_lost_when_it_is_enlarged(scene: Lake, open_page: OpenPage, v
     assert page.evaluate(_CUT_OFF) == []
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("view", VIEWS)
 def test_axe_finds_no_violation(scene: Lake, open_page: OpenPage, view: str, theme: str) -> None:

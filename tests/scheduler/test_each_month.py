@@ -75,6 +75,7 @@ def have_ended(states: list[str | None], *, count: int) -> bool:
     return len(states) >= count and {"success", "failed"}.issuperset(states)
 
 
+@pytest.mark.thorough
 def test_what_follows_runs_once_for_each_month_that_a_night_has_changed(
     services: AirflowServices, tmp_path: Path
 ) -> None:

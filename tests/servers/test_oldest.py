@@ -48,6 +48,7 @@ def test_it_is_the_version_that_the_test_bed_names(old_lake: Lake) -> None:
     assert old_lake.on_node(0, "SELECT version()") == [(server.VERSION,)]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("file_format", ["parquet", "csv.gz", "jsonl"])
 def test_a_month_is_loaded_once_and_again_when_it_changes(old_lake: Lake, file_format: str) -> None:
     keys = old_lake.upload(OLD, file_format=file_format)

@@ -33,11 +33,13 @@ def test_each_shard_gets_a_share_and_each_replica_all_of_it(lake: Lake) -> None:
     assert all(lake.rows_per_node())
 
 
+@pytest.mark.thorough
 def test_a_second_run_touches_nothing(lake: Lake) -> None:
     lake.load()
     assert lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_changed_objects_replace_the_month(lake: Lake) -> None:
     lake.load()
     lake.upload(OTHER)
@@ -98,7 +100,7 @@ def test_rows_that_others_inserted_meanwhile_stop_the_next_load(lake: Lake) -> N
         lake.load()
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["Replacing", "Summing", "Aggregating"])
 def test_a_target_that_merges_rows_away_is_loaded(lake: Lake, kind: str) -> None:
     lake.table = kind.lower()
