@@ -22,7 +22,7 @@ project_copyright = author
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
 # Pages of `benchmarks/` are parts of benchmarks.md.
-exclude_patterns = ["newsfragments", "benchmarks"]
+exclude_patterns = ["newsfragments", "benchmarks", "tested"]
 
 # References that lead nowhere are warnings too ...
 nitpicky = True

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.narrow_user import chs3_cluster_options
+from tests.tested import Tested
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -43,6 +44,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="also what is rare and slow: tests that are marked `thorough`")
+    parser.addoption(
+        "--tested", metavar="FILE", type=Path, help="write which servers the tests ran on, see tests.tested"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Note which servers the tests run on, in every process of a run that is to tell."""
+    if path := config.getoption("--tested"):
+        is_worker = hasattr(config, "workerinput")
+        config.pluginmanager.register(Tested(None if is_worker else path.absolute()), "chs3-tested")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import tested
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -116,3 +118,7 @@ def test_the_connection_of_the_example_is_right(block: str) -> None:
         assert ConnectionOptions.from_airflow(connection).hosts
     else:
         assert connection.conn_type == "aws"
+
+
+def test_the_table_of_tested_servers_is_that_of_the_runs():
+    assert tested.TABLE.read_text(encoding="utf-8") == tested.table()
