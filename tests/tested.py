@@ -120,5 +120,6 @@ def table(folder: Path = FOLDER) -> str:
 
 
 if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
     TABLE.write_text(table(), encoding="utf-8")
     print(TABLE)
