@@ -50,6 +50,31 @@ def random_arrow_type(choose: random.Random, of: Type) -> pa.DataType:
     return choose.choice(_candidates(choose, of))
 
 
+def near_type(choose: random.Random, found: pa.DataType) -> pa.DataType:
+    """A type that a later file may have in its place: wider, finer, with its fields in another order.
+
+    Args:
+        choose: Makes the choices.
+        found: The type in an earlier file.
+    """
+    if pa.types.is_list(found):
+        return pa.list_(near_type(choose, found.value_type))
+    if pa.types.is_map(found):
+        return pa.map_(found.key_type, near_type(choose, found.item_type))
+    if pa.types.is_struct(found):
+        fields = [pa.field(each.name, near_type(choose, each.type)) for each in found]
+        return pa.struct(choose.sample(fields, len(fields)))
+    if pa.types.is_decimal(found):
+        make = choose.choice((pa.decimal128, pa.decimal256))
+        precision = choose.choice((9, 18, 38) if make is pa.decimal128 else (found.precision, 76))
+        return make(precision, choose.randint(0, precision))
+    if pa.types.is_timestamp(found):
+        return pa.timestamp(choose.choice(("s", "ms", "us", "ns")), found.tz)
+    if pa.types.is_integer(found):
+        return choose.choice(_INTS)
+    return choose.choice((pa.float32(), pa.float64())) if pa.types.is_floating(found) else found
+
+
 def _candidates(choose: random.Random, of: Type) -> list[pa.DataType]:
     stamps = [pa.timestamp(unit, zone) for unit in ("us", "ms", "ns", "s") for zone in ("UTC", None, "Asia/Tokyo")]
     if of.kind in ("Int", "UInt"):

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.fidelity.arrow_values import NOT_HELD
+from tests.fidelity.arrow_values import NOT_HELD, near_type
 from tests.fidelity.cases import Case, Column, Lane, SourceFile
 from tests.fidelity.codecs import ending
 from tests.fidelity.column_types import ZONES, Type, random_type
@@ -22,7 +22,7 @@ from tests.fidelity.json_files import json_layout
 from tests.fidelity.oracle import judge
 from tests.fidelity.pens import NoSuchValueError, Pen, pen_of
 from tests.fidelity.text_files import text_layout
-from tests.fidelity.typed_files import arrow_layout, orc_layout, parquet_layout
+from tests.fidelity.typed_files import arrow_layout, is_writable, orc_layout, parquet_layout
 from tests.fidelity.values import sample
 
 _MONTHS = ("2024-05", "2024-02", "2024-03", "2024-10", "2024-11", "2024-04", "1999-12", "1971-01", "2038-01", "2100-02")
@@ -99,7 +99,7 @@ def _file(choose: random.Random, case: Case, pen: Pen, *, number: int, first_id:
     layout = _layout(choose, pen.file_format)
     lanes = []
     for column in case.columns:
-        lane_type = pen.lane_type(choose, column.type)
+        lane_type = _lane_type(choose, case, column, pen)
         if column.name == "id":
             cells = [pen.exactly(choose, first_id + row, ID, _exact_type(pen, ID), layout) for row in range(rows)]
             lane_type = _exact_type(pen, ID)
@@ -114,6 +114,16 @@ def _file(choose: random.Random, case: Case, pen: Pen, *, number: int, first_id:
     if pen.file_format.has_names:
         _drift(choose, file, pen, rows)
     return file
+
+
+def _lane_type(choose: random.Random, case: Case, column: Column, pen: Pen) -> Any:
+    """Any type for the column; often one near to that in the file before, as writers change theirs a little."""
+    before = [lane.written_as for file in case.files for lane in file.lanes if lane.name == column.name]
+    if before and isinstance(before[-1], pa.DataType) and choose.random() < 0.4:
+        near = near_type(choose, before[-1])
+        if is_writable(near, pen.file_format.clickhouse):
+            return near
+    return pen.lane_type(choose, column.type)
 
 
 def _exact_type(pen: Pen, of: Type) -> Any:
