@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from airflow_provider_chs3.core.casts import elements_of, has_elements_of
 from airflow_provider_chs3.core.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.describing import describe
 from airflow_provider_chs3.core.errors import is_of_servers
@@ -98,12 +99,24 @@ def _kind(
         target = ColumnType(column.type).bare.name
         if of.name == "FixedString" and int(of.arguments[0]) == _RAW_BYTES.get(target):
             types[column.name] = f"Nullable({target})"
-        if of.name == "FixedString" and target == "UUID":
+        if _has_bytes_of_uuid(of, ColumnType(column.type)):
             raise SourceError(
                 f"Column {column.name!r} in {path} has bytes that are not declared as UUIDs, and ClickHouse would take "
                 "them in its own order: say which one it is with select={…}, or write the column as UUID or text."
             )
     return FileKind(path, paths, types, naive)
+
+
+def _has_bytes_of_uuid(of: ColumnType, target: ColumnType) -> bool:
+    one, wanted = of.bare, target.bare
+    if wanted.name == "UUID":
+        return one.name == "FixedString"
+    if one.name != wanted.name or one.name not in COMPOUND:
+        return False
+    if one.name != "Tuple":
+        return any(map(_has_bytes_of_uuid, one.inner, wanted.inner))
+    has_all = has_elements_of(one, wanted)
+    return has_all and any(_has_bytes_of_uuid(inner, to) for _, inner, to in elements_of("", one, wanted))
 
 
 def _alike_together(kinds: Iterable[FileKind]) -> list[FileKind]:

@@ -142,3 +142,10 @@ def test_an_empty_file_of_what_cannot_be_cast(lake: Lake) -> None:
 def test_the_text_of_a_number_does_not_depend_on_other_files(lake: Lake) -> None:
     narrow, wide = (pa.array([0.1], of) for of in (pa.float32(), pa.float64()))
     assert loaded(lake, "String", narrow, wide) == ["0.1", "0.1"]
+
+
+def test_bytes_that_may_be_uuids_are_refused_inside_of_structs_too(lake: Lake) -> None:
+    kind = pa.struct([("b", pa.list_(pa.struct([("u", pa.binary(16))]))), ("a", pa.int32())])
+    value = pa.array([{"a": 1, "b": [{"u": bytes(range(16))}]}], kind)
+    with pytest.raises(AirflowFailException, match="has bytes that are not declared as UUIDs"):
+        loaded(lake, "Tuple(a Int32, b Array(Tuple(u UUID)))", value)
