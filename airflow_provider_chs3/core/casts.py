@@ -11,14 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.column_types import ColumnType
-from airflow_provider_chs3.core.scalar_casts import (
-    DATES,
-    TEXTS,
-    TIMES,
-    Cast,
-    ScalarCasting,
-    is_integer,
-)
+from airflow_provider_chs3.core.scalar_casts import ScalarCasting
+from airflow_provider_chs3.core.server_casts import DATES, TEXTS, TIMES, Cast, is_integer
 from airflow_provider_chs3.core.sql import identifier, literal
 
 #: A type that holds more than ClickHouse can show.

@@ -9,7 +9,7 @@ from typing import Any
 from airflow_provider_chs3.core.casts import CONTAINERS, Casting, lacking_elements
 from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.dialect import Dialect
-from airflow_provider_chs3.core.scalar_casts import Cast
+from airflow_provider_chs3.core.server_casts import Cast
 from airflow_provider_chs3.core.sql import identifier
 from airflow_provider_chs3.core.strict_casts import is_unparsed
 from airflow_provider_chs3.core.target_facts import Column

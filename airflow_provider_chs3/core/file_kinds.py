@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.describing import describe
 from airflow_provider_chs3.core.errors import is_of_servers
 from airflow_provider_chs3.core.footers import Footers, parquet_footers
-from airflow_provider_chs3.core.scalar_casts import is_integer
+from airflow_provider_chs3.core.server_casts import is_integer
 from airflow_provider_chs3.core.source_files import Files
 from airflow_provider_chs3.core.sources import plain_prefix
 from airflow_provider_chs3.core.sql import Sql, literal

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from airflow_provider_chs3.core.casts import roomy_type
 from airflow_provider_chs3.core.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.formats import Format
-from airflow_provider_chs3.core.scalar_casts import TEXTS
+from airflow_provider_chs3.core.server_casts import TEXTS
 from airflow_provider_chs3.core.sql import identifier, literal
 
 #: The type of a text field that an expression reads.

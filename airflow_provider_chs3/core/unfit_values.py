@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.casts import (
     has_elements_of,
 )
 from airflow_provider_chs3.core.column_types import ColumnType
-from airflow_provider_chs3.core.scalar_casts import OR_NULL, TEXTS
+from airflow_provider_chs3.core.server_casts import OR_NULL, TEXTS
 
 
 @dataclass(frozen=True)

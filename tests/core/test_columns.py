@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_chs3.core.columns import LoadedColumn, Selection, plain_columns, structure_of
-from airflow_provider_chs3.core.scalar_casts import Cast
+from airflow_provider_chs3.core.server_casts import Cast
 from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
