@@ -46,6 +46,8 @@ def judge(source: Any, of: Type, reading: Reading) -> Verdict:
     if isinstance(found, Verdict):
         return found
     number, must_load, why = found
+    if isinstance(source, Text | Number) and of.kind == "Float" and of.bits == 64 and 2**53 <= abs(number) < 10**19:
+        return may("digits of a text that a double has not", float(number))
     verdict = _of_real(number, source, of) if isinstance(number, float) else _of_exact(number, of)
     return verdict if must_load or not verdict.values else may(why, *verdict.values)
 
