@@ -95,16 +95,36 @@ def _kind(
         naive = frozenset(name for name, found in times.items() if any(not each.time_zone for each in found))
     types = dict(columns)
     for column in wanted if raw else ():
-        of = ColumnType(columns.get(column.name, "Nothing")).bare
-        target = ColumnType(column.type).bare.name
-        if of.name == "FixedString" and int(of.arguments[0]) == _RAW_BYTES.get(target):
-            types[column.name] = f"Nullable({target})"
-        if _has_bytes_of_uuid(of, ColumnType(column.type)):
+        if column.name not in columns:
+            continue
+        of, target = ColumnType(columns[column.name]), ColumnType(column.type)
+        types[column.name] = _of_raw_bytes(of, target).text
+        if _has_bytes_of_uuid(of, target):
             raise SourceError(
                 f"Column {column.name!r} in {path} has bytes that are not declared as UUIDs, and ClickHouse would take "
                 "them in its own order: say which one it is with select={…}, or write the column as UUID or text."
             )
     return FileKind(path, paths, types, naive)
+
+
+def _of_raw_bytes(of: ColumnType, target: ColumnType, *, is_key: bool = False) -> ColumnType:
+    """The type of a file, with wide integers and addresses where it has their bytes."""
+    one, wanted = of.bare, target.bare
+    if one.name == "FixedString" and int(one.arguments[0]) == _RAW_BYTES.get(wanted.name):
+        return ColumnType(wanted.name if is_key else f"Nullable({wanted.name})")
+    if one.name != wanted.name or one.name not in COMPOUND:
+        return of
+    by_label = dict(zip(wanted.labels, wanted.inner, strict=True)) if one.labels and wanted.labels else {}
+    targets = (
+        [by_label.get(label, each) for label, each in zip(one.labels, one.inner, strict=True)]
+        if by_label
+        else wanted.inner
+    )
+    if len(targets) != len(one.inner):
+        return of
+    keys = (True, False) if one.name == "Map" else (False,) * len(targets)
+    inner = [_of_raw_bytes(each, to, is_key=key) for each, to, key in zip(one.inner, targets, keys, strict=True)]
+    return of if inner == list(one.inner) else one.with_inner(inner)
 
 
 def _has_bytes_of_uuid(of: ColumnType, target: ColumnType) -> bool:

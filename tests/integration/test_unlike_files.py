@@ -149,3 +149,14 @@ def test_bytes_that_may_be_uuids_are_refused_inside_of_structs_too(lake: Lake) -
     value = pa.array([{"a": 1, "b": [{"u": bytes(range(16))}]}], kind)
     with pytest.raises(AirflowFailException, match="has bytes that are not declared as UUIDs"):
         loaded(lake, "Tuple(a Int32, b Array(Tuple(u UUID)))", value)
+
+
+def test_wide_integers_are_bytes_inside_of_lists_and_structs_too(lake: Lake) -> None:
+    def raw(number: int) -> bytes:
+        return number.to_bytes(16, "little", signed=True)
+
+    wide = pa.binary(16)
+    kind = pa.struct([("n", pa.list_(wide)), ("m", pa.map_(wide, wide)), ("k", pa.int32())])
+    value = {"n": [raw(49), raw(-1), raw(int.from_bytes(b"1234567890123456"))], "m": [(raw(50), raw(51))], "k": 1}
+    found = loaded(lake, "Tuple(k Int8, m Map(Int128, UInt128), n Array(Int128))", pa.array([value], kind))
+    assert found == [f"(1,{{50:51}},[49,-1,{int.from_bytes(b'1234567890123456')}])"]
