@@ -54,7 +54,7 @@ class Tested:
             for name, servers in report.user_properties:
                 if name == _PROPERTY:
                     self._counts[str(servers)][report.outcome] += 1
-                    self._folders[str(servers)].add("/".join(report.nodeid.split("/")[:2]))
+                    self._folders[str(servers)].add("/".join(report.nodeid.partition("::")[0].split("/")[:2]))
 
     def pytest_sessionfinish(self) -> None:
         """Write the counts."""

@@ -96,6 +96,7 @@ def events(run: DagRun) -> list[dict[str, Any]]:
         return list(session.scalars(select(AssetEvent.extra).where(AssetEvent.source_run_id == run.run_id)))
 
 
+@pytest.mark.thorough
 def test_a_night_loads_its_month_and_those_before_and_checks_the_table(nights: Nights) -> None:
     nights.upload(*MONTHS)
     done = nights.run()

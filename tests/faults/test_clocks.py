@@ -41,7 +41,7 @@ def test_a_node_whose_clock_goes_back_an_hour_tells_the_newest_record(trips_lake
     assert last < first
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_what_a_dead_attempt_left_goes_whatever_the_clock_was_then(trips_lake: Lake, hours: int) -> None:
     folder = trips_lake.cluster.nodes[COORDINATOR].folder

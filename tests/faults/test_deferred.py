@@ -51,6 +51,7 @@ def test_after_kill_9_of_two_workers_at_any_step_a_third_ends_in_the_objects_row
     assert len(points) > 10
 
 
+@pytest.mark.thorough
 def test_a_worker_that_was_killed_before_its_insert_was_sent_costs_a_reload(
     trips_lake: Lake, first: Strike, monkeypatch: pytest.MonkeyPatch
 ) -> None:

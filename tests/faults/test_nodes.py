@@ -108,6 +108,7 @@ def test_a_table_that_is_attached_again_shows_no_row_twice(mortal_lake: Lake) ->
     assert mortal_lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("lost", ["broken", "dropped"])
 def test_parts_that_a_server_finds_broken_cost_a_reload_and_other_lost_ones_stop_it(
     mortal_lake: Lake, own_cluster: ClickHouseCluster, lost: str
@@ -166,7 +167,7 @@ def test_a_node_that_is_down_at_the_start_is_named_and_a_later_run_loads(
     assert_exact(mortal_lake, NEW)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("node", [0, 1])
 def test_a_node_that_lost_its_ledger_costs_a_reload(mortal_lake: Lake, node: int) -> None:
     mortal_lake.load()

@@ -63,7 +63,7 @@ def test_a_load_waits_for_a_storage_that_fails_for_a_while_and_goes_on(
     assert_exact(trips_lake, OLD)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "fault",
     [
@@ -166,7 +166,7 @@ def test_an_object_overwritten_during_the_insert_is_loaded_as_it_is_then(
     assert_exact_to_bucket(trips_lake, chs3_s3)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("strike_at", ["before", "after"])
 def test_an_object_deleted_around_the_insert_is_not_loaded(
     trips_lake: Lake, strikes: Strikes, chs3_s3: S3Endpoint, strike_at: str

@@ -110,7 +110,7 @@ class TestLostRows:
 class TestMutations:
     DELETE = "DELETE IN PARTITION ID '202609' WHERE n < 5"
 
-    @pytest.mark.thorough(but=2)
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize(
         "change",
         [

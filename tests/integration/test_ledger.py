@@ -41,6 +41,7 @@ class TestLoss:
         assert loaded.facts() == TRIPS.facts(MONTH)
         assert loaded.load()["status"] == "unchanged"
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_so_does_a_month_that_its_new_ledger_does_not_know(self, loaded: Lake) -> None:
         loaded.upload(TRIPS, "2026-11")

@@ -95,7 +95,7 @@ def merge(lake: Lake) -> None:
     lake.on_every_node(f"OPTIMIZE TABLE {lake.database}.trips FINAL")
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_month_is_exact_and_merges_are_no_change(lake: Lake, name: str) -> None:
     shape = SHAPES[name]

@@ -41,6 +41,7 @@ def loaded(lake: Lake, column: str, *arrays: pa.Array) -> list[str]:
     return values(lake)
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("digits", [(9, 0, 9), (18, 0, 10), (38, 0, 30), (76, 10, 60)])
 def test_decimals_of_other_scales(lake: Lake, digits: tuple[int, int, int]) -> None:
     precision, few, many = digits
@@ -72,6 +73,7 @@ def test_a_time_at_the_beginning_of_the_calendar_in_another_zone(lake: Lake) -> 
     ]
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize(
     ("column", "array"),
     [
@@ -89,6 +91,7 @@ def test_a_number_with_more_digits_than_its_column(lake: Lake, column: str, arra
     assert lake.rows_per_node() == [0]
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("column", "text"),
     [

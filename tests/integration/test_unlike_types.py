@@ -34,6 +34,7 @@ def decimals(*values: str) -> pa.Array:
     return pa.array(values).cast(pa.decimal128(18, 4))
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize(
     ("column", "array"),
     [
@@ -55,6 +56,7 @@ def test_what_the_column_cannot_hold_is_refused(lake: Lake, column: str, array: 
     assert lake.rows_per_node() == [0]
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize(
     ("column", "array", "found"),
     [

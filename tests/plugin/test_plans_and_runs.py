@@ -99,6 +99,7 @@ class TestRuns:
             S3ToClickHouseOperator.partial(task_id="load", **_arguments(trips_lake)).expand(month=list(self.MONTHS))
         return [run_dag(dag).run_id for _ in range(2)]
 
+    @pytest.mark.thorough
     def test_a_runs_months_are_those_that_its_tasks_are_about_though_another_loaded_them(
         self, as_user: AsUser, trips_lake: Lake, runs: list[str]
     ) -> None:

@@ -26,6 +26,7 @@ __all__ = ["strikes"]
 FOLLOWER = 1
 
 
+@pytest.mark.thorough
 def test_each_shard_gets_a_share_and_each_replica_all_of_it(lake: Lake) -> None:
     result = lake.load()
     assert lake.facts() == TRIPS.facts(MONTH)
