@@ -73,9 +73,10 @@ def number_to_address(casting: ServerCasting, value: str, one: ColumnType, targe
     return Cast(f"CAST(CAST({value}, 'Nullable(UInt32)'), {literal(target.text)})")
 
 
-def float_to_enum(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Cast by way of an integer: the server takes 1.5 for the name of 1."""
-    return Cast(casting.to(casting.to(value, ColumnType("Int16")), target))
+def number_to_enum(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+    """Cast by way of the Enum's own integer: the server takes 1.5 for the name of 1, and 25.8 does so with 257."""
+    number = casting.to(value, ColumnType(target.bare.name.replace("Enum", "Int")))
+    return Cast(casting.to(number, target))
 
 
 def enum_to_enum(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:

@@ -63,7 +63,7 @@ _SCALARS: tuple[
 ] = (
     (lambda one, other: one.name in FLOATS and other.name in FLOATS, number_casts.to_float),
     (lambda one, other: other.name == "Bool" and (is_integer(one) or one.name in _FRACTIONS), number_casts.to_bool),
-    (lambda one, other: one.name in FLOATS and other.name in ENUMS, number_casts.float_to_enum),
+    (lambda one, other: (is_integer(one) or one.name in FLOATS) and other.name in ENUMS, number_casts.number_to_enum),
     (lambda one, other: one.name in ENUMS and other.name in ENUMS, number_casts.enum_to_enum),
     (lambda one, other: one.name in FLOATS and other.name == "Decimal", number_casts.float_to_decimal),
     (

@@ -48,6 +48,7 @@ def decimals(*values: str) -> pa.Array:
         ("Bool", decimals("0.5")),
         ("Enum8('one' = 1)", pa.array([1.5])),
         ("Enum8('one' = 1)", pa.array([257.0])),
+        ("Enum8('one' = 1)", pa.array([257], pa.int64())),
     ],
 )
 def test_what_the_column_cannot_hold_is_refused(lake: Lake, column: str, array: pa.Array) -> None:
@@ -68,6 +69,7 @@ def test_what_the_column_cannot_hold_is_refused(lake: Lake, column: str, array: 
         ("Nullable(DateTime64(3, 'UTC'))", decimals("1.5"), "1970-01-01 00:00:01.500"),
         ("Bool", decimals("1"), "true"),
         ("Enum8('one' = 1)", pa.array([1.0]), "one"),
+        ("Nullable(Enum16('one' = 1))", pa.array([1], pa.uint8()), "one"),
     ],
 )
 def test_what_it_holds_is_as_written(lake: Lake, column: str, array: pa.Array, found: str) -> None:
