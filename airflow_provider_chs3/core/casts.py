@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.scalar_casts import ScalarCasting
-from airflow_provider_chs3.core.server_casts import DATES, TEXTS, TIMES, Cast, is_integer
+from airflow_provider_chs3.core.server_casts import DATES, TEXTS, TIMES, TIMES_OF_DAY, Cast, is_integer
 from airflow_provider_chs3.core.sql import identifier, literal
 
 #: A type that holds more than ClickHouse can show.
@@ -141,7 +141,7 @@ def roomy_type(column_type: ColumnType) -> ColumnType:
         before = column_type.precision - column_type.scale
         places = max(_PLACES, column_type.scale + 1, _DIGITS - before)
         return ColumnType(f"Decimal({_DIGITS}, {min(_DIGITS, places)})")
-    if name in (*DATES, *TIMES):
+    if name in (*DATES, *TIMES, *TIMES_OF_DAY):
         return ColumnType("String")
     return ColumnType("Float64" if name == "Float32" else text)
 

@@ -163,3 +163,19 @@ def test_wide_integers_are_bytes_inside_of_lists_and_structs_too(lake: Lake) -> 
     value = {"n": [raw(49), raw(-1), raw(int.from_bytes(b"1234567890123456"))], "m": [(raw(50), raw(51))], "k": 1}
     found = loaded(lake, "Tuple(k Int8, m Map(Int128, UInt128), n Array(Int128))", pa.array([value], kind))
     assert found == [f"(1,{{50:51}},[49,-1,{int.from_bytes(b'1234567890123456')}])"]
+
+
+def test_times_of_day_in_lists_of_text_are_as_written(lake: Lake) -> None:
+    create(lake, "Array(Nullable(Time64(6)))")
+    lines = (f"1\t{MONTH}-02 00:00:00\t['01:02:03.000004',NULL,'-00:00:01']\n", f"2\t{MONTH}-02 00:00:00\t[]\n")
+    lake.put(f"unlike/{MONTH}/0.tsv", "".join(lines).encode())
+    assert lake.load(key="unlike/{YYYY-MM}/", file_format="TabSeparated")["status"] == "published"
+    assert values(lake) == ["['01:02:03.000004',NULL,'-00:00:01.000000']", "[]"]
+
+
+def test_a_number_in_a_list_of_times_of_day_is_refused(lake: Lake) -> None:
+    create(lake, "Array(Nullable(Time64(6)))")
+    lake.put(f"unlike/{MONTH}/0.tsv", f"1\t{MONTH}-02 00:00:00\t[300]\n".encode())
+    with pytest.raises(AirflowFailException, match="row 1"):
+        lake.load(key="unlike/{YYYY-MM}/", file_format="TabSeparated")
+    assert lake.rows_per_node() == [0]
