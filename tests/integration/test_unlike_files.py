@@ -165,6 +165,7 @@ def test_wide_integers_are_bytes_inside_of_lists_and_structs_too(lake: Lake) -> 
     assert found == [f"(1,{{50:51}},[49,-1,{int.from_bytes(b'1234567890123456')}])"]
 
 
+@pytest.mark.newer("Time64 without a setting")
 def test_times_of_day_in_lists_of_text_are_as_written(lake: Lake) -> None:
     create(lake, "Array(Nullable(Time64(6)))")
     lines = (f"1\t{MONTH}-02 00:00:00\t['01:02:03.000004',NULL,'-00:00:01']\n", f"2\t{MONTH}-02 00:00:00\t[]\n")
@@ -173,6 +174,7 @@ def test_times_of_day_in_lists_of_text_are_as_written(lake: Lake) -> None:
     assert values(lake) == ["['01:02:03.000004',NULL,'-00:00:01.000000']", "[]"]
 
 
+@pytest.mark.newer("Time64 without a setting")
 def test_a_number_in_a_list_of_times_of_day_is_refused(lake: Lake) -> None:
     create(lake, "Array(Nullable(Time64(6)))")
     lake.put(f"unlike/{MONTH}/0.tsv", f"1\t{MONTH}-02 00:00:00\t[300]\n".encode())
