@@ -20,7 +20,8 @@ import pytest
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-FOLDER = Path(__file__).parents[1] / "docs" / "tested"
+_ROOT = Path(__file__).parents[1]
+FOLDER = _ROOT / "docs" / "tested"
 TABLE = FOLDER / "table.md"
 _OUTCOMES = ("passed", "failed", "skipped")
 _PROPERTY = "servers"
@@ -44,9 +45,9 @@ class Tested:
         """Ask the servers that the test has, while they are there."""
         yield
         for cluster in _clusters(getattr(item, "funcargs", {}).values()):
-            told = self._servers.setdefault(id(cluster), "") or _described(cluster)
-            self._servers[id(cluster)] = told
-            item.user_properties.append((_PROPERTY, told))
+            if id(cluster) not in self._servers:
+                self._servers[id(cluster)] = _described(cluster)
+            item.user_properties.append((_PROPERTY, self._servers[id(cluster)]))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count the test, whichever process ran it."""
@@ -69,7 +70,7 @@ class Tested:
             ]
             told = {
                 "date": f"{datetime.now(UTC):%Y-%m-%d}",
-                "commit": _commit(),
+                "commit": commit(),
                 "airflow": version("apache-airflow-core"),
                 "python": ".".join(map(str, sys.version_info[:3])),
                 "servers": rows,
@@ -93,9 +94,10 @@ def _described(cluster: Cluster) -> str:
     return f"{server}, {shape} of {nodes // shards} replicas" if nodes > shards else f"{server}, {shape}"
 
 
-def _commit() -> str:
-    told = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
-    return told.stdout.strip() or "unknown"
+def commit() -> str:
+    """Give the commit of the code that runs; `unknown` outside of a repository."""
+    described = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"]
+    return subprocess.run(described, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
 def table(folder: Path = FOLDER) -> str:

@@ -79,7 +79,7 @@ class ColumnType:
         return tuple(found)
 
     def parts(self, *names: str) -> Iterator[ColumnType]:
-        """Every type of one of these names that it is made of, at any depth, itself too.
+        """Find every type of these names that it is made of, at any depth, itself included.
 
         Args:
             names: Such as `Decimal`.

@@ -108,7 +108,7 @@ def _kind(
 
 
 def _of_raw_bytes(of: ColumnType, target: ColumnType, *, is_key: bool = False) -> ColumnType:
-    """The type of a file, with wide integers and addresses where it has their bytes."""
+    """Replace raw bytes in the type of a file by the wide integers and addresses that they are."""
     one, wanted = of.bare, target.bare
     if one.name == "FixedString" and int(one.arguments[0]) == _RAW_BYTES.get(wanted.name):
         return ColumnType(wanted.name if is_key else f"Nullable({wanted.name})")
@@ -208,10 +208,10 @@ def _common_type(name: str, told: Sequence[tuple[str, bool]]) -> Steps[str | Non
 
 
 def _without_widths(of: ColumnType) -> object:
-    """What types must share beside the digits that they hold.
+    """Give what types must have in common, beside the digits that they hold.
 
     A value that was cast to another type is shown as that one's, and cast from there: a Float32 with the digits of a
-    Float64, a time in another zone. Of Tuples with other names the server's common type has none: it goes by the order.
+    Float64, a time in another zone. The common type of Tuples whose fields differ in name or order has no names at all.
     """
     bare = of.bare
     if bare.name in COMPOUND:
@@ -220,7 +220,7 @@ def _without_widths(of: ColumnType) -> object:
 
 
 def _are_finer(types: Sequence[ColumnType]) -> bool:
-    """Whether the server's common type, which goes by the finest scale, lacks digits before the point."""
+    """Tell whether the server's common type lacks digits before the point, as it takes the finest scale."""
     decimals = [found for each in types for found in each.parts("Decimal")]
     common = max((each.precision for each in decimals), default=0) - max((each.scale for each in decimals), default=0)
     return any(each.precision - each.scale > common for each in decimals)

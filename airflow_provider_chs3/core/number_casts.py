@@ -23,7 +23,7 @@ def to_decimal(casting: ServerCasting, value: str, one: ColumnType, target: Colu
 
 
 def _digits_before_point(of: ColumnType) -> int:
-    """How many a Decimal or an integer has at most."""
+    """Count the digits that a Decimal or an integer has at most before the point."""
     if of.bare.name == "Decimal":
         return of.bare.precision - of.bare.scale
     return len(str(2 ** int(of.bare.name.lstrip("U")[3:])))
@@ -80,5 +80,5 @@ def number_to_enum(casting: ServerCasting, value: str, one: ColumnType, target: 
 
 
 def enum_to_enum(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Cast by the name, as the server goes by the number."""
+    """Cast by name: the server itself compares numbers."""
     return Cast(casting.to(f"toString({value})", target))

@@ -16,7 +16,7 @@ _UNTESTED = ("Shared",)
 
 
 def family(engine: str) -> str:
-    """How the name of an engine begins that no test has seen; empty for all others.
+    """Give the prefix that marks an engine as untested; empty for tested engines.
 
     Args:
         engine: Such as `SharedReplacingMergeTree`.
@@ -60,7 +60,7 @@ def has_passed(ledger: TableName, target: TableName) -> Sql:
 
 
 def _circumstances(name: TableName) -> str:
-    """What a rehearsal holds for: an upgrade, another engine or another storage policy want another one."""
+    """Describe what a rehearsal is valid for: it must be repeated when version, engine or storage policy change."""
     families = literal(f"^({'|'.join(_UNTESTED)})")
     return (
         "(SELECT any(toJSONString(map('version', version(), 'engine', "

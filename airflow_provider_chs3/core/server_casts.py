@@ -67,5 +67,5 @@ def cast_back(casting: ServerCasting, value: str, one: ColumnType, target: Colum
 
 
 def is_back(made: str, value: str, one: ColumnType) -> str:
-    """The condition that what was made is the value again, as what it was."""
+    """Give the condition that casting back yields the original value."""
     return f"CAST({made}, {literal(f'Nullable({one.text})')}) = {value}"

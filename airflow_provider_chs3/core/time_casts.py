@@ -25,7 +25,7 @@ _DECIMAL_OF_SECONDS = ColumnType(f"Decimal(38, {_NANOSECONDS})")
 
 
 def to_time_of_day(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Times of day in files are read as moments of 1970-01-01: one that no day has would come back as another one."""
+    """Cast times of day, which files give as moments of 1970-01-01; one beyond that day would become another."""
     is_shorter = (one.name, target.bare.name) == ("Time64", "Time")
     # Servers have no cast for that (70, seen on 26.9).
     source = f"toInt64({value})" if is_shorter else value
@@ -42,7 +42,7 @@ def compared(casting: ServerCasting, value: str, one: ColumnType, target: Column
 
 
 def in_range(made: str, one: ColumnType, target: ColumnType) -> str:
-    """ClickHouse stores ticks beyond its calendar, but shows and partitions them as its first or last year."""
+    """Give the condition that a time is in the calendar: beyond it ClickHouse shows its first or last year."""
     # A cast to a type without a zone keeps that of what was cast.
     zone = target.time_zone or one.time_zone
     shown_as = f"DateTime64({target.scale}{f', {literal(zone)}' if zone else ''})"

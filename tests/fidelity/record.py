@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import airflow_provider_chs3
+from tests.tested import commit
 
 _PACKAGE = Path(airflow_provider_chs3.__file__).parent
 _ROOT = _PACKAGE.parent
@@ -47,11 +47,8 @@ def versions(server: str) -> dict[str, str]:
     """
     import pyarrow
 
-    commit = subprocess.run(
-        ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    )
     return {
-        "commit": commit.stdout.strip() or "unknown",
+        "commit": commit(),
         "protocol": protocol_hash(),
         "generator": generator_hash(),
         "clickhouse": server,

@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from decimal import Decimal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from tests.integration.lake import MONTH, Lake
-
-
-def put(lake: Lake, number: int, array: pa.Array) -> None:
-    times = pa.array([f"{MONTH}-02"] * len(array)).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
-    ids = pa.array([number * 10 + place for place in range(len(array))], pa.int64())
-    body = io.BytesIO()
-    pq.write_table(pa.table({"id": ids, "ts": times, "v": array}), body)
-    lake.put(f"unlike/{MONTH}/{number}.parquet", body.getvalue())
-
-
-def create(lake: Lake, column: str) -> None:
-    lake.table = "unlike"
-    lake.on_every_node(
-        f"CREATE TABLE {lake.database}.unlike (id Int64, ts DateTime('UTC'), v {column}) ENGINE = MergeTree "
-        "PARTITION BY toYYYYMM(ts) ORDER BY id"
-    )
-
-
-def values(lake: Lake) -> list[str]:
-    return [value for (value,) in lake.on_node(0, f"SELECT toString(v) FROM {lake.database}.unlike ORDER BY id")]
+from tests.integration.one_column import create, put, values
 
 
 def loaded(lake: Lake, column: str, *arrays: pa.Array) -> list[str]:

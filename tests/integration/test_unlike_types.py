@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import io
-from typing import Any
-
 import pyarrow as pa
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import Lake
+from tests.integration.one_column import create, put, values
 
 HALF_PAST = 3_600_500
 
 
-def load(lake: Lake, column: str, array: pa.Array) -> list[Any]:
-    lake.table = "kinds"
-    lake.on_every_node(
-        f"CREATE TABLE {lake.database}.kinds (id Int64, ts DateTime('UTC'), v {column}) ENGINE = MergeTree "
-        "PARTITION BY toYYYYMM(ts) ORDER BY id"
-    )
-    times = pa.array([f"{MONTH}-02"] * len(array)).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
-    table = pa.table({"id": pa.array(range(len(array)), pa.int64()), "ts": times, "v": array})
-    body = io.BytesIO()
-    with pa.ipc.new_file(body, table.schema) as writer:
-        writer.write_table(table)
-    lake.put(f"kinds/{MONTH}/0.arrow", body.getvalue())
-    lake.load(key="kinds/{YYYY-MM}/", file_format="Arrow", naive_timestamps="utc")
-    return [value for (value,) in lake.on_node(0, f"SELECT toString(v) FROM {lake.database}.kinds ORDER BY id")]
+def load(lake: Lake, column: str, array: pa.Array) -> list[str]:
+    create(lake, column)
+    put(lake, 0, array, ending="arrow")
+    lake.load(key="unlike/{YYYY-MM}/", file_format="Arrow", naive_timestamps="utc")
+    return values(lake)
 
 
 def decimals(*values: str) -> pa.Array:
