@@ -89,6 +89,7 @@ _PLAIN: SettingValues = {
     "short_circuit_function_evaluation": "enable",
     "compatibility": "",
     "low_cardinality_allow_in_native_format": 1,
+    "input_format_native_decode_types_in_binary_format": 0,
     "output_format_native_encode_types_in_binary_format": 0,
     "output_format_native_write_json_as_string": 0,
 }

@@ -10,15 +10,25 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from airflow_provider_chs3.core import time_casts
 from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.scalar_casts import ScalarCasting
 from airflow_provider_chs3.core.server_casts import DATES, TEXTS, TIMES, TIMES_OF_DAY, Cast, is_integer
-from airflow_provider_chs3.core.sql import identifier, literal
+from airflow_provider_chs3.core.sql import literal
 
-#: A type that holds more than ClickHouse can show.
-MAY_BE_OUT_OF_RANGE = re.compile(r"\bDateTime64\b")
+#: Types that hold more than ClickHouse can show; of those in Arrow one has wrapped around.
+_MAY_BE_OUT_OF_RANGE, _MAY_HAVE_WRAPPED = re.compile(r"\bDateTime64\b"), re.compile(r"\bDateTime(64)?\b")
 #: Whose values ClickHouse converts as it sees fit, or not at all.
 OPAQUE = ("JSON", "Object", "Variant", "Dynamic", "AggregateFunction", "Nothing")
+#: What the server's names for shapes stand for.
+_GEOMETRIES = {
+    "Point": "Tuple(Float64, Float64)",
+    "Ring": "Array(Point)",
+    "LineString": "Array(Point)",
+    "MultiLineString": "Array(LineString)",
+    "Polygon": "Array(Ring)",
+    "MultiPolygon": "Array(Polygon)",
+}
 
 #: Of the widest Decimal; and behind its point, where half of them is enough before it.
 _DIGITS, _PLACES = 76, 38
@@ -31,6 +41,7 @@ class Casting(ScalarCasting):
     Args:
         function: As with `ScalarCasting`.
         is_lossy: As with `ScalarCasting`.
+        has_date64: As with `ScalarCasting`.
         depth: How many lambdas the expression is in.
     """
 
@@ -44,23 +55,40 @@ class Casting(ScalarCasting):
             source: Its type.
             target: The type that it is to have.
         """
-        if source.text == target.text and not MAY_BE_OUT_OF_RANGE.search(target.text):
+        if source.text == target.text and not self.may_be_out_of_range(source):
             return Cast(value)
         one, other = source.bare, target.bare
+        if one.name in CONTAINERS and other.name in _GEOMETRIES:
+            made = self.cast(value, source, shape_for(one, other))
+            return replace(made, value=f"CAST({made.value}, {literal(target.text)})")
         if other.name in CONTAINERS and one.name in TEXTS:
             roomy = roomy_type(other)
             return self.cast(f"CAST({value}, {literal(roomy.text)})", roomy, target)
         if other.name in CONTAINERS and other.name == one.name:
             return CONTAINERS[other.name](self, value, one, target)
+        if one.name in TEXTS and is_variant_of_scalars(other):
+            return _text_to_variant(value, target)
         if other.name in (*CONTAINERS, *OPAQUE) or one.name in (*CONTAINERS, *OPAQUE):
-            return Cast(f"CAST({value}, {literal(target.text)})" if one.name in TEXTS else self.to(value, target))
+            of_any = f"CAST({value}, {literal(target.text)})" if one.name in TEXTS else self.to(value, target)
+            return Cast(of_any, _for_any_type(value, one, source))
         made = self.scalar(value, one, target)
         return replace(made, holds=_for_nulls(made, value, source, target))
+
+    def may_be_out_of_range(self, source: ColumnType) -> bool:
+        """Whether values have to be looked at, even if they keep their type."""
+        return bool((_MAY_HAVE_WRAPPED if self.has_date64 else _MAY_BE_OUT_OF_RANGE).search(source.text))
 
     def of_elements(self, column: str, cast: Callable[[Casting, str], Cast]) -> tuple[str, Cast]:
         """The name of a lambda's argument, and the cast of it."""
         name = f"{column}{self.depth + 1}"
         return name, cast(replace(self, depth=self.depth + 1), name)
+
+
+def _for_any_type(value: str, one: ColumnType, source: ColumnType) -> str | None:
+    """A column of any type shows the first or last moment of the calendar for what is beyond it."""
+    if one.name != "DateTime64":
+        return None
+    return _unless_null(time_casts.in_range(value, one, one), value, source)
 
 
 def _for_nulls(made: Cast, value: str, source: ColumnType, target: ColumnType) -> str | None:
@@ -69,7 +97,11 @@ def _for_nulls(made: Cast, value: str, source: ColumnType, target: ColumnType) -
         holds = made.holds
     else:
         holds = f"isNotNull({made.value})" + (f" AND {made.holds}" if made.holds else "")
-    return f"(isNull({value}) OR ifNull({holds}, 0))" if holds and source.holds_null else holds
+    return holds and _unless_null(holds, value, source)
+
+
+def _unless_null(holds: str, value: str, source: ColumnType) -> str:
+    return f"(isNull({value}) OR ifNull({holds}, 0))" if source.holds_null else holds
 
 
 def _array(casting: Casting, value: str, one: ColumnType, target: ColumnType) -> Cast:
@@ -112,6 +144,18 @@ def has_elements_of(one: ColumnType, wanted: ColumnType) -> bool:
     return len(one.inner) == len(wanted.inner)
 
 
+def shape_for(one: ColumnType, wanted: ColumnType) -> ColumnType:
+    """Give the type that a geometry is made of, with the names of a Point's coordinates where the source has them.
+
+    Args:
+        one: The source's type, without wrappers.
+        wanted: The target's, without wrappers; returned as it is if it is no geometry.
+    """
+    if wanted.name == "Point" and set(one.labels) == {"x", "y"}:
+        return ColumnType("Tuple(x Float64, y Float64)")
+    return ColumnType(_GEOMETRIES[wanted.name]) if wanted.name in _GEOMETRIES else wanted
+
+
 CONTAINERS: dict[str, Callable[[Casting, str, ColumnType, ColumnType], Cast]] = {
     "Array": _array,
     "Map": _map,
@@ -122,6 +166,25 @@ CONTAINERS: dict[str, Callable[[Casting, str, ColumnType, ColumnType], Cast]] = 
 def _both(conditions: Iterable[str | None]) -> str | None:
     given = [each for each in conditions if each]
     return " AND ".join(given) or None
+
+
+def is_variant_of_scalars(of: ColumnType) -> bool:
+    """Whether a type is a Variant of types whose values have one text each.
+
+    Args:
+        of: The type, without wrappers.
+    """
+    return of.name == "Variant" and not any(each.bare.name in (*CONTAINERS, *OPAQUE) for each in of.inner)
+
+
+def _text_to_variant(value: str, target: ColumnType) -> Cast:
+    """Let the server choose the type, where the value has the same text again: 007 is no number if it may be text."""
+    made = f"CAST({value}, {literal(target.text)})"
+    same = f"toString({made}) = {value}"
+    if any(each.bare.name == "String" for each in target.bare.inner):
+        return Cast(f"CAST(if({same}, {made}, {value}), {literal(target.text)})")
+    is_number = f"toFloat64OrNull(toString({made})) = toFloat64OrNull({value})"
+    return Cast(made, f"(isNull({value}) OR ifNull({same}, 0) OR ifNull({is_number}, 0))")
 
 
 def roomy_type(column_type: ColumnType) -> ColumnType:
@@ -144,26 +207,3 @@ def roomy_type(column_type: ColumnType) -> ColumnType:
     if name in (*DATES, *TIMES, *TIMES_OF_DAY):
         return ColumnType("String")
     return ColumnType("Float64" if name == "Float32" else text)
-
-
-def lacking_elements(one: ColumnType, target: ColumnType) -> tuple[str, ...]:
-    """The named elements of a Tuple that the source lacks, at any depth; they would be defaults without a word.
-
-    Args:
-        one: The source's type.
-        target: The column's type.
-    """
-    one, target = one.bare, target.bare
-    if one.name != target.name or one.name not in CONTAINERS:
-        return ()
-    if one.name != "Tuple":
-        pairs = zip(one.inner, target.inner, strict=False)
-        return tuple(name for source, wanted in pairs for name in lacking_elements(source, wanted))
-    found = dict(zip(one.labels, one.inner, strict=False))
-    if not found or not target.labels:
-        return ()
-    return tuple(
-        name
-        for label, wanted in zip(target.labels, target.inner, strict=True)
-        for name in ((identifier(label),) if label not in found else lacking_elements(found[label], wanted))
-    )

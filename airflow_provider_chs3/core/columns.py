@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_chs3.core.casts import CONTAINERS, Casting, lacking_elements
+from airflow_provider_chs3.core.casts import CONTAINERS, Casting
 from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.dialect import Dialect
 from airflow_provider_chs3.core.server_casts import Cast
@@ -123,7 +123,7 @@ class LoadedColumn:
         source_type: Its type.
         kept: A condition that is true where the expression says what the file does; empty where it always does.
         is_lossy: Whether what does not fit may be lost.
-        is_date64: Whether it is a day of Arrow's `date64`, which ClickHouse reads as seconds of 32 bits.
+        has_date64: As with `Casting`.
         written: The expression as the user wrote it in `select`; empty where the column is a field.
     """
 
@@ -132,7 +132,7 @@ class LoadedColumn:
     source_type: str
     kept: str = ""
     is_lossy: bool = False
-    is_date64: bool = False
+    has_date64: bool = False
     written: str = ""
 
     @property
@@ -148,29 +148,25 @@ class LoadedColumn:
     def cast(self, *, null_as_default: bool) -> Cast:
         """The expression as the column's type, and what shows that nothing of the value was lost."""
         wanted = _nullable(self.column.type) if null_as_default else self.column.type
-        return Casting(is_lossy=self.is_lossy).cast(self.source, ColumnType(self.source_type), ColumnType(wanted))
+        casting = Casting(is_lossy=self.is_lossy, has_date64=self.has_date64)
+        return casting.cast(self.source, ColumnType(self.source_type), ColumnType(wanted))
 
     def holds(self, *, null_as_default: bool) -> str | None:
         """A condition that is true for values that fit; None where the cast fails by itself for all others."""
         # Over NULL, a comparison is NULL, of which throwIf() sees but what happens to lie below it.
         kept = f"ifNull({self.kept}, 1)" if self._must_be_kept(null_as_default=null_as_default) else ""
-        conditions = [each for each in (kept, self._is_day, self.cast(null_as_default=null_as_default).holds) if each]
+        conditions = [each for each in (kept, self.cast(null_as_default=null_as_default).holds) if each]
         return " AND ".join(conditions) or None
 
     def misfit(self, *, null_as_default: bool) -> str | None:
         """A condition that is true for values which do not fit, and never fails; None for types that can't be asked."""
         source, target = ColumnType(self.source_type), ColumnType(self.column.type)
         may_be_null = null_as_default or target.holds_null
-        bad = Misfits(is_lossy=self.is_lossy).condition(self.looked_at, source, target, may_be_null=may_be_null)
+        misfits = Misfits(is_lossy=self.is_lossy, has_date64=self.has_date64)
+        bad = misfits.condition(self.looked_at, source, target, may_be_null=may_be_null)
         unparsed = self.is_unparsed if self.is_unparsed != "0" else None
         lost = f"NOT ifNull({self.kept}, 1)" if self._must_be_kept(null_as_default=null_as_default) else None
-        no_day = f"NOT {self._is_day}" if self.is_date64 else None
-        return " OR ".join(filter(None, (lost, no_day, unparsed, bad))) or None
-
-    @property
-    def _is_day(self) -> str:
-        """A condition that is true for days that 32 bits hold: others wrap around, and never to midnight."""
-        return f"ifNull(toUnixTimestamp({self.source}) % 86400 = 0, 1)" if self.is_date64 else ""
+        return " OR ".join(filter(None, (lost, unparsed, bad))) or None
 
     def _must_be_kept(self, *, null_as_default: bool) -> bool:
         """No container can be NULL, so that one which stands for a missing value would be loaded as it is."""
@@ -239,17 +235,8 @@ def plain_columns(
                 "The files have a column '_path', which hides ClickHouse's own, by which a load reads just "
                 "the month's objects. Rename the column in the files, or load the others with columns=[…]."
             )
-        _check_elements(column, types[column.name], next(iter(by_file), "every file"))
         loaded.append(LoadedColumn(column, identifier(column.name), types[column.name]))
     return loaded
-
-
-def _check_elements(column: Column, source_type: str, path: str) -> None:
-    if lacking := lacking_elements(ColumnType(source_type), ColumnType(column.type)):
-        raise SourceError(
-            f"Column {column.name!r} in {path} lacks the element {', '.join(lacking)} of {column.type}: mend the file, "
-            "or give the column in select={…}."
-        )
 
 
 def _is_missing(name: str, lacking: Sequence[str], by_file: Mapping[str, Mapping[str, str]]) -> str:

@@ -48,6 +48,12 @@ def compare(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps[tuple[Stand
             f"{where}: {why}. A reload would undo that (rows that were erased on request would come back): "
             "if that is right, give on_target_changed='reload'."
         )
+    if found is Standing.FEWER_NODES and request.policies.on_target_changed == "fail":
+        raise TargetChangedError(
+            f"{where}: {why}. The others may still hold their rows of {request.month}, and all rows of it would be "
+            "there twice. Load on all nodes, as with cluster=…; if the others are gone for good, give "
+            "on_target_changed='reload'."
+        )
     if found is not Standing.UNCHANGED:
         _check_shrink(load, before)
     return found, why

@@ -77,6 +77,7 @@ class Dialect:
         """The settings that read it."""
         return {
             "format_csv_delimiter": self.delimiter,
+            "input_format_csv_allow_whitespace_or_tab_as_delimiter": int(self.delimiter in "\t "),
             "format_csv_allow_double_quotes": int(self.quote == '"'),
             "format_csv_allow_single_quotes": int(self.quote == "'"),
             "input_format_csv_skip_first_lines": self.skip_lines,
@@ -104,6 +105,11 @@ _ALWAYS: dict[str, SettingValue] = {
     # The default of newer servers: 25.8 reads no time of ISO 8601 otherwise.
     "cast_string_to_date_time_mode": "best_effort",
     "date_time_input_format": "best_effort",
+    # Without a line of names a first row of texts would be taken for one.
+    "input_format_csv_detect_header": 0,
+    "input_format_tsv_detect_header": 0,
+    # JSON in Parquet is text: parsed, it would be written anew, with 31 February as 3 March.
+    "input_format_parquet_enable_json_parsing": 0,
     "input_format_csv_empty_as_default": 1,
     "input_format_tsv_empty_as_default": 0,
     "input_format_import_nested_json": 1,
@@ -113,13 +119,20 @@ _ALWAYS: dict[str, SettingValue] = {
     "input_format_json_read_numbers_as_strings": 1,
     # The default since 26: before, a sixth of all doubles differ in their last bit from what the text says.
     "precise_float_parsing": 1,
+    # The default of newer servers: 25.8 knows no type for a Variant or a text otherwise.
+    "use_variant_as_common_type": 1,
     "input_format_json_read_bools_as_strings": 1,
     "input_format_json_read_objects_as_strings": 1,
 }
 
 
 def reading_settings(
-    dialect: Dialect, *, is_selected: bool, has_nested_containers: bool, has_escaped_labels: bool = False
+    dialect: Dialect,
+    *,
+    is_selected: bool,
+    has_nested_containers: bool,
+    has_escaped_labels: bool = False,
+    has_shapes: bool = False,
 ) -> dict[str, SettingValue]:
     """The settings that decide what fields of text files are.
 
@@ -130,6 +143,8 @@ def reading_settings(
             one is refused then.
         has_escaped_labels: Whether an element of a Tuple has a name that JSON may escape: a key that no element has is
             refused then.
+        has_shapes: Whether a column holds points, lines or polygons, which GeoParquet has as bytes: in a column of text
+            these bytes are wanted.
     """
     return {
         **_ALWAYS,
@@ -137,6 +152,7 @@ def reading_settings(
         "format_csv_null_representation": dialect.null if is_selected else _NO_MARKER,
         "input_format_json_defaults_for_missing_elements_in_named_tuple": int(not has_nested_containers),
         "input_format_json_ignore_unknown_keys_in_named_tuple": int(not has_escaped_labels),
+        "input_format_parquet_allow_geoparquet_parser": int(has_shapes),
     }
 
 

@@ -64,10 +64,11 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
         "The user's profile forbids that value: change this constraint of the profile, or give a user without it.",
     ),
     (
-        frozenset({158, 161, 165, 167, 168, 290, 306, 307, 396}),
+        frozenset({158, 161, 162, 165, 167, 168, 290, 306, 307, 396, 718}),
         "The user's profile has a limit that this load needs higher: raise the one that the message names, or give "
         "loads a user of their own.",
     ),
+    (frozenset({190}), "The arrays of a Nested column are not of one length in a row: mend the file."),
     (frozenset({469}), "A row breaks a constraint of the table: mend the file, or leave the row out in `select`."),
     (frozenset({669}), "There is no such named collection on that node: create it on every node, or give keys."),
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.mutations import are_elsewhere, wait_for
 from airflow_provider_chs3.core.partition import PartitionState
-from airflow_provider_chs3.core.parts import Evidence, Part
+from airflow_provider_chs3.core.parts import Contents, Evidence, Part
 from airflow_provider_chs3.core.target_facts import TargetFacts
 
 
@@ -99,6 +99,19 @@ def is_untouched(state: PartitionState) -> bool:
         and not wait_for(state.mutations, state.partition_id)
         and all(_has_version(part, {0}, state) and not part.patches for part in state.each_part)
     )
+
+
+def is_made_of_staged(staged: Contents, state: PartitionState) -> bool:
+    """Whether a partition that was just replaced holds what was staged, or what merges made of it.
+
+    Args:
+        staged: The contents of staging.
+        state: What is there now.
+    """
+    if state.each_part is None or staged.of_parts is None:
+        return True
+    known = set(staged.of_parts)
+    return is_untouched(state) and all(part.level > 0 or part.content in known for part in state.each_part)
 
 
 @dataclass(frozen=True)

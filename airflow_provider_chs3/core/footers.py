@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.errors import is_of_servers
@@ -32,16 +32,16 @@ class FooterSchema:
     Args:
         example: One of them, with a name that is plain if there is one.
         paths: All of them.
-        naive: Columns with timestamps that have no zone.
-        times_of_day: Columns with times of day.
-        fixed: Columns with bytes of a fixed length, which footers do not tell.
+        naive: Columns with timestamps that have no zone, and names that may be such a column's.
+        times_of_day: The same of times of day.
+        fixed: Whether there are bytes of a fixed length, which footers do not tell.
     """
 
     example: str
     paths: tuple[str, ...]
     naive: frozenset[str]
     times_of_day: frozenset[str]
-    fixed: frozenset[str]
+    fixed: bool
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,29 @@ def parquet_footers(files: Files) -> Steps[Footers]:
 
 
 def _schema(columns: Sequence[tuple[str, str, str, str]], paths: Sequence[str], example: str) -> FooterSchema:
-    # A path leads from a column of the table to what is nested in it.
-    def named(beginning: str) -> frozenset[str]:
-        return frozenset(path.split(".")[0] for _, path, _, logical in columns if logical.startswith(beginning))
+    plain = {path for name, path, _, _ in columns if name == path}
 
-    fixed = frozenset(path.split(".")[0] for _, path, kind, logical in columns if (kind, logical) == _FIXED_LENGTH)
+    def named(beginning: str) -> frozenset[str]:
+        leaves = ((name, path) for name, path, _, logical in columns if logical.startswith(beginning))
+        return frozenset(each for name, path in leaves for each in _columns_of(name, path, plain))
+
+    fixed = any((kind, logical) == _FIXED_LENGTH for _, _, kind, logical in columns)
     return FooterSchema(example, tuple(paths), named(_NAIVE), named(_TIME_OF_DAY), fixed)
+
+
+def _columns_of(name: str, path: str, plain: Collection[str]) -> Iterator[str]:
+    """Every column of the file that a leaf may be of: a dot in its path begins a field, or is part of a name.
+
+    Args:
+        name: The leaf's own name.
+        path: The names that lead to it, joined by dots.
+        plain: Columns that have no fields.
+    """
+    yield path
+    if name != path:
+        steps = path.removesuffix(f".{name}").split(".")
+        beginnings = (".".join(steps[:count]) for count in range(1, len(steps) + 1))
+        yield from (each for each in beginnings if each not in plain)
 
 
 def _footers(files: Files, batch: Batch) -> Steps[list[Row]]:

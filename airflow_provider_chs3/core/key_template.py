@@ -101,12 +101,13 @@ class KeyTemplate:
         tokens = set(_TOKEN.findall(" ".join(re.findall(r"\{([^{}]*)\}", self.text))))
         if not (tokens & set(_YEAR_TOKENS) and tokens & set(_MONTH_TOKENS)):
             raise ConfigurationError(f"key={self.text!r} is the same for every month: {_HELP}.")
-        january, october = self.keys_of(Month(2001, 1)), self._pieces(Month(2001, 10))
-        if january.pattern.fullmatch("".join(_SAMPLES.get(piece.pattern, piece.text) for piece in october)):
-            raise ConfigurationError(
-                f"key={self.text!r} takes keys of October for January too, as digits may follow {{M}}: use {{MM}}, "
-                "or put a separator after it."
-            )
+        january = self.keys_of(Month(2001, 1)).pattern
+        for name, other in (("October", self._pieces(Month(2001, 10))), ("November", self._pieces(Month(2001, 11)))):
+            if january.fullmatch("".join(_SAMPLES.get(piece.pattern, piece.text) for piece in other)):
+                raise ConfigurationError(
+                    f"key={self.text!r} takes keys of {name} for January too, as digits may stand beside {{M}}: use "
+                    "{MM}, or put separators around it."
+                )
 
     def keys_of(self, month: Month) -> MonthKeys:
         """Which keys belong to the month."""

@@ -186,19 +186,20 @@ def record(
 def renew(ledger: TableName, key: LedgerKey, *, attempt: str, evidence: Mapping[str, str | int], structure: str) -> Sql:
     """Add the newest record of a month once more, with what the partition is known by now.
 
-    Merges have changed the parts, or an older version of this package recorded less. It stays the record of that time,
-    and is added only where nothing came after it: an intent of the same number was recorded later, and goes before it.
+    Merges have changed the parts, the table got columns, or an older version of this package recorded less. It stays
+    the record of that time, and is added only where nothing came after it: an intent of the same number was recorded
+    later, and goes before it.
 
     Args:
         ledger: The ledger, with all columns.
         key: What the record is found by.
         attempt: The attempt that published.
         evidence: Columns that tell of the partition.
-        structure: The structure, where the record has none.
+        structure: The structure.
     """
     values = {name: _value(value) for name, value in evidence.items()} | {
         "sequence": "sequence + 1",
-        "structure": f"if(empty(structure), {literal(structure)}, structure)",
+        "structure": literal(structure),
     }
     return Sql(
         f"INSERT INTO {table(ledger)} ({', '.join(map(identifier, COLUMNS))}) "

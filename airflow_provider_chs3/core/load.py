@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,9 @@ from airflow_provider_chs3.core.standing import Wanted, spread
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.core.target import Surroundings
 from airflow_provider_chs3.core.text_types import has_escaped_labels, lacks_elements_of_containers
+
+#: Types of what GeoParquet holds.
+_SHAPES = re.compile(r"\b(?:Point|Ring|(?:Multi)?(?:LineString|Polygon)|Geometry)\b")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +169,7 @@ def _reading_settings(request: LoadRequest, around: Surroundings) -> SettingValu
         is_selected=bool(request.selection.select),
         has_nested_containers=any(map(lacks_elements_of_containers, types)),
         has_escaped_labels=any(map(has_escaped_labels, types)),
+        has_shapes=any(_SHAPES.search(each.text) for each in types),
     )
     known, own = around.known_settings, request.settings
     return {name: value for name, value in settings.items() if name in known and name not in own}

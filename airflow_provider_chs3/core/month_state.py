@@ -43,7 +43,7 @@ def state_of(found: Standing, load: Load, health: Health) -> MonthState:
         return MonthState.LOADING
     if health is Health.STUCK:
         return MonthState.STUCK
-    if found in (Standing.ROWS_UNKNOWN, Standing.TARGET_CHANGED):
+    if found in (Standing.ROWS_UNKNOWN, Standing.TARGET_CHANGED, Standing.FEWER_NODES):
         return MonthState.CHANGED
     if load is Load.FAILED:
         return MonthState.FAILED

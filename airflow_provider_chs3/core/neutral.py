@@ -103,6 +103,9 @@ _SINGLE = frozenset(
     }
 )
 
+#: Beginnings of names: what matters to files alone. Operators may have given another value, as their profile fixes it.
+_OF_FILES = ("cluster_", "describe_", "format_", "input_format_", "s3_", "schema_inference_")
+
 
 def is_about_reading(name: str) -> bool:
     """Whether a setting decides which rows are read of files, or as which values.
@@ -134,3 +137,12 @@ def neutral_settings(defaults: Mapping[str, str], own: SettingValues) -> dict[st
         own: The settings of the operator, which win.
     """
     return {**defaults, **{name: value for name, value in own.items() if is_about_reading(name)}}
+
+
+def evaluating_settings(defaults: Mapping[str, str]) -> dict[str, SettingValue]:
+    """The settings that may change what an expression of the table gives, whatever the operator gives for its files.
+
+    Args:
+        defaults: As in `neutral_settings`.
+    """
+    return {name: default for name, default in defaults.items() if not name.startswith(_OF_FILES)}

@@ -8,7 +8,9 @@ from airflow_provider_chs3.core.sql import literal
 from airflow_provider_chs3.core.text_casts import digits_fit, holds_of_text
 
 _INT64_DIGITS = 18
-_INT128_DIGITS = 38
+_DOUBLE_DIGITS = 15
+#: Up to which floats that are narrower than a double hold all whole numbers.
+_WHOLE_NUMBERS = {"Float32": 2**24, "BFloat16": 2**8}
 
 
 def to_decimal(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
@@ -16,8 +18,8 @@ def to_decimal(casting: ServerCasting, value: str, one: ColumnType, target: Colu
     made = casting.to(value, target)
     loses = one.name == "Decimal" and one.scale > target.bare.scale
     same = f"{made} = {value} AND " if loses and not casting.is_lossy else ""
-    # 12 becomes 0.42 in a Decimal(76, 76): the server notices no overflow of 256 bits.
-    is_too_large = target.bare.precision > _INT128_DIGITS and _digits_before_point(one) > _digits_before_point(target)
+    # 4 becomes 0.597… in a Decimal(38, 38): the server notices no overflow of 128 bits, or of 256.
+    is_too_large = target.bare.precision > _INT64_DIGITS and _digits_before_point(one) > _digits_before_point(target)
     fits = f"{digits_fit(value, target.bare)} AND " if is_too_large else ""
     return Cast(made, fits + same + digits_fit(made, target.bare))
 
@@ -44,10 +46,10 @@ def to_bool(casting: ServerCasting, value: str, one: ColumnType, target: ColumnT
 def float_to_decimal(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
     """The nearest decimal: the server's own conversion cuts 0.29, which is a little less as a double, to 0.28."""
     scale = target.bare.scale
-    is_wide = target.bare.precision > _INT64_DIGITS
+    is_wide = target.bare.precision > _INT64_DIGITS or scale > _DOUBLE_DIGITS
     if is_wide:
-        # Five times as slow, and there are no decimals of wider integers.
-        nearest = f"toString({value})"
+        # Five times as slow, but there are no decimals of wider integers, and doubles have no more digits.
+        nearest = _shortest(value, one)
     else:
         units = f"CAST(accurateCastOrNull(round({value} * 1e{scale}), 'Int64'), 'Nullable(Decimal(18, 0))')"
         nearest = f"{units} * CAST('1e-{scale}', 'Decimal(18, {scale})')"
@@ -60,6 +62,14 @@ def float_to_decimal(casting: ServerCasting, value: str, one: ColumnType, target
         # Of tiny numbers, the way back is off by a bit (-4.77e-60, seen on 26.9): their digits tell.
         same = f"({same} OR {holds_of_text(nearest, made, target.bare)})"
     return Cast(made, f"{same} AND {fit}")
+
+
+def _shortest(value: str, of: ColumnType) -> str:
+    """Give the fewest digits that tell a float; all of a whole one, which 1529326336 has more of as a Float32."""
+    whole = _WHOLE_NUMBERS.get(of.name)
+    if whole is None:
+        return f"toString({value})"
+    return f"if(abs({value}) < {whole}, toString({value}), toString(toFloat64({value})))"
 
 
 def decimal_to_integer(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
@@ -75,7 +85,7 @@ def number_to_address(casting: ServerCasting, value: str, one: ColumnType, targe
 
 def number_to_enum(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
     """Cast by way of the Enum's own integer: the server takes 1.5 for the name of 1, and 25.8 does so with 257."""
-    number = casting.to(value, ColumnType(target.bare.name.replace("Enum", "Int")))
+    number = casting.to(value, ColumnType(f"Nullable({target.bare.name.replace('Enum', 'Int')})"))
     return Cast(casting.to(number, target))
 
 

@@ -8,7 +8,13 @@ from collections.abc import Iterable, Iterator
 
 from airflow_provider_chs3.core.ledger_table import lacks_of_ledger
 from airflow_provider_chs3.core.models import Month, Node
-from airflow_provider_chs3.core.partition_key import partition_ids_query, parts_of_key, zones_of_key
+from airflow_provider_chs3.core.partition_key import (
+    has_times,
+    is_of_days,
+    partition_ids_query,
+    parts_of_key,
+    zones_of_key,
+)
 from airflow_provider_chs3.core.sql import Sql, identifier
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.core.target import Surroundings
@@ -159,24 +165,22 @@ def partition_id_of(around: Surroundings, month: Month) -> Steps[str]:
     Raises:
         PreflightError: If the key is not monthly.
     """
-    shape = around.shape
-    columns = [column for column in shape.columns if column.in_partition_key]
-    if len(columns) != 1 or "Date" not in columns[0].type:
+    columns = [column for column in around.shape.columns if column.in_partition_key]
+    if len(columns) != 1 or not is_of_days(columns[0]):
         raise PreflightError([_not_monthly(around, "it must depend on one Date or DateTime column and nothing else")])
-    with_time = "DateTime" in columns[0].type
-    within, others = _instants(month, with_time=with_time)
-    parts = yield from parts_of_key(around, columns[0])
-    zones = (yield from zones_of_key(around)) if with_time else ()
+    parts = yield from parts_of_key(around)
+    zones = (yield from zones_of_key(around)) if has_times(columns[0]) else ()
     whys = []
     for zone in (*zones, None):
-        sql = Sql(partition_ids_query(columns[0], parts, within + others, zone=zone))
+        sql = Sql(partition_ids_query(columns[0], parts, month, zone=zone))
         ask = AskNodes(
-            name=f"Ask for the partition of {month}", sql={around.coordinator: sql}, settings=around.permissions
+            name=f"Ask for the partition of {month}", sql={around.coordinator: sql}, settings=around.evaluating
         )
-        ids = dict((yield ask)[around.coordinator])
-        own, of_others = {ids[instant] for instant in within}, {ids[instant] for instant in others}
-        if len(own) == 1 and not own & of_others:
-            return str(ids[within[0]])
+        rows = (yield ask)[around.coordinator]
+        own = {partition_id for number, partition_id in rows if number == month.year * 100 + month.number}
+        others = {partition_id for number, partition_id in rows if number != month.year * 100 + month.number}
+        if len(own) == 1 and not own & others:
+            return str(own.pop())
         whys.append(
             f"{month} falls into {len(own)} partitions"
             if len(own) > 1
@@ -185,28 +189,9 @@ def partition_id_of(around: Surroundings, month: Month) -> Steps[str]:
     raise PreflightError([_not_monthly(around, whys[0])])
 
 
-def _instants(month: Month, *, with_time: bool) -> tuple[list[str], list[str]]:
-    """The beginning and end of each day of the month; days of the other months, ten years each way."""
-    last_day = {2: 28, 4: 30, 6: 30, 9: 30, 11: 30}.get(month.number, 31)
-    within = [f"{month}-{day:02d}" for day in range(1, last_day + 1)]
-    count = month.year * 12 + month.number - 1
-    others = [
-        f"{other // 12}-{other % 12 + 1:02d}-{day}"
-        for other in range(max(count - 120, 1970 * 12), min(count + 120, 2105 * 12 + 11) + 1)
-        for day in ("01", "28")
-        if other != count
-    ]
-    if not with_time:
-        return within, others
-    return (
-        [f"{day} {time}" for day in within for time in ("00:00:00", "23:59:59")],
-        [f"{day} 12:00:00" for day in others],
-    )
-
-
 def _not_monthly(around: Surroundings, why: str) -> str:
     shape = around.shape
-    dates = [column.name for column in shape.columns if "Date" in column.type]
+    dates = [column.name for column in shape.columns if is_of_days(column)]
     use = (
         f"PARTITION BY toYYYYMM({identifier(dates[0])})"
         if dates

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from airflow_provider_chs3.core.explaining import is_made_of_staged
 from airflow_provider_chs3.core.insert_plan import InsertPlan
 from airflow_provider_chs3.core.inserting import Staged, count_staged
 from airflow_provider_chs3.core.ledger import MonthOnNode, record
@@ -52,7 +53,7 @@ def publish(
         The partition on each node.
 
     Raises:
-        TargetChangedError: If somebody else wrote to the partition meanwhile.
+        TargetChangedError: If somebody else wrote to the partition meanwhile, or changed it right after.
         TransientError: If the target was altered meanwhile.
         VerificationError: If staging does not hold any more what was counted, or the partition does not hold it then.
     """
@@ -73,7 +74,7 @@ def publish(
     yield from follow(load.around, load.around.target)
     months = yield from load.look_up()
     states = {node: month.state for node, month in months.items()}
-    _check_published(load, staged, states)
+    _check_published(load, staged_now, states)
     yield from _record_published(load, plan, states, replaced={node: each.state.contents for node, each in now.items()})
     return states
 
@@ -225,4 +226,10 @@ def _check_published(load: Load, staged: Mapping[Node, Staged], states: Mapping[
                 "publishing, "
                 f"but {wanted} were staged: somebody else writes to it. The month is not recorded as published, so the "
                 "next run loads it again."
+            )
+        if not is_made_of_staged(staged[node].contents, state):
+            raise TargetChangedError(
+                f"{load.around.target} on {node}: somebody changed partition {load.key.partition_id} right after "
+                f"{load.request.month} was published. It is not recorded as published. Find out who does; "
+                "on_target_changed='reload' loads it again."
             )

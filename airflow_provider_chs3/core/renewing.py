@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -42,10 +43,11 @@ def structure_text(
 
 
 def renew_records(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[None]:
-    """Record anew by what a month that is as published is known again, where merges have changed its parts since.
+    """Record anew by what a month that is as published is known again, where its parts or its table changed since.
 
-    The shorter the way from a record to what is there, the more it proves. Records of an older version of this package
-    get what they lack. Replicas that were down while others published get the record of those, so that the others may
+    The shorter the way from a record to what is there, the more it proves. A column that the table got meanwhile is
+    compared from now on, as a merge writes its default into the parts. Records of an older version of this package get
+    what they lack. Replicas that were down while others published get the record of those, so that the others may
     be down the next time. If that fails, the month is as published all the same.
 
     Args:
@@ -58,7 +60,7 @@ def renew_records(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[None]
         node: month.record
         for node, month in months.items()
         if month.record
-        and (month.is_of_replica or (month.has_history and not _is_up_to_date(month.record, month.state, shards)))
+        and (month.is_of_replica or (month.has_history and not _is_up_to_date(load, node, month, shards)))
     }
     if not old:
         return
@@ -73,7 +75,7 @@ def renew_records(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[None]
                 load.key_on(node),
                 attempt=each.attempt,
                 evidence=evidence_of_state(states[node], shards),
-                structure=structure_text(load, node),
+                structure=_structure_of_now(load, node, each),
             )
             for node, each in old.items()
         }
@@ -84,11 +86,24 @@ def renew_records(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[None]
 
 def _copy(load: Load, node: Node, newest: Record, state: PartitionState, shards: Mapping[int, int]) -> Sql:
     """The record of another replica, for one that was down when that was written."""
-    values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=newest.structure)
+    structure = _structure_of_now(load, node, newest)
+    values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
     values["attempt"] = newest.attempt
     return record(load.around.ledger, load.key_on(node), "published", values, number=newest.sequence)
 
 
-def _is_up_to_date(record: Record, state: PartitionState, shards: Mapping[int, int]) -> bool:
-    evidence = evidence_of(record)
-    return evidence is not None and replace(evidence, beside=NOTHING_BESIDE) == state.evidence(shards)
+def _is_up_to_date(load: Load, node: Node, month: MonthOnNode, shards: Mapping[int, int]) -> bool:
+    evidence = evidence_of(month.record) if month.record else None
+    return (
+        month.record is not None
+        and evidence is not None
+        and replace(evidence, beside=NOTHING_BESIDE) == month.state.evidence(shards)
+        and month.record.structure == _structure_of_now(load, node, month.record)
+    )
+
+
+def _structure_of_now(load: Load, node: Node, newest: Record) -> str:
+    """The table of now, which makes the same rows as the recorded one, with what is recorded of the files."""
+    if not newest.structure:
+        return structure_text(load, node)
+    return as_text(json.loads(newest.structure), load.request.structure(load.around, shard_num=node.shard_num))

@@ -112,7 +112,7 @@ def _remarks(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
     target, month = load.around.target, load.request.month
     if load.request.policies.write_mode == "append":
         return
-    if load.around.shape.has_ttl:
+    if load.around.shape.rows_expire:
         yield f"Rows of {target} expire (TTL): those of {month} go at the first merge after they were published."
     remote = sorted({disk.name for each in now.values() for disk in each.disks if disk.kind != "Local"})
     if remote:

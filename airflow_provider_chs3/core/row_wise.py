@@ -10,6 +10,7 @@ from airflow_provider_chs3.core.sql import Sql, literal
 from airflow_provider_chs3.core.steps import Ask, Steps
 from airflow_provider_chs3.core.strict_casts import strict
 from airflow_provider_chs3.core.target_facts import Column
+from airflow_provider_chs3.core.unreadable import reason_of
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
 
 #: What EXPLAIN AST shows of `SELECT <one expression>` before the expression itself.
@@ -62,7 +63,9 @@ def check_row_wise(
         described = yield Ask(name="Ask for the types of select", sql=Sql(f"DESCRIBE ({query})"))
     except ClickHouseServerError as error:
         known = ", ".join(types)
-        raise ConfigurationError(f"select is not understood: {error.message} The files have {known}.") from error
+        raise ConfigurationError(
+            f"select is not understood: {reason_of(error)}. All files of the month have {known}."
+        ) from error
     for node, what in _REFUSED_IN_PLAN.items():
         if node in plan[0][0]:
             raise ConfigurationError(_refusal("select", what))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.columns import VIRTUAL_COLUMNS, FileGroup, LoadedColumn, Selection, plain_columns
 from airflow_provider_chs3.core.describing import describe
 from airflow_provider_chs3.core.file_groups import Reading
@@ -15,6 +14,7 @@ from airflow_provider_chs3.core.row_wise import check_row_wise
 from airflow_provider_chs3.core.source_files import Files
 from airflow_provider_chs3.core.sql import Sql
 from airflow_provider_chs3.core.steps import Steps
+from airflow_provider_chs3.core.structs import check_elements, check_orders
 from airflow_provider_chs3.core.target_facts import Column
 from airflow_provider_chs3.core.text_types import TEXT_TYPE, TextField, read_as
 from airflow_provider_chs3.core.time_zones import with_zones
@@ -108,8 +108,9 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
         by_file = {kind.example: kind.types for kind in kinds}
         found = plain_columns(wanted, {name: kind.types[name] for kind in kinds for name in kind.types}, by_file)
         _check_any(found, every)
+        check_elements([each.column for each in found], by_file)
         needed = [each.column.name for each in found]
-    groups = []
+    groups, by_example = [], []
     for types, some in (yield from split_kinds(kinds, needed)):
         if selection.select:
             in_each = {name: of for name, of in types.items() if all(name in kind.types for kind in some)}
@@ -118,15 +119,14 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
             loaded = plain_columns([each.column for each in found], types, {some[0].example: types})
             loaded = yield from with_zones(_with_days(loaded, files.format), some[0], selection.naive_timestamps)
         groups.append(FileGroup(types, tuple(loaded), frozenset(path for kind in some for path in kind.paths)))
+        by_example.append((some[0].example, loaded))
+    check_orders(by_example)
     return Reading(_with_a_rest(groups), rows=rows, uncompressed_bytes=size_bytes, names=tuple(every))
 
 
 def _with_days(loaded: Iterable[LoadedColumn], file_format: Format) -> list[LoadedColumn]:
     """In Arrow only a `date64` has this type: a timestamp is a DateTime64."""
-    is_arrow = file_format.name == "Arrow"
-    return [
-        replace(each, is_date64=is_arrow and ColumnType(each.source_type).bare.text == "DateTime") for each in loaded
-    ]
+    return [replace(each, has_date64=file_format.name == "Arrow") for each in loaded]
 
 
 def _with_a_rest(groups: Sequence[FileGroup]) -> tuple[FileGroup, ...]:

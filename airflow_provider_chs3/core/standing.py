@@ -25,7 +25,8 @@ class Standing(Enum):
     OBJECTS_CHANGED = "its objects changed since it was published"
     DEFINITION_CHANGED = "what is made of its objects changed since it was published"
     UNFINISHED = "an earlier load did not finish, or a node has not got it"
-    OTHER_NODES = "it was published on another number of nodes than the cluster has now"
+    FEWER_NODES = "an earlier load put it on more nodes than this one"
+    MORE_NODES = "it was published on fewer nodes than the cluster has now"
     LEDGER_LOST = "a node has lost its records of it"
     ROWS_UNKNOWN = "the partition holds rows that no load has put there"
     TARGET_CHANGED = "the partition was changed since it was published"
@@ -85,6 +86,9 @@ def standing(months: Mapping[Node, MonthOnNode], wanted: Wanted, shape: TargetFa
         return _found(Standing.LEDGER_LOST, lost)
     if all(month.record is None for month in months.values()):
         return _found(Standing.NEW, tuple(months))
+    here = spread(months, shape)
+    if away := tuple(node for node, month in months.items() if month.record and month.record.nodes > here):
+        return _found(Standing.FEWER_NODES, away)
     if crashed := tuple(node for node, month in months.items() if _has_crashed(month, shape)):
         return _found(Standing.UNFINISHED, crashed, "its server crashed right after")
     published = {
@@ -108,7 +112,7 @@ def spread(nodes: Iterable[Node], shape: TargetFacts) -> int:
 def _compared(published: Mapping[Node, Record], wanted: Wanted, shape: TargetFacts) -> Found:
     nodes = tuple(published)
     if any(each.nodes != spread(nodes, shape) for each in published.values()):
-        return _found(Standing.OTHER_NODES, nodes)
+        return _found(Standing.MORE_NODES, nodes)
     if wanted.definition is not None:
         if any(each.definition != wanted.definition for each in published.values()):
             return _found(Standing.DEFINITION_CHANGED, nodes)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from airflow_provider_chs3.core.models import SettingValues
+from airflow_provider_chs3.core.neutral import is_about_reading
 from airflow_provider_chs3.core.target import Surroundings
 from airflow_provider_chs3.core.target_facts import Column
 
@@ -14,7 +15,8 @@ from airflow_provider_chs3.core.target_facts import Column
 Structure: TypeAlias = Mapping[str, Any]
 
 _KEYS = ("partition_key", "sorting_key", "primary_key", "sampling_key")
-_READING = ("input_format_", "format_", "date_time_", "cast_", "schema_inference_", "session_timezone")
+#: Beginnings of the settings that all records have; those of older versions of this package have no others.
+_FIRST_SETTINGS = ("input_format_", "format_", "date_time_", "cast_", "schema_inference_", "session_timezone")
 #: Parts of the names of those that change how fast files are read, and not what is read.
 _OF_SPEED = ("_block_", "_watermark", "_parallel_", "_push_down", "_bloom_filter", "_prefetch", "_seek")
 
@@ -37,7 +39,7 @@ def structure_of(
         "indices": [list(each) for each in shape.indices],
         "projections": [list(each) for each in shape.projections],
         "time_zone": around.time_zone if any(_goes_by_server(each) for each in shape.columns) else "",
-        "settings": None if settings is None else settings_of_reading(settings),
+        **_recorded_settings(settings),
         "sharding": [around.sharding_key, len(around.publishers), shard_num] if by_key else None,
     }
 
@@ -58,12 +60,8 @@ def loaded_of(names: Iterable[str], in_files: Iterable[str] | None, *, every_col
 
 
 def settings_of_reading(settings: SettingValues) -> dict[str, str]:
-    """Those of the user's settings that may change what is read of files."""
-    return {
-        name: str(value)
-        for name, value in sorted(settings.items())
-        if name.startswith(_READING) and not any(part in name for part in _OF_SPEED)
-    }
+    """Those of the user's settings that may change what is read of files, or what is made of it."""
+    return {name: str(value) for name, value in sorted(settings.items()) if _changes_values(name)}
 
 
 def as_text(*structures: Structure) -> str:
@@ -86,8 +84,10 @@ def _differences(recorded: Structure, now: Structure, shard_num: int) -> Iterato
     yield from _columns(recorded, now)
     if recorded["time_zone"] != now["time_zone"]:
         yield f"the servers' time zone was {recorded['time_zone']!r} and is {now['time_zone']!r}"
-    if now["settings"] is not None and recorded["settings"] is not None:
-        yield from _settings(recorded["settings"], now["settings"])
+    for group in ("settings", "other_settings"):
+        # Without the others in its record, nobody knows which of them a month was loaded with.
+        if now[group] is not None and recorded.get(group) is not None:
+            yield from _settings(recorded[group], now[group])
     if recorded["sharding"] and now["sharding"]:
         yield from _sharding(recorded["sharding"], now["sharding"], shard_num)
 
@@ -126,7 +126,7 @@ def _shown(column: Sequence[str]) -> str:
 
 def _settings(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
     for name in sorted({*before, *now}):
-        if before.get(name) != now.get(name):
+        if before.get(name) != now.get(name) and _changes_values(name):
             was, is_now = (repr(each[name]) if name in each else "not given" for each in (before, now))
             yield f"setting {name} was {was} and is {is_now}"
 
@@ -137,6 +137,18 @@ def _sharding(before: Sequence[Any], now: Sequence[Any], shard_num: int) -> Iter
         yield f"the sharding key was {key} and is {key_now}"
     elif (shards, place) != (shards_now, shard_num):
         yield f"shard {place} of {shards} is shard {shard_num} of {shards_now} now"
+
+
+def _recorded_settings(settings: SettingValues | None) -> Structure:
+    if settings is None:
+        return {"settings": None, "other_settings": None}
+    given = settings_of_reading(settings)
+    first = {name: value for name, value in given.items() if name.startswith(_FIRST_SETTINGS)}
+    return {"settings": first, "other_settings": {name: given[name] for name in given if name not in first}}
+
+
+def _changes_values(setting: str) -> bool:
+    return is_about_reading(setting) and not any(part in setting for part in _OF_SPEED)
 
 
 def _goes_by_server(column: Column) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from airflow_provider_chs3.core.absent_replicas import leave_out_absent
 from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Node, NodeSpec, SettingValues, TableName
-from airflow_provider_chs3.core.neutral import defaults_query, is_about_reading
+from airflow_provider_chs3.core.neutral import defaults_query, evaluating_settings, is_about_reading
 from airflow_provider_chs3.core.place import KeeperPlace, Place, check_versions, locate
 from airflow_provider_chs3.core.rehearsed import family, has_passed, is_rehearsal
 from airflow_provider_chs3.core.sql import Sql, literal, one_of
@@ -130,6 +130,11 @@ class Surroundings:
     def permissions(self) -> SettingValues:
         """What lets a statement on any node use all types, codecs and keys that the target has."""
         return dict.fromkeys(sorted(frozenset.intersection(*(facts.permissions for facts in self.nodes.values()))), 1)
+
+    @property
+    def evaluating(self) -> SettingValues:
+        """The settings with which a statement evaluates the target's keys as the target does, under any profile."""
+        return {**evaluating_settings(self.reading_defaults), **self.permissions}
 
     @property
     def reading_defaults(self) -> dict[str, str]:

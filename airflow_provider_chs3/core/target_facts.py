@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.models import TableName
 from airflow_provider_chs3.core.sql import literal
-from airflow_provider_chs3.core.sql_text import after, items
+from airflow_provider_chs3.core.sql_text import after, items, top_level
 from airflow_provider_chs3.core.steps import Row
 
 _OF_TABLE = (
@@ -24,6 +24,9 @@ _OF_TABLE = (
 )
 _ORDER_BY = re.compile(r" ORDER BY (.*?)(?: SAMPLE BY | TTL | SETTINGS |$)", re.DOTALL)
 _DISK = "disk = "
+_TTL = re.compile(r" TTL (.*?)(?: SETTINGS |$)", re.DOTALL)
+#: What a TTL does that takes no rows away.
+_KEEPS_ROWS = re.compile(r" (?:TO DISK|TO VOLUME|RECOMPRESS) ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +120,20 @@ class TargetFacts:
         return self.engine in ("MergeTree", "ReplicatedMergeTree", "SharedMergeTree")
 
     @property
-    def has_ttl(self) -> bool:
-        """Whether rows expire."""
-        return " TTL " in self.engine_full
+    def rows_expire(self) -> bool:
+        """Whether a TTL takes rows away, which one does not that only moves or recompresses them.
+
+        When it does nobody can tell: parts know it only once they were merged, as staging has no TTL, and a partition
+        that is gone has no parts to ask.
+        """
+        matched = _TTL.search(top_level(self.engine_full))
+        return matched is not None and not all(_KEEPS_ROWS.search(each) for each in matched[1].split(","))
 
     @property
     def may_lose_all(self) -> bool:
         """Whether merges may leave nothing of a part: rows that expire, that sum up to nothing, or that cancel out."""
         vanishing = ("SummingMergeTree", "CollapsingMergeTree")
-        return self.has_ttl or self.engine.endswith(vanishing) or "replacing_merge_with_cleanup" in self.engine_full
+        return self.rows_expire or self.engine.endswith(vanishing) or "replacing_merge_with_cleanup" in self.engine_full
 
     @property
     def may_be_patched(self) -> bool:
@@ -135,7 +143,7 @@ class TargetFacts:
     @property
     def keeps_every_row(self) -> bool:
         """Whether no merge makes rows fewer, so that counts must stay as they are."""
-        return self.is_plain and not self.has_ttl
+        return self.is_plain and not self.rows_expire
 
 
 def target_query(target: TableName) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.casts import roomy_type
+from airflow_provider_chs3.core.casts import is_variant_of_scalars, roomy_type
 from airflow_provider_chs3.core.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.formats import Format
-from airflow_provider_chs3.core.server_casts import TEXTS
+from airflow_provider_chs3.core.server_casts import TEXTS, is_integer
 from airflow_provider_chs3.core.sql import identifier, literal
 
 #: The type of a text field that an expression reads.
@@ -77,7 +77,9 @@ def read_as(
     is_json = file_format.name == "JSONEachRow"
     # Of an empty field of CSV a Variant would make 0, and of what stands for NULL there a text; a Dynamic takes " 1" of
     # TSV for 0, and 31 February for 2 March.
-    if wanted.bare.name in _READ_AS_IS and (is_json or wanted.bare.name not in _OF_ANY_TEXT):
+    # In JSON, "" and "007" are numbers to a Variant that has any.
+    is_any_json = is_json and not is_variant_of_scalars(wanted.bare)
+    if wanted.bare.name in _READ_AS_IS and (is_any_json or wanted.bare.name not in _OF_ANY_TEXT):
         return TextField(column_type, column, column_type)
     if is_json:
         return _of_json(column, wanted, has_exact_doubles=has_exact_doubles)
@@ -119,7 +121,9 @@ def _of_json(column: str, wanted: ColumnType, *, has_exact_doubles: bool) -> Tex
     if bare.name in _INTEGERS_OF_A_DOUBLE or (has_exact_doubles and _fits_a_double(bare)):
         kept = f"NOT isInfinite({column})" if bare.name.startswith(("Float", "BFloat")) else ""
         return TextField(_NUMBER_TYPE, column, _NUMBER_TYPE, kept=kept)
-    return TextField(TEXT_TYPE, column, TEXT_TYPE)
+    # As pandas writes integers of a column that has NULLs.
+    whole = f"if(endsWith({column}, '.0'), left({column}, length({column}) - 2), {column})"
+    return TextField(TEXT_TYPE, whole if is_integer(bare) else column, TEXT_TYPE)
 
 
 def _fits_a_double(bare: ColumnType) -> bool:

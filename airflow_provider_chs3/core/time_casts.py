@@ -60,6 +60,13 @@ def time_to_date(casting: ServerCasting, value: str, one: ColumnType, target: Co
     return Cast(made, f"{same} AND {in_range(value, one, one)}" if one.name == "DateTime64" else same)
 
 
+def date_to_time(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+    """Cast to midnight: where the column's calendar has none for the day, the server takes another moment."""
+    made = casting.to(value, target)
+    is_midnight = " AND ".join(f"{each}({made}) = 0" for each in ("toHour", "toMinute", "toSecond"))
+    return Cast(made, f"toDate32({made}) = toDate32({value}) AND {is_midnight}")
+
+
 def time_to_time(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
     """Cast to another scale or zone."""
     other = target.bare
@@ -90,19 +97,28 @@ def _unit(scale: int) -> str:
 
 def time_to_integer(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
     """Cast to seconds."""
-    # Straight to a narrower integer, it fails where it should be NULL.
-    ticks = casting.to(value, ColumnType("Int64")) if casting.function == OR_NULL else value
+    # Straight to a narrower integer, it fails where it should be NULL; to wider ones servers have no cast.
+    is_wide = target.bare.text.lstrip("U") in ("Int128", "Int256")
+    ticks = casting.to(value, ColumnType("Nullable(Int64)")) if is_wide or casting.function == OR_NULL else value
     made = casting.to(ticks, target)
+    seconds = ticks if is_wide else made
     if one.name in TIMES_OF_DAY and not casting.is_lossy:
-        return Cast(made, f"{seconds_of(value, one)} = {made}")
+        return Cast(made, f"{seconds_of(value, one)} = {seconds}")
     if not casting.is_lossy or not one.scale:
-        return Cast(made, is_back(made, value, one))
-    return Cast(made, f"abs({seconds_of(value, one)} - toDecimal128({made}, {_NANOSECONDS})) < 1")
+        return Cast(made, is_back(seconds, value, one))
+    return Cast(made, f"abs({seconds_of(value, one)} - toDecimal128({seconds}, {_NANOSECONDS})) < 1")
 
 
 def time_to_decimal(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
     """Cast the seconds, as a decimal with all digits."""
     return to_decimal(casting, seconds_of(value, one), _DECIMAL_OF_SECONDS, target)
+
+
+def time_to_float(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+    """Cast whole seconds: with parts of one the server's last digit may be another than the nearest."""
+    made = casting.to(value, target)
+    lost = f"{seconds_of(value, one)} - toDecimal128(toInt64({made}), {_NANOSECONDS})"
+    return Cast(made, f"abs({lost}) < 1" if casting.is_lossy else f"{lost} = 0")
 
 
 def number_to_time(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
@@ -119,5 +135,9 @@ def number_to_time(casting: ServerCasting, value: str, one: ColumnType, target: 
 
 
 def never(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Refuse what the server would make a moment of 1970."""
-    return Cast(casting.to(value, target), "0")
+    """Refuse what the server would make a moment of 1970, or true."""
+    # No cast of the value: servers lack some of them (70), also for a column of nothing but NULLs.
+    may_be_null = target.holds_null or casting.function == OR_NULL
+    bare = target.bare.text
+    made = f"CAST(NULL, {literal(f'Nullable({bare})')})" if may_be_null else f"defaultValueOfTypeName({literal(bare)})"
+    return Cast(made, "0")

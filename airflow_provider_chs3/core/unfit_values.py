@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.casts import (
     CONTAINERS,
-    MAY_BE_OUT_OF_RANGE,
     OPAQUE,
     Casting,
     elements_of,
     has_elements_of,
+    shape_for,
 )
 from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.server_casts import OR_NULL, TEXTS
@@ -22,10 +22,12 @@ class Misfits:
 
     Args:
         is_lossy: As with `Casting`.
+        has_date64: As with `Casting`.
         depth: As with `Casting`.
     """
 
     is_lossy: bool = False
+    has_date64: bool = False
     depth: int = 0
 
     def condition(self, value: str, source: ColumnType, target: ColumnType, *, may_be_null: bool) -> str | None:
@@ -37,7 +39,8 @@ class Misfits:
             target: The type that it is to have.
             may_be_null: Whether NULL fits.
         """
-        one, other = source.bare, target.bare
+        one = source.bare
+        other = shape_for(one, target.bare) if one.name in CONTAINERS else target.bare
         if one.name == other.name and other.name in CONTAINERS:
             return self._container(value, one, other)
         is_null = None if may_be_null or not source.holds_null else f"isNull({value})"
@@ -45,12 +48,13 @@ class Misfits:
         return f"({is_null} OR {bad})" if is_null and bad else is_null or bad
 
     def _scalar(self, value: str, one: ColumnType, other: ColumnType) -> str | None:
-        is_same = one.text == other.text and not MAY_BE_OUT_OF_RANGE.search(other.text)
+        casting = Casting(OR_NULL, self.is_lossy, self.has_date64)
+        is_same = one.text == other.text and not casting.may_be_out_of_range(one)
         if is_same or {one.name, other.name} & {*CONTAINERS, *OPAQUE}:
             return None
         if other.name.startswith("Enum") and one.name in TEXTS:
             return f"(isNotNull({value}) AND {value} NOT IN ({', '.join(other.names)}))"
-        cast = Casting(OR_NULL, self.is_lossy).cast(value, one, other)
+        cast = casting.cast(value, one, other)
         fits = f"isNotNull({cast.value})" + (f" AND {cast.holds}" if cast.holds else "")
         return f"(isNotNull({value}) AND NOT ifNull({fits}, 0))"
 

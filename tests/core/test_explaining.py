@@ -159,7 +159,7 @@ DONE = recorded("published", NEW, Contents(20, tuple(part.content for part in BE
     ],
 )
 def test_what_a_crash_left_is_no_change_and_not_published(record, parts):
-    month = MonthOnNode(record, state_of(*parts))
+    month = MonthOnNode(replace(record, nodes=1), state_of(*parts))
     found = standing({NODE: month}, Wanted(), TARGET)
     assert found.standing is Standing.UNFINISHED
     assert "crashed" in found.why

@@ -59,6 +59,11 @@ class TestMonthTokens:
         with pytest.raises(ConfigurationError, match=r"brace without its partner|same for every month"):
             KeyTemplate(template)
 
+    @pytest.mark.parametrize("template", ["{YYYY}*{M}.csv", "{YYYY}/{D}{M}.csv", "trips/*{M}/{YYYY}/"])
+    def test_a_month_without_zeros_must_not_be_preceded_by_more_digits(self, template):
+        with pytest.raises(ConfigurationError, match=r"keys of November for January too.*use \{MM\}"):
+            KeyTemplate(template)
+
     @pytest.mark.parametrize("template", ["{YYYY-M}*.csv", "{YYYY-M}{D}.csv", "{YYYY}/{M}**"])
     def test_january_must_not_take_the_keys_of_october(self, template):
         with pytest.raises(ConfigurationError, match=r"keys of October for January too.*use \{MM\}"):

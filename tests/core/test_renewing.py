@@ -25,7 +25,8 @@ PARTS = (Part(5, 5, 0, 5, 10, "hash"),)
 STATE = PartitionState(10, 1, 99, 5, 5, 5, PARTS)
 SHARDS = {1: 10, 2: 10}
 RECORD = Record("published", "nonce", "f", "d", 100, 2, 10, 5, 5, 5)
-CURRENT = replace(RECORD, evidence=STATE.evidence(SHARDS).as_text())
+STRUCTURE = '{"loaded":["n"],"columns":["n"]}'
+CURRENT = replace(RECORD, evidence=STATE.evidence(SHARDS).as_text(), structure=STRUCTURE)
 
 
 def load(facts=KNOWING):
@@ -34,7 +35,9 @@ def load(facts=KNOWING):
     return SimpleNamespace(
         around=around,
         key_on=lambda node: key,
-        request=SimpleNamespace(month=key.month, selection=Selection(), structure=lambda around, shard_num: {}),
+        request=SimpleNamespace(
+            month=key.month, selection=Selection(), structure=lambda around, shard_num: {"columns": ["n"]}
+        ),
     )
 
 
@@ -57,6 +60,12 @@ def test_a_record_that_lacks_the_parts_of_now_is_renewed_on_its_node_alone(recor
     ledger = TableName("db", LEDGER_TABLE)
     assert f"INSERT INTO `{ledger.database}`.`{ledger.table}` " in step.sql[TWO].text
     assert step.sql[TWO].text.endswith("WHERE event = 'published' AND attempt = 'nonce'")
+
+
+def test_a_record_gets_the_table_of_now_and_keeps_what_it_has_of_the_files():
+    (step,) = renewed(CURRENT, replace(CURRENT, structure='{"loaded":["n"],"columns":[]}'), {})
+    assert list(step.sql) == [TWO]
+    assert f"'{STRUCTURE}'" in step.sql[TWO].text
 
 
 def test_a_replica_that_goes_by_the_record_of_another_gets_none():

@@ -134,7 +134,7 @@ class TestMoreThanOneExpression:
         """EXPLAIN AST does not show it."""
         error = server_error(62, "Syntax error: failed at position 41 (a).")
         with pytest.raises(
-            ConfigurationError, match=r"select is not understood: Syntax error.* The files have a, b`x\."
+            ConfigurationError, match=r"select is not understood: Syntax error.* All files of the month have a, b`x\."
         ):
             check(parsed("    Identifier a"), error, expression="DISTINCT a")
 
@@ -191,5 +191,5 @@ class TestWhatEachNodeWouldDoForItself:
 def test_an_unknown_column_is_told_with_those_of_the_files(at):
     error = server_error(47, "Unknown expression or function identifier `nope`.")
     answers = [PLUS, ROW_WISE_PLAN][:at]
-    with pytest.raises(ConfigurationError, match=r"Unknown expression .*`nope`\. The files have a, b`x\."):
+    with pytest.raises(ConfigurationError, match=r"Unknown expression .*`nope`\. All files of the month have a, b`x\."):
         check(*answers, error)

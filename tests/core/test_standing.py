@@ -114,7 +114,14 @@ class TestStanding:
     def test_a_month_that_was_spread_over_more_nodes_is_not_all_here(self):
         months = {ONE: LOADED, TWO: LOADED}
         found, _ = stands(months)
-        assert found is Standing.OTHER_NODES
+        assert found is Standing.FEWER_NODES
+
+    def test_an_unfinished_month_may_be_on_more_nodes_too(self):
+        assert stands({ONE: MonthOnNode(INTENT, NOTHING)})[0] is Standing.FEWER_NODES
+
+    def test_a_month_from_before_a_node_came_is_loaded_on_it(self):
+        months = {ONE: LOADED, TWO: LOADED, THREE: LOADED, Node(4, 1, "ch-4", 9000): LOADED}
+        assert stands(months)[0] is Standing.MORE_NODES
 
     def test_a_node_that_has_not_got_the_month_is_unfinished(self):
         assert find(LOADED, EMPTY) == (Standing.UNFINISHED, (TWO,))

@@ -110,6 +110,21 @@ class TestSettings:
         given = {self.NAME: 1, "max_threads": 2, "input_format_parquet_max_block_size": 3, "format_csv_delimiter": ";"}
         assert settings_of_reading(given) == {"format_csv_delimiter": ";", self.NAME: "1"}
 
+    @pytest.mark.parametrize(
+        "name", ["splitby_max_substrings_includes_remaining_string", "transform_null_in", "session_timezone"]
+    )
+    def test_so_do_those_of_what_select_makes(self, name):
+        assert difference_of(recorded(), now(settings={name: 1})) == f"setting {name} was not given and is '1'"
+
+    def test_those_that_older_versions_did_not_record_are_not_compared(self):
+        older = {name: value for name, value in recorded().items() if name != "other_settings"}
+        assert difference_of(older, now(settings={"transform_null_in": 1})) == ""
+        assert difference_of(older, now(settings={self.NAME: 1})).endswith("was not given and is '1'")
+
+    def test_one_that_only_older_versions_recorded_is_not_compared(self):
+        older = recorded() | {"settings": {"format_avro_schema_registry_url": "http://one"}}
+        assert difference_of(older, now()) == ""
+
 
 class TestSharding:
     def test_another_key(self):

@@ -27,6 +27,11 @@ UNKNOWN = (
     "(while reading the value of key t): (at row 2)\n: (in file/uri lake/a.jsonl): While executing Read"
 )
 
+LACKING = (
+    "JSON object doesn't contain tuple element y. If you want to insert defaults in case of missing elements, enable "
+    "setting input_format_json_defaults_for_missing_elements_in_named_tuple: (while reading the value of key n)"
+)
+
 
 def error(message: str) -> ClickHouseServerError:
     return ClickHouseServerError(117, "INCORRECT_DATA", message, "node:9000")
@@ -39,6 +44,7 @@ def error(message: str) -> ClickHouseServerError:
         (CAST, "Cannot read array from text, expected comma or end of array, found 'n'"),
         (WRAPPED, "inflate failed: data error"),
         (UNKNOWN, "Tuple doesn't have element with name 'x'"),
+        (LACKING, "JSON object doesn't contain tuple element y"),
         ("Unexpected number of elements. Expected no more than 2 (consider enabling a setting)", None),
     ],
 )

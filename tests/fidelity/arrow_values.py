@@ -136,7 +136,11 @@ def _scalar(choose: random.Random, of: Type, arrow_type: pa.DataType) -> Any:
         return None
     if choose.random() < 0.15:
         return _wild(choose, of, arrow_type)
-    return as_arrow(value, of, arrow_type)
+    try:
+        return as_arrow(value, of, arrow_type)
+    except TypeError:
+        # Of another kind.
+        return _wild(choose, of, arrow_type)
 
 
 def as_arrow(value: Any, of: Type, arrow_type: pa.DataType) -> Any:
@@ -223,7 +227,7 @@ def _wild(choose: random.Random, of: Type, arrow_type: pa.DataType) -> Any:
         return choose.random() < 0.5
     if pa.types.is_date64(arrow_type):
         return choose.choice((-1, 100_000)) * 86_400_000
-    return choose.choice((-1, 1, 86_399, 10**5))
+    return choose.choice((-1, 0, 1, 86_399, 10**5, 3_600_000, 3_600_500_000, 1_717_171_717_123))
 
 
 def from_arrow(scalar: Any) -> Any:
@@ -275,7 +279,7 @@ def _scalar_from(scalar: Any, arrow_type: pa.DataType) -> Any:
 
 
 #: What an attempt to write a value in a type that does not hold it ends with.
-NOT_HELD = (OverflowError, ValueError, TypeError, OSError, pa.ArrowException)
+NOT_HELD = (OverflowError, ValueError, TypeError, IndexError, OSError, pa.ArrowException)
 
 
 def arrow_array(values: list[Any], arrow_type: pa.DataType) -> pa.Array:

@@ -20,6 +20,7 @@ from tests.fidelity.column_types import ZONES, Type, random_type
 from tests.fidelity.formats import FORMATS, FileFormat
 from tests.fidelity.json_files import json_layout
 from tests.fidelity.oracle import judge
+from tests.fidelity.other_kinds import type_of_another_kind
 from tests.fidelity.pens import NoSuchValueError, Pen, pen_of
 from tests.fidelity.text_files import text_layout
 from tests.fidelity.typed_files import arrow_layout, is_writable, orc_layout, parquet_layout
@@ -32,6 +33,8 @@ _EXTRA_NAMES = ("extra", "_path", "_file", "_size", "_time", "_etag", "A", "TS",
 #: Not bz2, which the engine of the test bed was built without.
 _CODECS = ("", "", "", "gz", "zst", "lz4", "xz", "gz2")
 _TRIES = 30
+#: How many columns of files of types hold another kind of values, and how many any values that may load.
+_OF_ANOTHER_KIND, _TAKES_ANY = 0.1, 0.5
 _KNOWS_NAIVE = "naive_timestamps" in inspect.signature(S3ToClickHouseOperator).parameters
 ID = Type("UInt", bits=32)
 
@@ -106,7 +109,9 @@ def _file(choose: random.Random, case: Case, pen: Pen, *, number: int, first_id:
         elif column.name == "ts":
             lane_type, cells = _time_lane(choose, column.type, case.month, pen, layout, rows)
         else:
-            cells = [_fitting(choose, column.type, lane_type, pen, layout) for _ in range(rows)]
+            # Of a column of another kind nothing must load.
+            takes_any = choose.random() < _TAKES_ANY
+            cells = [_fitting(choose, column.type, lane_type, pen, layout, takes_any=takes_any) for _ in range(rows)]
             lane_type, cells = _settled(choose, column.type, lane_type, cells, pen, layout)
         lanes.append(Lane(column.name, column.type, lane_type, cells))
     name = f"{number}.{pen.file_format.ending}{ending(layout.get('codec', ''))}"
@@ -123,6 +128,10 @@ def _lane_type(choose: random.Random, case: Case, column: Column, pen: Pen) -> A
         near = near_type(choose, before[-1])
         if is_writable(near, pen.file_format.clickhouse):
             return near
+    if pen.file_format.family == "arrow" and choose.random() < _OF_ANOTHER_KIND:
+        other = type_of_another_kind(choose, column.type)
+        if other is not None and is_writable(other, pen.file_format.clickhouse):
+            return other
     return pen.lane_type(choose, column.type)
 
 

@@ -7,8 +7,9 @@ what pyarrow, csv and json read. `may` says where a refusal would be as good; ea
 from __future__ import annotations
 
 import ipaddress
+import math
 import uuid
-from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -17,11 +18,13 @@ from tests.fidelity.column_types import Type
 from tests.fidelity.oracle_json import JsonText, judge_json
 from tests.fidelity.sources import (
     MISSING,
+    Exact,
     Flag,
     Many,
     Number,
     Pairs,
     Reading,
+    Real,
     Same,
     Struct,
     Text,
@@ -32,6 +35,7 @@ from tests.fidelity.sources import (
     refused,
     together,
 )
+from tests.fidelity.values import Alike, round32, same
 
 _NUMBERS = ("Int", "UInt", "Float", "BFloat16", "Decimal", "Bool")
 _TIMES = ("Date", "Date32", "DateTime", "DateTime64", "Time", "Time64")
@@ -93,7 +97,7 @@ def _text_field(field: Text, of: Type, reading: Reading) -> tuple[Any, Verdict |
     if of.bare.kind in ("Array", "Map", "Tuple"):
         parsed = notation.parse(field.written or field.raw)
         if parsed is notation.INVALID and field.raw == b"[1,]":
-            return field, may("a comma that nothing follows", *judge(replace(field, raw=b"[1]"), of, reading).values)
+            return field, may("a comma that nothing follows", *judge(Text(b"[1]"), of, reading).values)
         return parsed, refused("no such notation") if parsed is notation.INVALID else None
     return field, None
 
@@ -180,6 +184,8 @@ def _string(source: Any, of: Type, reading: Reading) -> Verdict:
     if isinstance(source, Whole):
         written = str(source.number).encode()
         return _sized(may("a number as text", written), written, of)
+    if isinstance(source, Real | Exact):
+        return _sized_number(source.number, of)
     if isinstance(source, Flag):
         names = (b"true", b"1") if source.is_true else (b"false", b"0")
         return may("a boolean as text", *(name.ljust(of.length, b"\0") for name in names))
@@ -194,6 +200,34 @@ def _sized(verdict: Verdict, raw: bytes, of: Type) -> Verdict:
     if len(raw) > of.length:
         return refused("longer than the column")
     return Verdict((raw.ljust(of.length, b"\0"),), verdict.must_load, verdict.why)
+
+
+class _NumberText(Alike):
+    """The text of a number, however it is written."""
+
+    def __init__(self, number: float | Decimal, length: int) -> None:
+        self._number, self._length = number, length
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, bytes) or (self._length and len(other) != self._length):
+            return False
+        try:
+            found = type(self._number)(other.rstrip(b"\0").decode())
+        except (ValueError, ArithmeticError):
+            return False
+        if isinstance(found, float):
+            return same(found, self._number) or same(round32(found), self._number)
+        return found == self._number
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return f"the text of {self._number!r}"
+
+
+def _sized_number(number: float | Decimal, of: Type) -> Verdict:
+    return may("a number as text", _NumberText(number, of.length if of.kind == "FixedString" else 0))
 
 
 def _uuid(source: Any, of: Type, reading: Reading) -> Verdict:
@@ -251,8 +285,8 @@ def _enum(source: Any, of: Type, reading: Reading) -> Verdict:
 def _number_of(source: Any) -> int | None:
     if isinstance(source, Whole):
         return source.number
-    if isinstance(source, Number):
-        number = Fraction(source.text)
+    if isinstance(source, Number | Exact) or (isinstance(source, Real) and math.isfinite(source.number)):
+        number = Fraction(source.text if isinstance(source, Number) else source.number)
         return int(number) if number.denominator == 1 else None
     return None
 

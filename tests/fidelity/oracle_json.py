@@ -126,9 +126,9 @@ def _number(text: str) -> Any:
 
 def _inferred(source: Any) -> tuple[Any, ...]:
     """Give what else may be in a Dynamic column: the text of a number, or the integer that a float is."""
-    if isinstance(source, Number):
-        return (source.text,)
-    return (int(source.number),) if isinstance(source, Real) and source.number.is_integer() else ()
+    texts = (source.text,) if isinstance(source, Number) else ()
+    number = _as_python(source)
+    return (*texts, int(number)) if isinstance(number, float) and number.is_integer() else texts
 
 
 def leaves(node: Any) -> Any:
@@ -151,7 +151,7 @@ def _variant(source: Any, of: Type) -> Verdict:
         text = str(getattr(source, "text", None) or source.number).encode()
         return may("of several types", *([int(number)] if is_held else []), text)
     if isinstance(source, Flag):
-        return may("true is 1 to ClickHouse", int(source.is_true))
+        return may("true is 1 to ClickHouse", int(source.is_true), b"true" if source.is_true else b"false")
     if isinstance(source, Many | Struct):
         return may("a list or an object of JSON is its text in a Variant with String", JsonText(source))
     if not isinstance(source, Text):

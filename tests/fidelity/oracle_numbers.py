@@ -11,8 +11,11 @@ from typing import Any
 
 from tests.fidelity.column_types import Type
 from tests.fidelity.sources import (
+    Clock,
+    Day,
     Exact,
     Flag,
+    Moment,
     Number,
     Reading,
     Real,
@@ -38,6 +41,8 @@ _DIGITS_OF_FLOATS = {32: 24, 64: 53}
 
 def judge(source: Any, of: Type, reading: Reading) -> Verdict:
     """As `oracle.judge`, for integers, floats, decimals and Bool."""
+    if isinstance(source, Moment | Clock | Day):
+        return _of_time(source, of)
     if of.kind == "Bool":
         return _bool(source, reading)
     if isinstance(source, Flag):
@@ -50,6 +55,18 @@ def judge(source: Any, of: Type, reading: Reading) -> Verdict:
         return may("digits of a text that a double has not", float(number))
     verdict = _of_real(number, source, of) if isinstance(number, float) else _of_exact(number, of)
     return verdict if must_load or not verdict.values else may(why, *verdict.values)
+
+
+def _of_time(source: Moment | Clock | Day, of: Type) -> Verdict:
+    """Its seconds, or its days."""
+    numbers = [Fraction(source.days)] if isinstance(source, Day) else [source.seconds]
+    if isinstance(source, Day) and source.is_date64:
+        numbers.append(Fraction(source.days * 86_400))
+    if of.kind == "Bool":
+        values: list[Any] = [bool(number) for number in numbers if number in (0, 1)]
+    else:
+        values = [value for number in numbers for value in _values(number, of)]
+    return may("a time as a number", *values) if values else refused("the column holds no such number")
 
 
 def _exact(source: Any, of: Type, reading: Reading) -> Verdict | tuple[Fraction | float, bool, str]:
@@ -119,6 +136,8 @@ def _nearest_decimal(number: float, of: Type) -> Verdict:
     # Of digits that a double does not have, any will do that make the same double.
     other = round(number * 10.0**of.scale)
     also = [as_decimal(other, of.scale)] if float(Fraction(other, 10**of.scale)) == number else []
+    shortest = Fraction(repr(number)) * 10**of.scale
+    also += [as_decimal(int(shortest), of.scale)] if shortest.denominator == 1 else []
     if abs(unscaled) >= 2**63:
         return may("more digits than 64 bits have", value, *also)
     return fits(value, *also) if float(Fraction(value)) == number else may("a float32 as a decimal", value)

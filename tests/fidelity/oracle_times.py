@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from tests.fidelity.column_types import Type
-from tests.fidelity.sources import Clock, Day, Moment, Number, Reading, Text, Verdict, Whole, fits, may, refused
-from tests.fidelity.values import _DATES, EPOCH, days_of, moments
+from tests.fidelity.sources import (
+    Clock,
+    Day,
+    Exact,
+    Moment,
+    Number,
+    Reading,
+    Real,
+    Text,
+    Verdict,
+    Whole,
+    fits,
+    may,
+    refused,
+)
+from tests.fidelity.values import _DATES, EPOCH, days_of, moments, round32
 
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _LOOSE_DATE = re.compile(r"\s*(\d{4})[-/.]?(\d\d?)[-/.]?(\d\d?)\s*")
 _WITHOUT_SECONDS = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
 _DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d)([ T])(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)?")
+_SINGLE_DIGITS = re.compile(r"(?<=[ T:])(\d)(?=:|$|\.)")
 _TIME = re.compile(r"-?(\d{1,3}):(\d\d):(\d\d)(?:\.(\d+))?")
 _DAY_SECONDS = 86_400
 _OF_NEWER = "a year that newer servers have, and older ones do not"
@@ -33,11 +49,22 @@ def judge(source: Any, of: Type, reading: Reading) -> Verdict:
         return _of_number(number, of)
     if isinstance(source, Whole):
         return _of_number(Fraction(source.number), of)
+    if isinstance(source, Real | Exact):
+        is_finite = Decimal(source.number).is_finite()
+        return _of_fraction(source, of) if is_finite else refused("no finite number")
     judge_typed = {"Date": _date, "Date32": _date, "Time": _time, "Time64": _time}.get(of.kind, _moment)
     verdict: Verdict = judge_typed(source, of, reading)
     if isinstance(source, Day) and source.is_date64 and not 0 <= source.days * _DAY_SECONDS < 2**32:
         return may("seconds of 32 bits do not hold it", *verdict.values)
     return verdict
+
+
+def _of_fraction(source: Real | Exact, of: Type) -> Verdict:
+    """A number that may have a fraction: of a float, the nearest tick, if that is the same float."""
+    exact = Fraction(source.number)
+    nearest = Fraction(round(exact * 10**of.precision), 10**of.precision)
+    is_same = isinstance(source, Real) and source.number in (float(nearest), round32(float(nearest)))
+    return _of_number(nearest if is_same else exact, of)
 
 
 def _of_number(number: Fraction, of: Type) -> Verdict:
@@ -137,6 +164,9 @@ def _moment_text(text: str, of: Type, reading: Reading) -> Verdict:
         verdict = _moment_text(f"{text.strip()}:00", of, reading)
         return may("a time without seconds", *verdict.values) if verdict.values else verdict
     found = _DATE_TIME.fullmatch(text.strip())
+    if not found and _DATE_TIME.fullmatch(padded := _SINGLE_DIGITS.sub(r"0\1", text.strip())):
+        verdict = _moment_text(padded, of, reading)
+        return may("single digits", *verdict.values) if verdict.values else verdict
     if not found:
         return refused("no time")
     day = _day(*found[1].split("-"))

@@ -184,6 +184,8 @@ def _undeclared(lane: Lane, message: str) -> str:
         return "times of day"
     if "exceeds the day range" in message:
         return "a date in a column that holds moments in another file"
+    if lane.of is not None and "Variant" in lane.of.sql:
+        return "of several types, empty containers of them, too"
     is_bytes = lane.of is not None and "UUID" in lane.of.sql and "fixed_size_binary[16]" in str(lane.written_as)
     return "bytes that are no declared UUIDs" if is_bytes and "not declared as UUIDs" in message else ""
 

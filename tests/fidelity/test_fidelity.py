@@ -16,10 +16,9 @@ from tests.fidelity.showing import shown
 from tests.integration.lake import Lake
 
 #: The long run, `python -m tests.fidelity`, has thousands of cases; these are the same ones each time.
-_CASES_OF_EACH = 3
+_CASES_OF_EACH = 7
 
 
-@pytest.mark.thorough(but=5)
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_value_is_as_the_files_have_it_or_the_load_is_refused(fidelity_lake: Lake, name: str) -> None:
     @settings(

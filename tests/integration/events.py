@@ -28,10 +28,11 @@ def events(lake: Lake) -> Lake:
     return lake
 
 
-def create(lake: Lake, *, engine: str = "MergeTree", columns: str = "", settings: str = "") -> None:
+def create(lake: Lake, *, engine: str = "MergeTree", columns: str = "", ttl: str = "", settings: str = "") -> None:
+    clauses = f"{ttl and f'TTL {ttl}'} SETTINGS {', '.join(filter(None, (UNMERGED, settings)))}"
     lake.on_every_node(
         f"CREATE TABLE {lake.database}.events (at DateTime('UTC'), n Int64, kind String{columns}) ENGINE = {engine} "
-        f"PARTITION BY toYYYYMM(at) ORDER BY n SETTINGS {', '.join(filter(None, (UNMERGED, settings)))}"
+        f"PARTITION BY toYYYYMM(at) ORDER BY n {clauses}"
     )
     lake.on_every_node(f"SYSTEM STOP MERGES {lake.database}.events")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from tests.integration.lake import MONTH, Lake
@@ -13,20 +14,26 @@ from tests.integration.lake import MONTH, Lake
 def create(lake: Lake, column: str) -> None:
     """Create the table, with `v` of this type."""
     lake.table = "unlike"
-    lake.on_every_node(
+    sql = (
         f"CREATE TABLE {lake.database}.unlike (id Int64, ts DateTime('UTC'), v {column}) ENGINE = MergeTree "
         "PARTITION BY toYYYYMM(ts) ORDER BY id"
     )
+    for node in lake.cluster.nodes:
+        # 25.8 has times of day only for those who ask.
+        with node.client(settings={"enable_time_time64_type": 1}) as client:
+            client.execute(sql)
 
 
 def put(lake: Lake, number: int, array: pa.Array, *, ending: str = "parquet") -> None:
-    """Write a file of the month, as Parquet or as Arrow."""
+    """Write a file of the month, as Parquet, ORC or Arrow."""
     times = pa.array([f"{MONTH}-02"] * len(array)).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
     ids = pa.array([number * 10 + place for place in range(len(array))], pa.int64())
     table = pa.table({"id": ids, "ts": times, "v": array})
     body = io.BytesIO()
     if ending == "parquet":
         pq.write_table(table, body)
+    elif ending == "orc":
+        orc.write_table(table, body)
     else:
         with pa.ipc.new_file(body, table.schema) as writer:
             writer.write_table(table)

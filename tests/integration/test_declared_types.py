@@ -89,6 +89,52 @@ class TestTimestampsWithoutAZone:
         assert loaded(lake, "a.parquet", self.BODY, "toString(at)") == ["2026-10-05 12:00:00.000"]
 
 
+class TestColumnsWithADotInTheirNames:
+    """As pandas' json_normalize() writes them, or ClickHouse a Nested."""
+
+    NOON = dt.datetime(2026, 10, 5, 12)
+    NAIVE = pa.array([NOON], pa.timestamp("us"))
+    NEW_YORK = "DateTime('America/New_York')"
+
+    def test_timestamps_without_a_zone_are_refused_until_somebody_says_what_they_mean(self, lake: Lake) -> None:
+        create(lake, f"`a.b` {self.NEW_YORK}")
+        body = parquet(**{"a.b": self.NAIVE})
+        lake.put(PREFIX + "a.parquet", body)
+        refused(lake, "'a.b' in .*a.parquet has timestamps without a zone.*naive_timestamps='utc'")
+        found = loaded(lake, "a.parquet", body, "toString(`a.b`)", naive_timestamps="column_zone")
+        assert found == ["2026-10-05 12:00:00"]
+
+    def test_and_so_they_are_in_a_nested_column(self, lake: Lake) -> None:
+        create(lake, "n Nested(a DateTime64(3, 'America/New_York'))")
+        lake.put(PREFIX + "a.parquet", parquet(**{"n.a": pa.array([[0]], pa.list_(pa.timestamp("us")))}))
+        refused(lake, "'n.a' in .*a.parquet has timestamps without a zone")
+
+    def test_times_of_day_are_refused(self, lake: Lake) -> None:
+        create(lake, "`a.b` DateTime('UTC')")
+        lake.put(PREFIX + "a.parquet", parquet(**{"a.b": pa.array([5], pa.time32("s"))}))
+        refused(lake, "'a.b' in .*a.parquet holds times of day")
+
+    @pytest.mark.parametrize("meaning", [None, "column_zone"])
+    def test_say_nothing_of_the_column_named_like_what_is_before_the_dot(self, lake: Lake, meaning: str | None) -> None:
+        create(lake, f"a {self.NEW_YORK}")
+        body = parquet(**{"a": self.NAIVE.cast(pa.timestamp("us", "UTC")), "a.x": self.NAIVE})
+        found = loaded(lake, "a.parquet", body, "toString(a)", naive_timestamps=meaning)
+        assert found == ["2026-10-05 08:00:00"]
+
+    def test_may_be_structs(self, lake: Lake) -> None:
+        create(lake, f"`a.b` Tuple(c {self.NEW_YORK})")
+        struct = pa.struct([("c", pa.timestamp("us"))])
+        lake.put(PREFIX + "a.parquet", parquet(**{"a.b": pa.array([{"c": self.NOON}], struct)}))
+        refused(lake, "'a.b' in .*a.parquet has timestamps without a zone")
+
+    def test_are_refused_beside_a_struct_whose_field_has_the_same_path(self, lake: Lake) -> None:
+        create(lake, f"`a.b` {self.NEW_YORK}")
+        struct = pa.array([{"b": self.NOON}], pa.struct([("b", pa.timestamp("us"))]))
+        zoned = self.NAIVE.cast(pa.timestamp("us", "UTC"))
+        lake.put(PREFIX + "a.parquet", parquet(**{"a": struct, "a.b": zoned}))
+        refused(lake, "a.b")
+
+
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("column_type", ["Nullable(Int64)", "Nullable(Float64)", "Nullable(Decimal(18, 2))"])
 def test_integers_in_one_file_and_doubles_in_the_next(lake: Lake, column_type: str) -> None:

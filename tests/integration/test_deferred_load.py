@@ -18,10 +18,12 @@ from airflow_provider_chs3.hooks import detached
 from airflow_provider_chs3.testbed.ports import free_ports
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger
-from tests.faults.strikes import Strikes
+from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
 from tests.integration.lake import MONTH, Lake
 from tests.integration.slow import SLOW_SETTINGS
+
+__all__ = ["strikes"]
 
 OTHER_TRIPS = Trips(seed=2, rows_per_month=3_000, files_per_month=6)
 TRIPS = Trips(rows_per_month=3_000, files_per_month=6)
@@ -36,11 +38,6 @@ SLOW_LOAD: dict[str, Any] = {
 def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
     monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)
-
-
-@pytest.fixture
-def strikes(monkeypatch: pytest.MonkeyPatch) -> Strikes:
-    return Strikes(monkeypatch)
 
 
 def inserts(lake: Lake) -> int:

@@ -29,6 +29,8 @@ from tests.integration.lake import MONTH, Lake
 
 __all__ = ["events"]
 
+MOVING = ["at + INTERVAL 50 YEAR RECOMPRESS CODEC(ZSTD(3))", "at + INTERVAL 50 YEAR TO DISK 'default'"]
+
 
 class TestLostRows:
     @pytest.mark.thorough(but=2)
@@ -58,8 +60,15 @@ class TestLostRows:
             events.on_every_node(f"ALTER TABLE {events.database}.events RENAME COLUMN {old} TO {new}")
         refused(events)
 
-    def test_rows_that_optimize_deduplicate_took_away_are_a_change(self, events: Lake) -> None:
-        create(events)
+    @pytest.mark.parametrize("ttl", MOVING)
+    def test_a_partition_that_is_gone_is_a_change_where_a_ttl_only_moves_rows(self, events: Lake, ttl: str) -> None:
+        published(events, ttl=ttl)
+        events.on_every_node(f"ALTER TABLE {events.database}.events DROP PARTITION ID '202610'")
+        refused(events)
+
+    @pytest.mark.parametrize("ttl", ["", MOVING[0]])
+    def test_rows_that_optimize_deduplicate_took_away_are_a_change(self, events: Lake, ttl: str) -> None:
+        create(events, ttl=ttl)
         upload(events)
         for file in range(FILES):
             body = events.s3.get_object(Bucket=events.bucket, Key=f"events/{MONTH}/{file}.parquet")["Body"].read()

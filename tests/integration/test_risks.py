@@ -40,6 +40,14 @@ def test_a_ttl_is_told(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> N
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 
+def test_one_that_only_recompresses_is_no_word_worth(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+    ttl = "pickup_at + INTERVAL 50 YEAR RECOMPRESS CODEC(ZSTD(3))"
+    trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips MODIFY TTL {ttl}")
+    trips_lake.upload(TRIPS)
+    trips_lake.load()
+    assert "expire (TTL)" not in capfd.readouterr().out
+
+
 def test_an_ordinary_target_is_no_word_worth(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()

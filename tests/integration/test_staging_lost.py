@@ -6,18 +6,15 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.strikes import Strikes
+from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import IS_OLDEST, MONTH, Lake
+
+__all__ = ["strikes"]
 
 pytestmark = pytest.mark.three_nodes
 
 FIRST = Trips(rows_per_month=900, files_per_month=6)
 SECOND = Trips(seed=2, rows_per_month=900, files_per_month=6)
-
-
-@pytest.fixture
-def strikes(monkeypatch: pytest.MonkeyPatch) -> Strikes:
-    return Strikes(monkeypatch)
 
 
 @pytest.fixture

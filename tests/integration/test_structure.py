@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from tests.integration.events import (
+    alter_ledger,
     create,
     events,
     load,
+    merge,
     plan,
     published,
     upload,
@@ -86,6 +88,40 @@ class TestStructure:
         )
         assert plan(events, definition={"settings": settings}) == []
         assert load(events, settings=settings)["status"] == "unchanged"
+
+    def test_a_setting_of_what_select_makes_is_told(self, events: Lake) -> None:
+        create(events)
+        upload(events)
+        select = {"at": "at", "n": "n", "kind": "arrayStringConcat(splitByChar('i', assumeNotNull(kind), 1), '|')"}
+        load(events, select=select)
+        settings = {"splitby_max_substrings_includes_remaining_string": 1}
+        assert plan(events, definition={"select": select, "settings": settings}) == [MONTH]
+        result = load(events, select=select, settings=settings)
+        assert result["reason"].endswith(f": setting {next(iter(settings))} was not given and is '1'")
+        assert load(events, select=select, settings=settings)["status"] == "unchanged"
+
+    def test_a_setting_that_older_records_lack_is_compared_from_the_next_run_on(self, events: Lake) -> None:
+        published(events)
+        lacking = "structure = replaceOne(structure, ',\"other_settings\":{}', '')"
+        for number in range(len(events.cluster.nodes)):
+            alter_ledger(events, number, f"UPDATE {lacking} WHERE event = 'published'")
+        settings = {"transform_null_in": 1}
+        assert plan(events, definition={"settings": settings}) == []
+        assert load(events, settings=settings)["status"] == "unchanged"
+        assert load(events)["reason"].endswith(": setting transform_null_in was '1' and is not given")
+
+    @pytest.mark.parametrize("kind", ["DEFAULT", "MATERIALIZED"])
+    def test_a_default_that_merges_have_written_for_a_new_column_is_compared(self, events: Lake, kind: str) -> None:
+        published(events)
+        self.add(events, f"ADD COLUMN extra Int64 {kind} n + 1")
+        assert load(events)["status"] == "unchanged"
+        merge(events)
+        assert load(events)["status"] == "unchanged"
+        self.add(events, f"MODIFY COLUMN extra Int64 {kind} n + 100")
+        assert plan(events) == [MONTH]
+        assert load(events)["reason"].endswith(f" was Int64 {kind} n + 1 and is Int64 {kind} n + 100")
+        assert events.on_node(0, f"SELECT DISTINCT extra - n FROM {events.database}.events") == [(100,)]
+        assert load(events)["status"] == "unchanged"
 
     @pytest.mark.thorough
     def test_the_definition_goes_before_the_objects(self, events: Lake) -> None:

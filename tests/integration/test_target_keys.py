@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from tests.integration.lake import MONTH, Lake
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
+from tests.integration.lake import IS_OLDEST, MONTH, Lake, lake_on
 from tests.integration.refusal import refused
+from tests.narrow_user import WITH_NARROW_USER
 
 #: What `MONTH` begins and ends with in New York, and the seconds before and after it, in UTC.
 NEW_YORK = {
@@ -126,3 +132,112 @@ def test_a_key_that_is_monthly_in_no_time_zone_is_refused(lake: Lake) -> None:
     create(lake, "DateTime('UTC')", "toYYYYMMDD(at, 'America/New_York')")
     put(lake, in_utc(NEW_YORK, 2))
     refused(lake, "is not partitioned by month .* 2026-10 falls into 31 partitions")
+
+
+EXTENDED = {"enable_extended_results_for_datetime_functions": 1}
+#: Type, key, settings under which that key is of another type, or has another value.
+OF_SETTINGS = [
+    ("DateTime64(3, 'UTC')", "toStartOfMonth(at)", EXTENDED),
+    ("Date32", "toStartOfMonth(at)", EXTENDED),
+    ("Nullable(DateTime64(3, 'UTC'))", "tuple(toStartOfMonth(at))", EXTENDED),
+    ("DateTime64(3, 'UTC')", "dateTrunc('month', at)", {"function_date_trunc_return_type_behavior": 1}),
+    (
+        "DateTime('UTC')",
+        "(toYear(at), formatDateTime(at, '%M'))",
+        {"formatdatetime_parsedatetime_m_is_month_name": 0},
+    ),
+]
+
+
+def set_for_loads(lake: Lake, monkeypatch: pytest.MonkeyPatch, settings: Mapping[str, int]) -> None:
+    """The connection has these settings from now on."""
+    connection = lake.cluster.airflow_connection()
+    connection["extra"] = {**connection["extra"], "settings": settings}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize(("column_type", "key", "settings"), OF_SETTINGS)
+def test_settings_of_a_session_do_not_decide_which_partition_is_the_month(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, column_type: str, key: str, settings: Mapping[str, int]
+) -> None:
+    if IS_OLDEST and "function_date_trunc_return_type_behavior" in settings:
+        pytest.skip("these servers do not know the setting")
+    create(lake, column_type, key)
+    put(lake, {1: '"2026-10-01"', 2: '"2026-10-31"', 3: '"2026-09-30"'})
+    set_for_loads(lake, monkeypatch, settings)
+    lake.load(on_other_months="leave_out")
+    assert numbers(lake) == [1, 2]
+    set_for_loads(lake, monkeypatch, {})
+    assert lake.load(on_other_months="leave_out")["status"] == "unchanged"
+
+
+def test_settings_of_the_operator_do_not_either(lake: Lake) -> None:
+    create(lake, "DateTime64(3, 'UTC')", "toStartOfMonth(at)")
+    put(lake, {1: '"2026-10-01"', 2: '"2026-10-31"'})
+    lake.load(settings=EXTENDED)
+    assert numbers(lake) == [1, 2]
+
+
+def test_the_profile_with_which_the_server_started_decides(
+    request: pytest.FixtureRequest, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if request.config.getoption("--chs3-clickhouse") != "engine":
+        pytest.skip("the settings of other servers are as they are")
+    collections = {S3_NAMED_COLLECTION: chs3_s3.named_collection()}
+    with (
+        ClickHouseCluster.start(
+            1, named_collections=collections, user_settings=EXTENDED, **WITH_NARROW_USER
+        ) as cluster,
+        lake_on(cluster, chs3_s3, chs3_bucket, monkeypatch) as lake,
+    ):
+        create(lake, "DateTime64(3, 'UTC')", "toStartOfMonth(at)")
+        put(lake, {1: '"2026-10-01"', 2: '"2026-10-31"', 3: '"2026-09-30"'})
+        lake.load(on_other_months="leave_out")
+        assert numbers(lake) == [1, 2]
+
+
+@pytest.mark.thorough(but=2)
+@pytest.mark.parametrize(
+    "key",
+    [
+        "(toYYYYMM(at), toHour(at) BETWEEN 6 AND 20)",
+        "(toYYYYMM(at), toHour(at) IN (2))",
+        "if(toHour(at) = 12, toYYYYMM(at), 0)",
+        "(toYYYYMM(at), toMinute(at) = 17)",
+        "(toYYYYMM(at), toHour(at) = 13 AND toMinute(at) = 2)",
+        "(toYYYYMM(at), toSecond(at) = 31)",
+    ],
+)
+def test_a_key_that_depends_on_the_time_of_day_is_refused(lake: Lake, key: str) -> None:
+    create(lake, "DateTime('UTC')", key)
+    put(lake, {1: '"2026-10-01 01:00:00"', 2: '"2026-10-02 12:00:00"'})
+    refused(lake, "is not partitioned by month .* 2026-10 falls into 2 partitions", on_other_months="leave_out")
+
+
+def test_a_month_may_begin_where_the_clock_leaves_midnight_out(lake: Lake) -> None:
+    create(lake, "DateTime('America/Asuncion')", "toYYYYMM(at)")
+    lake.put("trips/2023-10/1.jsonl", b'{"id": 1, "at": "2023-10-01 01:00:00"}')
+    assert lake.load(month="2023-10")["rows"] == 1
+
+
+def test_the_column_of_the_key_may_have_any_name(lake: Lake) -> None:
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.trips (chs3_instant DateTime('UTC')) ENGINE = MergeTree "
+        "PARTITION BY toYYYYMM(chs3_instant) ORDER BY tuple()"
+    )
+    lake.put(f"trips/{MONTH}/1.jsonl", b'{"chs3_instant": "2026-10-01 01:00:00"}')
+    assert lake.load()["rows"] == 1
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize(
+    ("column", "key"), [("e Enum8('Date' = 1)", "e"), ("e Array(Date)", "e[1]"), ("e Tuple(d Date)", "toYYYYMM(e.d)")]
+)
+def test_a_key_of_dates_within_another_type_is_refused(lake: Lake, column: str, key: str) -> None:
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.trips (id UInt32, {column}, at DateTime('UTC')) ENGINE = MergeTree "
+        f"PARTITION BY {key} ORDER BY id"
+    )
+    put(lake, {1: '"2026-10-01 01:00:00"'})
+    refused(lake, r"must depend on one Date or DateTime column and nothing else\), .* PARTITION BY toYYYYMM\(`at`\)")

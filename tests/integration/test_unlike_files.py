@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 
 import pyarrow as pa
@@ -109,6 +110,99 @@ def test_structs_within_maps_whose_fields_come_in_another_order(lake: Lake) -> N
 
     found = loaded(lake, "Map(String, Tuple(a Int64, b Int64))", of(("a", 1), ("b", 2)), of(("b", 3), ("a", 4)))
     assert found == ["{'k':(1,2)}", "{'k':(4,3)}"]
+
+
+def _structs(*pairs: tuple[str, int]) -> pa.Array:
+    return pa.array([dict(pairs)], pa.struct([(name, pa.int32()) for name, _ in pairs]))
+
+
+AB, BA = _structs(("a", 1), ("b", 2)), _structs(("b", 20), ("a", 10))
+XY, YX = _structs(("x", 1), ("y", 2)), _structs(("y", 20), ("x", 10))
+ORDERS = r"'v' is .*have the fields (`\w`), (`\w`) in \S+/[01].\w+, but in another order in \S+/[01].\w+: \2, \1\."
+
+
+def _listed(array: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays([0, 1], array)
+
+
+def _mapped(array: pa.Array) -> pa.Array:
+    return pa.MapArray.from_arrays([0, 1], pa.array(["k"]), array)
+
+
+class TestTuplesWithoutNames:
+    @pytest.mark.parametrize("ending", ["parquet", "arrow", "orc"])
+    def test_refuse_structs_whose_fields_come_in_another_order(self, lake: Lake, ending: str) -> None:
+        create(lake, "Tuple(Int32, Int32)")
+        put(lake, 0, AB, ending=ending)
+        put(lake, 1, BA, ending=ending)
+        with pytest.raises(AirflowFailException, match=ORDERS):
+            lake.load(key="unlike/{YYYY-MM}/")
+        assert lake.rows_per_node() == [0]
+
+    @pytest.mark.thorough(but=2)
+    @pytest.mark.parametrize(
+        ("column", "arrays"),
+        [
+            ("Array(Tuple(Int32, Int32))", (_listed(AB), _listed(BA))),
+            ("Map(String, Tuple(Int32, Int32))", (_mapped(AB), _mapped(BA))),
+            ("Tuple(t Tuple(Int32, Int32))", [pa.StructArray.from_arrays([each], ["t"]) for each in (AB, BA)]),
+            ("Tuple(Tuple(Int32, Int32))", [pa.StructArray.from_arrays([each], ["t"]) for each in (AB, BA)]),
+            ("Point", (AB, BA)),
+            ("Polygon", (_listed(_listed(AB)), _listed(_listed(BA)))),
+        ],
+    )
+    def test_refuse_them_inside_of_containers_too(self, lake: Lake, column: str, arrays: tuple[pa.Array, ...]) -> None:
+        with pytest.raises(AirflowFailException, match=ORDERS):
+            loaded(lake, column, *arrays)
+
+    def test_refuse_them_in_select_until_it_names_the_fields(self, lake: Lake) -> None:
+        create(lake, "Tuple(Int32, Int32)")
+        put(lake, 0, AB)
+        put(lake, 1, BA)
+        with pytest.raises(AirflowFailException, match=ORDERS):
+            lake.load(key="unlike/{YYYY-MM}/", select={"id": "id", "ts": "ts", "v": "v"})
+        lake.load(key="unlike/{YYYY-MM}/", select={"id": "id", "ts": "ts", "v": "(v.a, v.b)"})
+        assert values(lake) == ["(1,2)", "(10,20)"]
+
+    def test_take_structs_of_one_order_by_position(self, lake: Lake) -> None:
+        assert loaded(lake, "Tuple(Int32, Int64)", BA, BA) == ["(20,10)", "(20,10)"]
+
+    def test_take_structs_of_other_fields_by_position(self, lake: Lake) -> None:
+        assert loaded(lake, "Tuple(Int32, Int64)", AB, YX) == ["(1,2)", "(20,10)"]
+
+
+@pytest.mark.thorough(but=2)
+@pytest.mark.parametrize(
+    ("column", "within", "wanted"),
+    [
+        ("Point", lambda array: array, "{}"),
+        ("Array(Point)", _listed, "[{}]"),
+        ("Ring", _listed, "[{}]"),
+        ("LineString", _listed, "[{}]"),
+        ("Polygon", lambda array: _listed(_listed(array)), "[[{}]]"),
+        ("Map(String, Point)", _mapped, "{{'k':{}}}"),
+        ("Tuple(Point)", lambda array: pa.StructArray.from_arrays([array], ["p"]), "({})"),
+    ],
+)
+def test_a_point_has_its_coordinates_by_name(
+    lake: Lake, column: str, within: Callable[[pa.Array], pa.Array], wanted: str
+) -> None:
+    found = loaded(lake, column, within(XY), within(YX))
+    assert found == [wanted.format("(1,2)"), wanted.format("(10,20)")]
+
+
+def test_a_point_has_other_coordinates_by_position(lake: Lake) -> None:
+    assert loaded(lake, "Point", BA) == ["(20,10)"]
+
+
+def test_an_element_that_one_file_lacks_is_an_error_that_names_the_file(lake: Lake) -> None:
+    create(lake, "Tuple(a Int32, b Nullable(Int32))")
+    fields = [("a", pa.int32()), ("b", pa.int32())]
+    # Files of Arrow are looked at in the order of their names.
+    put(lake, 0, pa.array([{"a": 1, "b": 2}], pa.struct(fields)), ending="arrow")
+    put(lake, 1, pa.array([{"a": 1}], pa.struct(fields[:1])), ending="arrow")
+    with pytest.raises(AirflowFailException, match=r"Column 'v' in \S+/1.arrow lacks the element `b` of Tuple"):
+        lake.load(key="unlike/{YYYY-MM}/")
 
 
 def test_an_empty_file_of_longer_texts(lake: Lake) -> None:

@@ -26,9 +26,10 @@ def create(lake: Lake, columns: str, *, key: str = "toYYYYMM(ts)") -> None:
             client.execute(sql)
 
 
-def parquet(**columns: Any) -> bytes:
+def parquet(*, metadata: dict[str, str] | None = None, **columns: Any) -> bytes:
+    """A file of these columns beside `ts`; `metadata` is that of its schema."""
     file = io.BytesIO()
-    pq.write_table(_table(**columns), file)
+    pq.write_table(_table(**columns).replace_schema_metadata(metadata), file)
     return file.getvalue()
 
 

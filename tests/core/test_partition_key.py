@@ -1,0 +1,203 @@
+"""Which partition is the month, and which keys have none."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from airflow_provider_chs3.core.models import Month, Node
+from airflow_provider_chs3.core.preflight import partition_id_of
+from airflow_provider_chs3.core.steps import AskNodes
+from airflow_provider_chs3.core.target import Surroundings
+from airflow_provider_chs3.core.target_facts import Column
+from airflow_provider_chs3.exceptions import PreflightError
+from tests.core.driving import drive
+from tests.core.surroundings import FACTS, ONE, TARGET, surroundings, with_target
+
+ID, AT = TARGET.columns
+
+
+def around_key(partition_key: str = "toYYYYMM(at)", *columns: Column) -> Surroundings:
+    return surroundings(*[with_target(partition_key=partition_key, columns=columns or (ID, AT))] * 3)
+
+
+def instants(step: AskNodes) -> list[str]:
+    """The instants that the statement has a server make."""
+    ranges = re.findall(r"range\((\d+), (\d+), (\d+)\)", step.sql[ONE].text)
+    milliseconds = sorted({ms for bounds in ranges for ms in range(*map(int, bounds))})
+    return [str(datetime.fromtimestamp(ms / 1000, UTC).replace(tzinfo=None)) for ms in milliseconds]
+
+
+def described(*types: str) -> dict[Node, list[tuple[str, str]]]:
+    """What a server tells of the target, whose key has parts of these types."""
+    return {ONE: [("at", "DateTime"), ("_partition_value", f"Tuple({', '.join(types or ('UInt32',))})")]}
+
+
+def answer(function, step: AskNodes) -> dict[Node, list[tuple[int, object]]]:
+    """What a server answers whose partition key does `function` to an instant."""
+    return {ONE: list({(int(each[:4] + each[5:7]), function(each)) for each in instants(step)})}
+
+
+def monthly(step: AskNodes) -> dict[Node, list[tuple[int, object]]]:
+    """What a server answers where the partition key is monthly."""
+    return answer(lambda instant: instant[:7], step)
+
+
+OCTOBER = Month(2026, 10)
+
+
+def by(function, *, month: Month = OCTOBER, around: Surroundings | None = None) -> str:
+    """Drive the question, with a partition key that does `function` to an instant."""
+    asked = partition_id_of(around or around_key(), month)
+    return drive(asked, described(), lambda step: answer(function, step)).result
+
+
+class TestPartitionOfAMonth:
+    def test_is_what_the_server_says(self):
+        assert by(lambda instant: instant[:7].replace("-", "")) == "202610"
+
+    def test_is_asked_of_one_node(self):
+        steps = drive(partition_id_of(around_key(), OCTOBER), described(), monthly).steps
+        assert [list(step.sql) for step in steps] == [[ONE], [ONE]]
+
+    def test_is_asked_with_the_servers_defaults_of_what_changes_expressions(self):
+        defaults = {"function_date_trunc_return_type_behavior": "0", "input_format_csv_skip_first_lines": "0"}
+        facts = replace(FACTS, reading_defaults=defaults, permissions=frozenset({"allow_suspicious_types"}))
+        step = drive(partition_id_of(surroundings(*[facts] * 3), OCTOBER), described(), monthly).steps[1]
+        assert step.settings == {"function_date_trunc_return_type_behavior": "0", "allow_suspicious_types": 1}
+
+    @pytest.mark.parametrize("number", [2, 10, 12])
+    def test_every_day_and_the_months_of_ten_years_each_way_are_asked(self, number):
+        month = Month(2026, number)
+        asked = set()
+        by(lambda instant: asked.add(instant[:10]) or instant[:7], month=month)
+        last_day = calendar.monthrange(2026, number)[1]
+        assert {f"{month}-{day:02d}" for day in range(1, last_day + 1)} <= asked
+        assert {str(month.shifted(by)) for by in range(-120, 121)} <= {day[:7] for day in asked}
+
+    def test_the_first_and_last_millisecond_of_a_month_are_asked(self):
+        asked = set()
+        by(lambda instant: asked.add(instant) or instant[:7])
+        assert {"2026-10-01 00:00:00", "2026-10-31 23:59:59.999000"} <= asked
+
+    @pytest.mark.parametrize("of_month", [True, False])
+    def test_every_second_of_the_minute_and_minute_of_the_day_is_asked_of_it_and_of_others(self, of_month):
+        asked = set()
+        by(lambda instant: ((instant[:7] == "2026-10") is of_month and asked.add(instant)) or instant[:7])
+        assert len({instant[11:16] for instant in asked}) == 24 * 60
+        assert len({instant[17:19] for instant in asked}) == 60
+
+    @pytest.mark.parametrize("month", [Month(1971, 1), Month(2104, 12)])
+    def test_the_first_and_the_last_month_can_be_asked_for(self, month):
+        assert by(lambda instant: instant[:7], month=month) == str(month)
+
+    def test_the_parts_of_a_tuple_are_asked_for_as_the_table_does(self):
+        asked = partition_id_of(around_key("(toYear(at), toMonth(at))"), OCTOBER)
+        driven = drive(asked, described("UInt16", "UInt8"), monthly)
+        assert "partitionId(CAST(toYear(at) AS UInt16), CAST(toMonth(at) AS UInt8))" in driven.steps[1].sql[ONE].text
+
+    def test_parentheses_that_are_no_tuple_stay(self):
+        driven = drive(partition_id_of(around_key("(toYear(at) * 100) + (toMonth(at))"), OCTOBER), described(), monthly)
+        assert "partitionId(CAST((toYear(at) * 100) + (toMonth(at)) AS UInt32))" in driven.steps[1].sql[ONE].text
+
+    def test_is_asked_in_the_time_zone_of_the_column(self):
+        around = around_key("toYYYYMM(at)", Column("at", "DateTime64(3, 'Asia/Tokyo')", in_partition_key=True))
+        text = drive(partition_id_of(around, OCTOBER), described(), monthly).steps[1].sql[ONE].text
+        assert text.startswith("SELECT DISTINCT toYYYYMM(`at`), ")
+        assert text.endswith(" AS DateTime64(3, 'Asia/Tokyo')) AS `at`)")
+
+    def test_is_asked_in_the_time_zone_that_the_key_names(self):
+        around = around_key("toYYYYMM(at, 'Asia/Tokyo')")
+        driven = drive(partition_id_of(around, OCTOBER), described(), {ONE: [("Asia/Tokyo",)]}, monthly)
+        assert [step.name for step in driven.steps] == [
+            "Ask for the types of the partition key",
+            "Ask for the time zones of the partition key",
+            "Ask for the partition of 2026-10",
+        ]
+        assert "SELECT DISTINCT toYYYYMM(`at`, 'Asia/Tokyo'), " in driven.steps[2].sql[ONE].text
+
+    def test_is_asked_in_that_of_the_column_where_the_key_is_not_monthly_in_its_own(self):
+        def daily(step):
+            return answer(lambda instant: instant[:10], step)
+
+        around = around_key("toYYYYMM(at + (toTimeZone(at, 'Asia/Tokyo') > 0))")
+        driven = drive(partition_id_of(around, OCTOBER), described(), {ONE: [("Asia/Tokyo",)]}, daily, monthly)
+        assert "SELECT DISTINCT toYYYYMM(`at`), " in driven.steps[3].sql[ONE].text
+
+    def test_a_text_in_the_key_that_is_no_time_zone_is_none(self):
+        asked = partition_id_of(around_key("dateTrunc('month', at)"), OCTOBER)
+        driven = drive(asked, described("Date"), {ONE: []}, monthly)
+        assert "SELECT DISTINCT toYYYYMM(`at`), " in driven.steps[2].sql[ONE].text
+
+    @pytest.mark.parametrize("of", ["Nullable(Date)", "LowCardinality(Date)", "LowCardinality(Nullable(Date))"])
+    def test_a_wrapped_date_is_the_number_of_its_day(self, of):
+        around = around_key("toStartOfMonth(at)", Column("at", of, in_partition_key=True))
+        driven = drive(partition_id_of(around, OCTOBER), described(of), monthly)
+        assert f"partitionId(toUInt16(CAST(toStartOfMonth(at) AS {of})))" in driven.steps[1].sql[ONE].text
+
+    @pytest.mark.parametrize(
+        ("function", "why"),
+        [
+            (lambda instant: instant[:10], "2026-10 falls into 31 partitions"),
+            (lambda instant: instant[11:13], "2026-10 falls into 24 partitions"),
+            (lambda instant: (instant[:7], instant[11:13] == "02"), "2026-10 falls into 2 partitions"),
+            (lambda instant: instant[8] < "2", "2026-10 falls into 2 partitions"),
+            (lambda instant: instant[:4], "2026-10 shares a partition with other months"),
+            (lambda instant: "all", "2026-10 shares a partition with other months"),
+            (lambda instant: instant[5:7] > "09", "2026-10 shares a partition with other months"),
+            (lambda instant: instant[5:7] > "10", "2026-10 shares a partition with other months"),
+            (lambda instant: instant[5:7], "2026-10 shares a partition with other months"),
+        ],
+        ids=[
+            "day",
+            "hour",
+            "one hour",
+            "weeks",
+            "year",
+            "constant",
+            "with the next",
+            "with the one before",
+            "of every year",
+        ],
+    )
+    def test_a_key_that_is_not_monthly_is_refused(self, function, why):
+        with pytest.raises(PreflightError, match=why):
+            by(function)
+
+    @pytest.mark.parametrize(
+        ("partition_key", "columns"),
+        [
+            ("", (ID, replace(AT, in_partition_key=False))),
+            ("id % 10", (replace(ID, in_partition_key=True), replace(AT, in_partition_key=False))),
+            ("toYYYYMM(at), id", (replace(ID, in_partition_key=True), AT)),
+            ("month", (Column("month", "String", in_partition_key=True), Column("at", "Date"))),
+            ("e", (Column("e", "Enum8('Date' = 1)", in_partition_key=True),)),
+            ("days[1]", (Column("days", "Array(Date)", in_partition_key=True),)),
+        ],
+    )
+    def test_a_key_of_other_columns_is_refused_and_nothing_is_asked(self, partition_key, columns):
+        with pytest.raises(PreflightError, match="it must depend on one Date or DateTime column and nothing else"):
+            drive(partition_id_of(around_key(partition_key, *columns), Month(2026, 10)))
+
+    def test_the_refusal_shows_the_key_and_what_to_use(self):
+        with pytest.raises(PreflightError, match=r"its key is 'toYear\(at\)'; .* PARTITION BY toYYYYMM\(`at`\)"):
+            by(lambda instant: instant[:4], around=around_key("toYear(at)"))
+
+    def test_the_refusal_of_a_table_without_dates_says_so(self):
+        around = around_key("id", replace(ID, in_partition_key=True))
+        with pytest.raises(PreflightError, match="with a Date or DateTime column and PARTITION BY toYYYYMM of it"):
+            drive(partition_id_of(around, Month(2026, 10)))
+
+    def test_the_refusal_names_no_column_of_dates_within_another_type(self):
+        around = around_key("toYYYYMM(t.d)", Column("t", "Tuple(d Date)", in_partition_key=True))
+        with pytest.raises(PreflightError, match="with a Date or DateTime column and PARTITION BY toYYYYMM of it"):
+            drive(partition_id_of(around, OCTOBER))
+
+    def test_a_hostile_column_name_is_quoted(self):
+        around = around_key("toYYYYMM(`a\\`t`)", Column("a`t", "DateTime", in_partition_key=True))
+        driven = drive(partition_id_of(around, OCTOBER), described(), monthly)
+        assert "AS `a\\`t`" in driven.steps[1].sql[ONE].text

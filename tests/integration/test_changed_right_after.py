@@ -1,0 +1,46 @@
+"""Changes between REPLACE PARTITION and the record of it: they are somebody's, and no part of what was published."""
+
+from __future__ import annotations
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.faults.strikes import Strikes, strikes
+from tests.integration.lake import MONTH, Lake
+
+__all__ = ["strikes"]
+
+TRIPS = Trips(rows_per_month=900, files_per_month=6)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["ALTER TABLE {t} UPDATE fare = 99 WHERE trip_id % 7 = 1 SETTINGS mutations_sync = 2"],
+        ["DELETE FROM {t} WHERE trip_id % 7 = 1"],
+        ["ALTER TABLE {t} CLEAR COLUMN fare IN PARTITION 202610 SETTINGS mutations_sync = 2"],
+        [
+            "INSERT INTO {t} SELECT * FROM {t} WHERE trip_id % 7 = 1",
+            "ALTER TABLE {t} DELETE WHERE trip_id % 7 = 2 SETTINGS mutations_sync = 2",
+        ],
+    ],
+    ids=["update", "lightweight delete", "clear column", "insert and delete"],
+)
+def test_a_month_that_is_changed_right_after_it_was_replaced_is_not_published(
+    trips_lake: Lake, strikes: Strikes, statements: list[str]
+) -> None:
+    trips_lake.upload(TRIPS)
+
+    def change() -> None:
+        for sql in statements:
+            trips_lake.on_every_node(sql.format(t=f"{trips_lake.database}.{trips_lake.table}"))
+
+    strikes.after(f"Publish {MONTH}", change)
+    with pytest.raises(AirflowFailException, match=r"right after .* (was published|publishing)"):
+        trips_lake.load()
+    strikes.reset()
+    with pytest.raises(AirflowFailException, match="on_target_changed='reload'"):
+        trips_lake.load()
+    trips_lake.load(on_target_changed="reload")
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
