@@ -1,0 +1,107 @@
+"""Times as text, as programs write them: each way is read as what it says, or refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.integration.lake import Lake
+from tests.integration.refusal import refused
+from tests.integration.valued import AT, PREFIX, create, loaded
+
+WHOLE = dt.datetime(2024, 5, 3, 22, 4, 9, tzinfo=dt.UTC)
+FINE = WHOLE + dt.timedelta(milliseconds=120)
+MIDNIGHT = dt.datetime(2024, 5, 3, tzinfo=dt.UTC)
+TO_SECONDS = {
+    "2024-05-03 22:04:09": WHOLE,
+    "2024-05-03T22:04:09": WHOLE,
+    "2024-05-03T22:04:09Z": WHOLE,
+    "2024-05-03 22:04:09 Z": WHOLE,
+    "2024-05-03T22:04:09.000Z": WHOLE,
+    "2024-05-03 22:04:09.000000": WHOLE,
+    "2024-05-03T22:04:09+00:00": WHOLE,
+    "2024-05-03 22:04:09+00": WHOLE,
+    "2024-05-04 00:04:09+02": WHOLE,
+    "2024-05-04T00:04:09.000+02:00": WHOLE,
+    "2024-05-03T18:34:09-0330": WHOLE,
+    "2024-05-03 18:34:09 -03:30": WHOLE,
+    "1714773849": WHOLE,
+    "2024-05-03": MIDNIGHT,
+    "2024-05-03 00:00": MIDNIGHT,
+    "2024-5-3 22:4:9": WHOLE,
+}
+TO_MILLISECONDS = {
+    **TO_SECONDS,
+    "2024-05-03 22:04:09.12": FINE,
+    "2024-05-03T22:04:09.120Z": FINE,
+    "2024-05-03T22:04:09.120000000Z": FINE,
+    "2024-05-04T00:04:09.12+02:00": FINE,
+    "1714773849120": FINE,
+}
+
+
+@pytest.mark.parametrize(
+    ("column_type", "texts"),
+    [
+        ("DateTime('UTC')", TO_SECONDS),
+        ("Nullable(DateTime('UTC'))", TO_SECONDS),
+        ("DateTime64(3, 'UTC')", TO_MILLISECONDS),
+        ("Array(DateTime64(3, 'UTC'))", TO_MILLISECONDS),
+    ],
+)
+@pytest.mark.thorough(but=2)
+def test_each_way_to_write_a_time_is_read_as_what_it_says(
+    lake: Lake, column_type: str, texts: dict[str, dt.datetime]
+) -> None:
+    create(lake, f"n {column_type}, k Int32")
+    is_array = column_type.startswith("Array")
+    written = [f"{[text]}" if is_array else text for text in texts]
+    lines = [f'{AT},"{text}",{number}' for number, text in enumerate(written)]
+    value = "n[1]" if is_array else "n"
+    found = dict(loaded(lake, "a.csv", "\n".join(["ts,n,k", *lines]).encode(), f"(k, {value})"))
+    told = {text: found[number].replace(tzinfo=dt.UTC) for number, text in enumerate(texts)}
+    assert told == texts
+
+
+def test_texts_with_a_zone_are_instants_and_texts_without_are_of_the_columns_zone(lake: Lake) -> None:
+    zone = ZoneInfo("America/New_York")
+    local = dt.datetime(2024, 11, 3, 0, 30, tzinfo=zone)
+    first, second = (dt.datetime(2024, 11, 3, hour, 30, tzinfo=dt.UTC) for hour in (5, 6))
+    texts = {
+        "2024-11-03 00:30:00": local,
+        "2024-11-03T05:30:00Z": first,
+        "2024-11-03T06:30:00.000Z": second,
+        "2024-11-03 01:30:00-04": first,
+        "2024-11-03T01:30:00-05:00": second,
+    }
+    create(lake, "n DateTime('America/New_York'), k Int32")
+    lines = [f"{AT},{text},{number}" for number, text in enumerate(texts)]
+    found = dict(loaded(lake, "a.csv", "\n".join(["ts,n,k", *lines]).encode(), "(k, toUnixTimestamp(n))"))
+    assert [found[number] for number in range(len(texts))] == [int(each.timestamp()) for each in texts.values()]
+
+
+@pytest.mark.thorough(but=4)
+@pytest.mark.parametrize(
+    ("column_type", "text"),
+    [
+        ("DateTime('UTC')", "2024-02-31T10:00:00Z"),
+        ("DateTime('UTC')", "2024-02-31 10:00:00+02"),
+        ("DateTime('UTC')", "2024-05-03T22:04:09.5Z"),
+        ("DateTime('UTC')", "2024-05-03T25:00:00Z"),
+        ("DateTime('UTC')", "2024-05-03T10:75:00+02:00"),
+        ("DateTime64(3, 'UTC')", "2024-05-03T22:04:09.1234Z"),
+        ("DateTime64(3, 'UTC')", "1714773849120000"),
+        ("Decimal(9, 2)", "."),
+        ("Decimal(9, 2)", "+"),
+        ("Decimal(9, 2)", "1..2"),
+        ("Decimal(9, 2)", "1.2."),
+        ("Decimal(9, 2)", "12.345"),
+        ("Decimal(9, 0)", "1.5"),
+    ],
+)
+def test_what_is_no_such_time_or_number_is_refused(lake: Lake, column_type: str, text: str) -> None:
+    create(lake, f"n {column_type}")
+    lake.put(PREFIX + "a.csv", f"ts,n\n{AT},{text}\n".encode())
+    refused(lake, r"row 1 of .*a.csv has ")
