@@ -1,9 +1,9 @@
-"""A seeded random run: `python -m tests.faults --strikes 100 --seed 1 --resume faults.jsonl`.
+"""A seeded random run: `python -m tests.faults --strikes 100 --seed 1 --resume docs/tested/faults`.
 
 Loads versions of months, strikes at random moments, and looks after each strike and one clean run whether all months
 hold exactly their objects' rows and nothing is left. With `--power` all strikes are power cuts. Each strike goes to a
-file as a line of JSON; `--resume` goes on where that ends, as long as the code of a load is the same, and `--report`
-tells what all of them add up to.
+file of the folder as a line of JSON; `--resume` goes on where that ends, as long as a load takes the same steps, and
+`--report` tells what all of them add up to.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of all choices (a random one)")
     parser.add_argument("--on", choices=SERVERS, default="engine", help="which servers (engine)")
     parser.add_argument("--nodes", type=int, default=2, help="how many of them (2)")
-    parser.add_argument("--resume", type=Path, help="a file of results: the run goes on where it ends")
-    parser.add_argument("--report", action="store_true", help="only tell what the file of results adds up to")
+    parser.add_argument("--resume", type=Path, help="a folder of results: the run goes on where it ends")
+    parser.add_argument("--report", action="store_true", help="only tell what the results add up to")
     given = parser.parse_args()
     if given.report and not given.resume:
-        parser.error("--report needs --resume with the file of results")
+        parser.error("--report needs --resume with the folder of results")
     if given.power and (why := missing()):
         parser.error(why)
     return given
@@ -81,7 +81,7 @@ def _strike(given: argparse.Namespace, home: Path) -> int:
     from tests.faults.random_run import RandomRun, report
     from tests.faults.record import Record
 
-    record = Record(given.resume or home / "results.jsonl")
+    record = Record(given.resume or home / "results")
     of = {"servers": f"{given.nodes} {given.on}", "kind": "power" if given.power else "all", "seed": given.seed}
     done = record.done(**of)
     strikes = max((given.power or given.strikes) - done, 0)

@@ -131,14 +131,16 @@ class RandomRun:
 
     def _round(self) -> Round:
         month, strike = self._random.choice(self._months), self._random.choice(list(self._strikes))
-        at_seconds, after_seconds = self._random.uniform(0, self._load_seconds), 0.0
+        at_seconds, after_seconds = round(self._random.uniform(0, self._load_seconds), 3), 0.0
         self._upload(month)
         uploaded = self._versions[month]
         worker = self._start(month)
         if strike == _POWER_CUT and self._random.random() < 1 / 2:
             said = worker.wait_or_kill(timeout_seconds=_WORKER_TIMEOUT_SECONDS)
             soon = self._random.random() < 1 / 2
-            after_seconds = self._random.uniform(*((0, _SOON_SECONDS) if soon else (_SOON_SECONDS, _LATE_SECONDS)))
+            after_seconds = round(
+                self._random.uniform(*((0, _SOON_SECONDS) if soon else (_SOON_SECONDS, _LATE_SECONDS))), 3
+            )
             time.sleep(after_seconds)
             self._strikes[strike](worker, month)
         else:

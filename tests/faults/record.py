@@ -1,4 +1,4 @@
-"""The file of a long run: a line of JSON for each strike, and what all of them add up to."""
+"""The files of a long run: a line of JSON for each strike, and what all of them add up to."""
 
 from __future__ import annotations
 
@@ -10,38 +10,39 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.random_run import Round
-from tests.fidelity.record import protocol_hash, versions
+from tests.protocol_sources import steps_hash
+from tests.tested import commit
 
 Line = dict[str, Any]
 
 
 class Record:
-    """A file of results.
+    """A folder of results: a file for each seed and what it strikes, so that runs side by side do not mix lines.
 
     Args:
-        path: The file, which need not be there yet.
+        folder: The folder, which need not be there yet.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def current(self) -> list[Line]:
-        """Results of the code as it is now."""
-        if not self._path.exists():
-            return []
-        lines = (json.loads(line) for line in self._path.read_text(encoding="utf-8").splitlines())
-        now = protocol_hash()
-        return [line for line in lines if line["protocol"] == now]
+        """Results of the code as it is now, as far as it writes and publishes."""
+        now = steps_hash()
+        files = sorted(self._folder.glob("*.jsonl"))
+        lines = (json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines())
+        return [line for line in lines if line["steps"] == now]
 
     def done(self, **of: Any) -> int:
         """Count the strikes that have these values."""
         return sum(all(line[name] == value for name, value in of.items()) for line in self.current())
 
     def add(self, done: Round, *, server: str, **of: Any) -> None:
-        """One more result; it is in the file when this returns."""
-        told = versions(server)
-        line = {"commit": told["commit"], "protocol": told["protocol"], "clickhouse": server, **of, **asdict(done)}
-        with self._path.open("a", encoding="utf-8") as file:
+        """One more result; it is in its file when this returns."""
+        line = {"commit": commit(), "steps": steps_hash(), "clickhouse": server, **of, **asdict(done)}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        name = "-".join(map(str, of.values())).replace(" ", "-")
+        with (self._folder / f"{name}.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
 

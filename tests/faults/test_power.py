@@ -20,10 +20,11 @@ pytestmark = [
 @pytest.mark.parametrize(("servers", "nodes"), [("engine", 1), ("plain", 1), ("replicated", 2)])
 def test_months_are_exact_after_power_cuts(servers: str, nodes: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.faults", "--power", "4", "--seed", "16", "--on", servers]
-    results = tmp_path / "results.jsonl"
+    results = tmp_path / "results"
     done = subprocess.run(
         [*command, "--nodes", str(nodes), "--resume", str(results)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "seed 16: survived 4 / 4" in done.stdout
-    assert len(results.read_text(encoding="utf-8").splitlines()) == 4
+    (file,) = results.iterdir()
+    assert len(file.read_text(encoding="utf-8").splitlines()) == 4

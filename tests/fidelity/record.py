@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import airflow_provider_chs3
+from tests.protocol_sources import digest, protocol_hash
 from tests.tested import commit
-
-_PACKAGE = Path(airflow_provider_chs3.__file__).parent
-_ROOT = _PACKAGE.parent
-#: What a load goes through; the page, the sensors and the test bed are not part of it.
-_PROTOCOL = ("core", "hooks", "operators", "exceptions.py")
-
-
-def protocol_hash() -> str:
-    """A digest of the sources that a load goes through: results count for as long as it stays."""
-    return _digest([path for name in _PROTOCOL for path in _sources(_PACKAGE / name)])
 
 
 def generator_hash() -> str:
     """A digest of this test: a case's number means another case once it changes."""
-    return _digest(_sources(Path(__file__).parent))
-
-
-def _sources(path: Path) -> list[Path]:
-    return [path] if path.is_file() else sorted(path.rglob("*.py"))
-
-
-def _digest(paths: Iterable[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.relative_to(_ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+    return digest(sorted(Path(__file__).parent.rglob("*.py")))
 
 
 def versions(server: str) -> dict[str, str]:

@@ -7,10 +7,8 @@ package are the same. The totals are over all seeds of the file.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -23,8 +21,8 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Server
 from tests.profiles.hostile import Hostile, at_random, in_turn
 from tests.profiles.run import carry_out
-
-_PACKAGE = Path(__file__).parents[2] / "airflow_provider_chs3"
+from tests.protocol_sources import protocol_hash
+from tests.tested import commit
 
 
 def main() -> int:
@@ -43,7 +41,7 @@ def main() -> int:
     with ClickHouseCluster.start(1) as cluster:
         hostile = Hostile(cluster)
         cases = in_turn(hostile) if given.all else at_random(hostile, cases=given.cases, seed=given.seed)
-    code, results = _hash_of_sources(), given.resume or Path(tempfile.mkstemp(suffix=".jsonl")[1])
+    code, results = protocol_hash(), given.resume or Path(tempfile.mkstemp(suffix=".jsonl")[1])
     done = {each["name"] for each in _read(results) if each["code"] == code}
     cases = [case for case in cases if case.name not in done and given.only in case.name]
     print(f"{len(hostile.names)} settings, {len(cases)} cases to run, results in {results}", flush=True)
@@ -57,7 +55,7 @@ def main() -> int:
         redirect_stdout(nowhere),
     ):
         for case, outcome in carry_out(s3, cases):
-            line = {"name": case.name, "code": code, "commit": _commit(), "seed": seed, **case.as_json()}
+            line = {"name": case.name, "code": code, "commit": commit(), "seed": seed, **case.as_json()}
             line |= {"outcome": outcome.kind, "error": outcome.error, "seconds": outcome.seconds}
             print(json.dumps(line), file=file, flush=True)
             if not outcome.is_right:
@@ -75,19 +73,6 @@ def _report(lines: list[dict[str, Any]], code: str) -> int:
     seeds, commits = (sorted({str(line[key]) for line in now}) for key in ("seed", "commit"))
     print(f"{len(now)} cases: {dict(kinds)}; seeds {', '.join(seeds)}; commits {', '.join(commits)}")
     return 0 if kinds.keys() <= {"exact", "refused"} else 1
-
-
-def _hash_of_sources() -> str:
-    digest = hashlib.sha256()
-    for folder in ("core", "hooks", "operators"):
-        for path in sorted((_PACKAGE / folder).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _commit() -> str:
-    asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=_PACKAGE)
-    return asked.stdout.strip()
 
 
 if __name__ == "__main__":
