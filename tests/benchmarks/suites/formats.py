@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from unittest import mock
 
+from airflow_provider_chs3.core.columns import LoadedColumn
 from airflow_provider_chs3.core.models import SettingValues
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import COLUMNS, create_table_sql
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
 from tests.benchmarks.measure import MEMORY, SECONDS, SPEED, watched
-from tests.benchmarks.rounds import Comparison, Figures, measure_in_turns
+from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
 from tests.benchmarks.suite import Bench
 
 TITLE = "Formats"
@@ -27,7 +29,8 @@ class _Format:
         name: What it is called.
         clickhouse: What ClickHouse calls it.
         ending: Of its keys; it names the compression, too.
-        row_group_rows: Rows of Parquet's row groups; None for ClickHouse's own.
+        settings: With which ClickHouse writes it.
+        prefix: Of its keys, unless its ending names it.
         litwintschik_seconds: What Mark Litwintschik measured of files on the server's disk, in "Faster ClickHouse
             Imports": 80 million rows, four cores, 2019.
     """
@@ -35,13 +38,9 @@ class _Format:
     name: str
     clickhouse: str
     ending: str
-    row_group_rows: int | None = None
+    settings: SettingValues = field(default_factory=dict)
+    prefix: str = ""
     litwintschik_seconds: int | None = None
-
-    @property
-    def settings(self) -> SettingValues:
-        """With which it is written."""
-        return {"output_format_parquet_row_group_size": self.row_group_rows} if self.row_group_rows else {}
 
 
 _PARQUET = _Format(name="Parquet", clickhouse="Parquet", ending="parquet", litwintschik_seconds=158)
@@ -56,9 +55,27 @@ _FORMATS = (
     _Format(name="JSON.gz", clickhouse="JSONEachRow", ending="jsonl.gz", litwintschik_seconds=849),
 )
 _ROW_GROUPS = tuple(
-    _Format(name=f"Parquet, row groups of {rows:,}", clickhouse="Parquet", ending="parquet", row_group_rows=rows)
+    _Format(
+        name=f"Parquet, row groups of {rows:,}",
+        clickhouse="Parquet",
+        ending="parquet",
+        settings={"output_format_parquet_row_group_size": rows},
+        prefix=f"groups-{rows}",
+    )
     for rows in (100_000, 10_000)
 )
+_CHECKED = (
+    *(each for each in _FORMATS if each.name in ("Parquet", "CSV", "TSV", "JSON")),
+    _Format(
+        name="CSV with times as 2026-01-01T00:00:00Z",
+        clickhouse="CSVWithNames",
+        ending="csv",
+        settings={"date_time_output_format": "iso"},
+        prefix="iso",
+    ),
+)
+_UNCHECKED, _PACKAGE = "without the checks", "this package"
+_MOST_FOR_CHECKS = 1.05
 
 
 def run(bench: Bench) -> Iterator[Comparison]:
@@ -80,6 +97,7 @@ def run(bench: Bench) -> Iterator[Comparison]:
         yield _compared(bench, lake, f"{rows:,} rows in {_FEW} large files", rows, _FEW, [*_FORMATS, *_ROW_GROUPS])
         many = _MANY_IN_QUICK if bench.is_quick else _MANY
         yield _compared(bench, lake, f"{rows:,} rows in {many} small files", rows, many, [*_FORMATS])
+        yield from (_checked(bench, lake, each, rows) for each in _CHECKED)
 
 
 def _compared(bench: Bench, lake: Lake, title: str, rows: int, files: int, formats: list[_Format]) -> Comparison:
@@ -101,8 +119,29 @@ def _compared(bench: Bench, lake: Lake, title: str, rows: int, files: int, forma
     )
 
 
+def _checked(bench: Bench, lake: Lake, one: _Format, rows: int) -> Comparison:
+    """What it costs to find each value that its column cannot hold as the file has it."""
+    _write(lake, one, _FEW)
+    load = _load_of(lake, one, rows, _FEW)
+
+    def unchecked() -> Figures:
+        with mock.patch.object(LoadedColumn, "holds", return_value=None):
+            return load()
+
+    title, variants = f"The checks of values: {one.name}", {_UNCHECKED: unchecked, _PACKAGE: load}
+    return Comparison(
+        title=title,
+        variants=list(variants),
+        figures=[SECONDS],
+        rounds=measure_in_turns(
+            title, variants, rounds=bench.rounds, console=bench.console, warm_up=not bench.is_quick
+        ),
+        gates=[] if bench.is_quick else [Gate(variant=_PACKAGE, figure=SECONDS, at_most=_MOST_FOR_CHECKS)],
+    )
+
+
 def _prefix(one: _Format, files: int) -> str:
-    return f"{one.ending}-{one.row_group_rows or 'all'}-{files}"
+    return f"{one.prefix or one.ending}-{files}"
 
 
 def _write(lake: Lake, one: _Format, files: int) -> int:
