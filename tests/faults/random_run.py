@@ -14,7 +14,7 @@ from pathlib import Path
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.killing import Worker
+from tests.faults.killing import Worker, import_hooks
 from tests.faults.power import Power
 from tests.integration.lake import Lake
 
@@ -114,6 +114,7 @@ class RandomRun:
         Args:
             first: The number of the first strike, where an earlier run had others.
         """
+        import_hooks()
         if self._power:
             self._versions[_QUIET_MONTH] = _QUIET
             self._lake.upload(_QUIET, _QUIET_MONTH)
