@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import airflow_provider_chs3
 
 _PACKAGE = Path(airflow_provider_chs3.__file__).parent
-#: The page, the sensors and the test bed are not part of a load.
-_LOAD = ("core", "hooks", "operators", "exceptions.py")
+_ROOT = _PACKAGE.parent
+_OPERATOR = _PACKAGE / "operators" / "s3_to_clickhouse.py"
+#: The page is imported for its links.
+_LOAD = ("core", "hooks", "operators", "triggers", "exceptions.py")
 #: What becomes of a value on its way from a file into its column, and nothing of when it is written or published.
 _OF_VALUES = frozenset(
     f"{name}.py"
@@ -53,10 +56,28 @@ def digest(paths: Iterable[Path]) -> str:
     """
     found = hashlib.sha256()
     for path in paths:
-        found.update(path.relative_to(_PACKAGE.parent).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+        found.update(path.relative_to(_ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()[:16]
 
 
 def _sources() -> list[Path]:
-    paths = (_PACKAGE / name for name in _LOAD)
-    return [file for path in paths for file in ([path] if path.is_file() else sorted(path.rglob("*.py")))]
+    """What the operator imports, and what that imports: no page, no doctor, no test bed."""
+    found, left = set[Path](), [_OPERATOR]
+    while left:
+        path = left.pop()
+        if path not in found:
+            found.add(path)
+            left.extend(_imported(path))
+    return sorted(found)
+
+
+def _imported(path: Path) -> Iterator[Path]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_PACKAGE.name):
+            module = _ROOT.joinpath(*(node.module or "").split("."))
+            candidates = [module.with_suffix(".py"), *(module / f"{name.name}.py" for name in node.names)]
+            yield from (each for each in candidates if each.exists() and _is_of_load(each))
+
+
+def _is_of_load(path: Path) -> bool:
+    return path.relative_to(_PACKAGE).parts[0] in _LOAD
