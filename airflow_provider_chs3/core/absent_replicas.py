@@ -20,6 +20,10 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionErro
 #: 25.8), before each part of a statement that is for it.
 WITHOUT_ABSENT: SettingValues = {"handshake_timeout_ms": 1000, "connections_with_failover_max_tries": 1}
 
+#: For questions that those who are up can answer. A node that is down runs nothing, and only the node that started an
+#: insert knows how it ended.
+OF_THOSE_UP: SettingValues = {**WITHOUT_ABSENT, "handshake_timeout_ms": 3000, "skip_unavailable_shards": 1}
+
 
 def leave_out_absent(place: Place) -> Steps[Place]:
     """Leave out the nodes that do not answer, where the table is replicated and other replicas of theirs are up.

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from airflow_provider_chs3.core.absent_replicas import OF_THOSE_UP
 from airflow_provider_chs3.core.answers import COMPLETE, passed_on
 from airflow_provider_chs3.core.errors import ACCESS_DENIED, is_of_servers
 from airflow_provider_chs3.core.models import Node, SettingValues
@@ -183,7 +184,7 @@ def check_passed_on(around: Surroundings, sent: SettingValues) -> Steps[None]:
     known = COMPLETE.keys() | around.known_settings.keys() | around.reading_defaults.keys()
     sent = {name: value for name, value in sent.items() if name in known}
     if around.absent:
-        sent["skip_unavailable_shards"] = 1
+        sent |= OF_THOSE_UP
     # Not the table by its name: who asks another node for that needs a right to its columns.
     there = (
         "SELECT hostName() AS host, tcpPort() AS port, currentProfiles() AS profiles, name, value "

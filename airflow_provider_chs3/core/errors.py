@@ -96,7 +96,16 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
         "The user may not have so many sessions at once: raise max_sessions_for_user.",
     ),
     (frozenset({216}), "A query of this id still runs there: the retry ends it first."),
-    (frozenset({225, 242, 285, 999}), "Replication waits for Keeper: look at system.replicas."),
+    (
+        frozenset({225, 242, 999}),
+        "Replication waits for Keeper: look at system.replicas. A replica that was dropped there, or that Keeper has "
+        "lost, stays read-only until SYSTEM RESTORE REPLICA.",
+    ),
+    (
+        frozenset({285, 286}),
+        "The profile's insert_quorum asks for more replicas than take part: start them, or give "
+        "settings={'insert_quorum': 0}, as a load waits for the replicas that are up before it publishes.",
+    ),
     (frozenset({243}), "A disk is full: free space on that node, or move the table."),
     (
         frozenset({OBJECT_CHANGED}),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.mutations import are_elsewhere, wait_for
 from airflow_provider_chs3.core.partition import PartitionState
-from airflow_provider_chs3.core.parts import Contents, Evidence, Part
+from airflow_provider_chs3.core.parts import DATA_DIGITS, Contents, Evidence, Part
 from airflow_provider_chs3.core.target_facts import TargetFacts
 
 
@@ -110,8 +110,12 @@ def is_made_of_staged(staged: Contents, state: PartitionState) -> bool:
     """
     if state.each_part is None or staged.of_parts is None:
         return True
-    known = set(staged.of_parts)
-    return is_untouched(state) and all(part.level > 0 or part.content in known for part in state.each_part)
+    known, data = set(staged.of_parts), {content[:DATA_DIGITS] for content in staged.of_parts}
+    return is_untouched(state) and all(
+        # A mutation of other months leaves the data as they are, and may write the files beside them anew.
+        part.level > 0 or part.content in known or (part.mutation and part.data in data)
+        for part in state.each_part
+    )
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from airflow_provider_chs3.core.absent_replicas import WITHOUT_ABSENT
 from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.dialect import reading_settings
 from airflow_provider_chs3.core.laps import NO_LAPS, Laps
@@ -72,6 +73,7 @@ class Load:
             look_threads=_look_threads(request, around),
             settings=_reading_settings(request, around),
             neutral=neutral_settings(around.reading_defaults, request.settings),
+            waiting=WITHOUT_ABSENT if around.absent else {},
         )
         key = LedgerKey(around.target, around.shape.uuid, request.month, partition_id)
         return cls(request=request, around=around, files=files, key=key, course=course, laps=laps)

@@ -77,7 +77,7 @@ def _look_around(request: LoadRequest) -> Steps[Surroundings]:
         ledger=TableName(request.staging_database or "", LEDGER_TABLE),
     )
     place = yield from leave_out_absent(place)
-    check_distribution(place, distribution=request.policies.distribution, target=request.target)
+    yield from check_distribution(place, distribution=request.policies.distribution, target=request.target)
     # A server that is too old, or where a grant is missing, may not answer the last one: the first error is told.
     looks = (
         _check_constraints(request, place.nodes),

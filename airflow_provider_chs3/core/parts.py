@@ -14,11 +14,12 @@ MOST_PARTS = 1_000
 PARTITION = "replaceRegexpOne(partition_id, '^patch-[^-]*-', '')"
 
 _OWN = "(rows > 0 AND NOT startsWith(partition_id, 'patch-'))"
-_DATA_DIGITS = 16
+#: Of `Part.content`, those of its data.
+DATA_DIGITS = 16
 #: Of the data, and of the files beside it. The second is equal for other rows of the same shape, and another where a
 #: column of a compact part got another name, which leaves its data as they are, and `hash_of_all_files` follows codecs
 CONTENT = (
-    f"concat(substring(uncompressed_hash_of_compressed_files, 1, {_DATA_DIGITS}), "
+    f"concat(substring(uncompressed_hash_of_compressed_files, 1, {DATA_DIGITS}), "
     "substring(hash_of_uncompressed_files, 1, 8))"
 )
 
@@ -50,7 +51,7 @@ class Part:
     @property
     def data(self) -> str:
         """The beginning of a hash of its data."""
-        return self.content[:_DATA_DIGITS]
+        return self.content[:DATA_DIGITS]
 
     @property
     def mutation(self) -> int:

@@ -81,8 +81,8 @@ def locate(*, target: TableName, cluster: str | None, default_cluster: str | Non
     return Place(cluster=cluster, target=local, ledger=ledger, nodes=nodes, sharding_key=sharding_key)
 
 
-def check_distribution(place: Place, *, distribution: str, target: TableName) -> None:
-    """Check that there is a sharding key where one is to be followed.
+def check_distribution(place: Place, *, distribution: str, target: TableName) -> Steps[None]:
+    """Check that there is a sharding key where one is to be followed, and that each row is written once.
 
     Args:
         place: Where rows go.
@@ -90,9 +90,12 @@ def check_distribution(place: Place, *, distribution: str, target: TableName) ->
         target: The table that the user named.
 
     Raises:
-        PreflightError: If there is none.
+        PreflightError: If there is none, or the cluster writes each row on every replica.
     """
-    if distribution != "sharding_key" or place.sharding_key:
+    if distribution != "sharding_key":
+        return
+    if place.sharding_key:
+        yield from _check_replication(place)
         return
     way_out = "leave distribution out, so that each node keeps the rows that it reads"
     if place.sharding_key is None:
@@ -106,6 +109,23 @@ def check_distribution(place: Place, *, distribution: str, target: TableName) ->
             f"Distributed(cluster, database, table, key), or {way_out}."
         )
     raise PreflightError([finding])
+
+
+def _check_replication(place: Place) -> Steps[None]:
+    if len({node.shard_num for node in place.nodes}) == len(place.nodes) + len(place.absent):
+        return
+    of_cluster = f"FROM system.clusters WHERE cluster = {literal(place.cluster or '')}"
+    rows = yield Ask(
+        name=f"Ask how {place.cluster} writes to replicas", sql=Sql(f"SELECT min(internal_replication) {of_cluster}")
+    )
+    if not rows[0][0]:
+        raise PreflightError(
+            [
+                f"Cluster {place.cluster!r} has internal_replication = false: by a sharding key it would write each "
+                "row on every replica of a shard, which replicate it as well. Set internal_replication to true in the "
+                "definition of the cluster, or leave distribution out, so that each node keeps the rows that it reads."
+            ]
+        )
 
 
 def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName, str | None, str | None]]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from airflow_provider_chs3.core.absent_replicas import OF_THOSE_UP
 from airflow_provider_chs3.core.answers import passed_on
 from airflow_provider_chs3.core.sql import Sql, literal, one_of
 from airflow_provider_chs3.core.steps import Row
-
-#: A node that is down runs nothing. Only the node that started an insert knows how it ended.
-_OF_THOSE_UP = {"skip_unavailable_shards": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ def progress_query(query_ids: Collection[str], cluster: str | None) -> Sql:
         f"sum(read_bytes), sum(memory_usage), max(peak_memory_usage) FROM {_on_all_nodes('processes', cluster)} "
         f"WHERE {one_of('initial_query_id', query_ids)} GROUP BY ALL ORDER BY shard"
     )
-    return passed_on(sql, _OF_THOSE_UP) if cluster else sql
+    return passed_on(sql, OF_THOSE_UP) if cluster else sql
 
 
 def progress_of(query_id: str, rows: Iterable[Row], cluster: str | None) -> InsertProgress:
@@ -89,7 +87,7 @@ def insert_outcome_query(query_id: str, cluster: str | None) -> Sql:
         f"sumIf(read_rows, is_initial_query), max(memory_usage) FROM {log} WHERE {of_insert} AND {recent} "
         "HAVING countIf(is_initial_query) > 0"
     )
-    return passed_on(sql, _OF_THOSE_UP) if cluster else sql
+    return passed_on(sql, OF_THOSE_UP) if cluster else sql
 
 
 def _on_all_nodes(system_table: str, cluster: str | None) -> str:

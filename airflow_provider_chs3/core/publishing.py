@@ -224,8 +224,8 @@ def _check_published(load: Load, staged: Mapping[Node, Staged], states: Mapping[
             raise VerificationError(
                 f"{load.around.target} on {node} holds {state.rows} rows of {load.request.month} right after "
                 "publishing, "
-                f"but {wanted} were staged: somebody else writes to it. The month is not recorded as published, so the "
-                "next run loads it again."
+                f"but {wanted} were staged: somebody else writes to it. It is not recorded as published. Find out who "
+                "does; on_target_changed='reload' loads it again."
             )
         if not is_made_of_staged(staged[node].contents, state):
             raise TargetChangedError(

@@ -41,6 +41,7 @@ class Files:
         look_threads: Threads of a statement that looks into all of them.
         settings: How their fields are read, with whatever statement.
         neutral: The settings about reading, as far as this package does not say otherwise; see `core.neutral`.
+        waiting: How long to wait for nodes, where some are down.
     """
 
     source: S3Source
@@ -51,11 +52,12 @@ class Files:
     look_threads: int = LOOK_THREADS
     settings: SettingValues = field(default_factory=dict)
     neutral: SettingValues = field(default_factory=dict)
+    waiting: SettingValues = field(default_factory=dict)
 
     @property
     def look_settings(self) -> SettingValues:
         """Of statements that look into them before anything is loaded."""
-        return {**self.neutral, **LOOK_SETTINGS, **self.settings}
+        return {**self.neutral, **LOOK_SETTINGS, **self.waiting, **self.settings}
 
     def look(self, name: str, sql: Sql, settings: SettingValues | None = None) -> Ask:
         """Ask what they hold, on all nodes.

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from airflow_provider_chs3.core.explaining import fit_rows, is_explained, is_left_by_crash, is_untouched, shows_replaced
+from airflow_provider_chs3.core.explaining import (
+    fit_rows,
+    is_explained,
+    is_left_by_crash,
+    is_made_of_staged,
+    is_untouched,
+    shows_replaced,
+)
 from airflow_provider_chs3.core.ledger import MonthOnNode, Record
 from airflow_provider_chs3.core.models import Node
 from airflow_provider_chs3.core.partition import PartitionState
@@ -185,8 +192,18 @@ def is_changed(month: MonthOnNode, *, shape: TargetFacts) -> bool:
     if _is_as_recorded(record, evidence, state, shape) or _has_crashed(month, shape):
         return False
     return record.event == "published" or not (
-        _is_replaced(record, state, keeps_every_row=shape.keeps_every_row) and is_untouched(state)
+        _is_replaced(record, state, keeps_every_row=shape.keeps_every_row)
+        and _may_be_of_intent(record, evidence, state)
     )
+
+
+def _may_be_of_intent(intent: Record, evidence: Evidence, state: PartitionState) -> bool:
+    return is_made_of_staged(evidence.beside, state) if _knows_staged(intent, evidence) else is_untouched(state)
+
+
+def _knows_staged(intent: Record, evidence: Evidence) -> bool:
+    # Otherwise it is one of an older version of this package, which did not record what was staged.
+    return evidence.beside.rows == intent.rows
 
 
 def _is_as_recorded(record: Record, evidence: Evidence, state: PartitionState, shape: TargetFacts) -> bool:
@@ -201,10 +218,9 @@ def _has_crashed(month: MonthOnNode, shape: TargetFacts) -> bool:
     evidence = evidence_of(record) if record else None
     if record is None or evidence is None or _is_as_recorded(record, evidence, state, shape):
         return False
-    # Without this an intent is one of an older version of this package, which did not record what was staged.
-    knows_staged = record.event == "intent" and evidence.beside.rows == record.rows
-    is_possible = knows_staged or (record.event == "published" and shows_replaced(evidence, state))
-    return is_possible and is_left_by_crash(evidence, state)
+    if record.event == "intent":
+        return _knows_staged(record, evidence) and is_left_by_crash(evidence, state)
+    return record.event == "published" and shows_replaced(evidence, state) and is_left_by_crash(evidence, state)
 
 
 def _is_changed_by_blocks(record: Record, state: PartitionState, shape: TargetFacts) -> bool:

@@ -32,6 +32,7 @@ _EXACT = (
     Setting("deduplicate_insert", "disable", _NO_DEDUPLICATION),
     Setting("deduplicate_insert_select", "disable", _NO_DEDUPLICATION),
     Setting("optimize_on_insert", 0, "no row is merged away before it is counted"),
+    Setting("insert_quorum_parallel", 1, "all replicas of a shard write into one staging"),
     Setting("distributed_foreground_insert", 1, "no row is left in a queue"),
     Setting("skip_unavailable_shards", 0, "a missing shard is an error"),
     Setting("enable_parallel_replicas", 0, "reads of s3 with them were seen to double rows"),

@@ -87,7 +87,8 @@ class Client(clickhouse_driver.Client):
 
     `input_format_null_as_default` reaches the server, where the driver has a setting of its own by that name. The
     server's counters are kept. Extremes, which a profile may ask for, are left out of results; the row of a WITH TOTALS
-    that the statement itself asks for comes last, as the driver has it. An error may quote bytes that are no UTF-8.
+    that the statement itself asks for comes last, as the driver has it. An error may quote bytes that are no UTF-8. A
+    server that froze takes connections and says nothing: it is given up when the time to connect is over.
 
     Attributes:
         counters: What the servers counted for its last statement, on all nodes together: event → number.
@@ -103,6 +104,8 @@ class Client(clickhouse_driver.Client):
         self._receive = self.connection.receive_packet
         self.connection.receive_packet = self._receive_and_count
         self.connection.receive_exception = lambda: _read_error(self.connection.fin)
+        self._receive_hello = self.connection.receive_hello
+        self.connection.receive_hello = self._receive_hello_in_time
 
     def execute(self, *args: Any, **kwargs: Any) -> Any:
         """As the driver does; a client that is kept open counts anew for each statement."""
@@ -117,6 +120,10 @@ class Client(clickhouse_driver.Client):
         """
         with misfits_named(sample_block.columns_with_types, data, self.connection.context):
             return super().send_data(sample_block, data, *args, **kwargs)
+
+    def _receive_hello_in_time(self) -> None:
+        with self.connection.timeout_setter(self.connection.connect_timeout):
+            self._receive_hello()
 
     def _receive_and_count(self) -> Any:
         """The connection's next packet but extremes; the driver drops those that have counters."""

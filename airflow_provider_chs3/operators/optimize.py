@@ -120,10 +120,10 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
 
     def on_kill(self) -> None:
         """End the OPTIMIZEs on every node."""
-        from airflow_provider_chs3.core.optimize_stopping import stop_merging
-
         if self._running is None or not self.cancel_on_kill:
             return
+        from airflow_provider_chs3.core.optimize_stopping import stop_merging
+
         self.log.info("Ending the OPTIMIZEs of this task.")
         self._runner(in_turns=True).run(stop_merging(*self._running))
 

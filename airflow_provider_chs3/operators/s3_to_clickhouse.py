@@ -231,16 +231,18 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
 
     def on_kill(self) -> None:
         """End the load's queries on every node, and drop its staging."""
+        if self._request is None or not self.cancel_on_kill:
+            return
         from airflow_provider_chs3.core.stopping import StopRequest, stop_load
         from airflow_provider_chs3.hooks.runner import Runner
 
-        if self._request is None or not self.cancel_on_kill:
-            return
         self.log.info("Ending the queries of this load, and dropping its staging.")
         runner = Runner(**self._runner_arguments(self.hook()), listing=None, in_turns=True)
         runner.run(stop_load(StopRequest.of(self._request)))
 
     def _load(self, context: Context, *, resumes: str | None) -> dict[str, object]:
+        # For `on_kill`, which may come amid any import but those that are done.
+        import airflow_provider_chs3.core.stopping  # noqa: F401
         from airflow_provider_chs3.core.protocol import load_month
         from airflow_provider_chs3.core.report import report
         from airflow_provider_chs3.hooks.runner import drive

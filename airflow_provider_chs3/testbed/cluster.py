@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -127,6 +128,22 @@ class ClickHouseCluster(Stoppable, Cluster):
             index: The node's place in `nodes`, from 0.
         """
         terminate(self._processes.pop(index))
+
+    def freeze(self, index: int) -> None:
+        """Have a node stand still (SIGSTOP): it takes connections, and answers nothing.
+
+        Args:
+            index: The node's place in `nodes`, from 0.
+        """
+        self._processes[index].send_signal(signal.SIGSTOP)
+
+    def thaw(self, index: int) -> None:
+        """Have a node that was frozen go on (SIGCONT).
+
+        Args:
+            index: The node's place in `nodes`, from 0.
+        """
+        self._processes[index].send_signal(signal.SIGCONT)
 
     def restart(self, index: int) -> None:
         """Start a node again with its data and on its ports; kill it first if it runs.

@@ -44,3 +44,26 @@ def test_a_month_that_is_changed_right_after_it_was_replaced_is_not_published(
         trips_lake.load()
     trips_lake.load(on_target_changed="reload")
     assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_a_month_that_somebody_replaces_after_its_load_died_is_somebodys(trips_lake: Lake, strikes: Strikes) -> None:
+    trips_lake.upload(TRIPS)
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    strikes.after(f"Publish {MONTH}", die)
+    with pytest.raises(KeyboardInterrupt):
+        trips_lake.load()
+    strikes.reset()
+    table = f"{trips_lake.database}.{trips_lake.table}"
+    for sql in (
+        f"CREATE TABLE {trips_lake.database}.other AS {table}",
+        f"INSERT INTO {trips_lake.database}.other SELECT * REPLACE (fare + 1 AS fare) FROM {table}",
+        f"ALTER TABLE {table} REPLACE PARTITION ID '202610' FROM {trips_lake.database}.other",
+    ):
+        trips_lake.on_every_node(sql)
+    with pytest.raises(AirflowFailException, match="on_target_changed='reload'"):
+        trips_lake.load()
+    trips_lake.load(on_target_changed="reload")
+    assert trips_lake.facts() == TRIPS.facts(MONTH)

@@ -43,6 +43,10 @@ class Nodes:
         self.down |= set(nodes)
         for node in nodes:
             self.cluster.kill(node)
+        self.wait_until_gone(*nodes)
+
+    def wait_until_gone(self, *nodes: int) -> None:
+        """Wait until Keeper has ended the sessions of servers."""
         sql = f"SELECT max(active_replicas) FROM system.replicas WHERE database = '{self.lake.database}'"
         wait_until(lambda: all(self.lake.on_node(node, sql) == [(1,)] for node in self._others_of(nodes)))
 
@@ -158,6 +162,44 @@ def test_a_night_plans_loads_and_waits_for_merges(nodes: Nodes, lake: Lake) -> N
     assert plan.execute({}) == [MONTH]
     lake.load()
     assert ClickHouseMergeHealthSensor(task_id="merges", months=[MONTH], **names).poke({})
+
+
+@pytest.fixture
+def frozen(nodes: Nodes) -> Iterator[int]:
+    """The number of a server that can be frozen, and goes on in the end."""
+    yield 1
+    nodes.cluster.thaw(1)
+
+
+def test_one_that_froze_is_given_up_after_seconds(nodes: Nodes, lake: Lake, frozen: int) -> None:
+    lake.load()
+    nodes.cluster.freeze(frozen)
+    nodes.wait_until_gone(frozen)
+    lake.upload(OTHER)
+    began = time.monotonic()
+    assert lake.load()["status"] == "published"
+    assert time.monotonic() - began < 60
+    nodes.cluster.thaw(frozen)
+    lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
+    assert nodes.facts() == OTHER.facts(MONTH)
+    assert lake.load()["status"] == "unchanged"
+
+
+def test_one_that_freezes_before_it_publishes_fails_the_load_after_seconds(
+    nodes: Nodes, lake: Lake, frozen: int, strikes: Strikes
+) -> None:
+    lake.load()
+    lake.upload(OTHER)
+    strikes.before("Publish", lambda: nodes.cluster.freeze(frozen))
+    began = time.monotonic()
+    with pytest.raises(TransientError):
+        lake.load()
+    assert time.monotonic() - began < 120
+    strikes.reset()
+    nodes.cluster.thaw(frozen)
+    wait_until(lambda: lake.on_node(0, "SELECT max(active_replicas) FROM system.replicas") == [(2,)])
+    lake.load()
+    assert nodes.facts() == OTHER.facts(MONTH)
 
 
 def test_one_that_keeper_takes_for_alive_is_waited_for(nodes: Nodes, lake: Lake) -> None:
