@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.models import TableName
-from airflow_provider_chs3.core.place import locate
+from airflow_provider_chs3.core.models import Node, TableName
+from airflow_provider_chs3.core.place import Place, check_distribution, locate
+from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive
 
 TARGET = TableName("db", "all")
@@ -38,3 +39,22 @@ def test_a_sharding_key_is_taken_as_the_server_wrote_it(arguments: str, key: str
 def test_a_local_table_has_none():
     place = found("MergeTree ORDER BY a", engine="MergeTree")
     assert (place.target, place.sharding_key) == (TARGET, None)
+
+
+REPLICAS = [Node(1, replica, f"ch-{replica}", 9000) for replica in (1, 2)]
+
+
+class TestAShardingKey:
+    def check(self, nodes: list[Node], *answers: list[tuple[int]]) -> None:
+        place = Place(cluster="c", target=TARGET, ledger=TARGET, nodes=tuple(nodes), sharding_key="rand()")
+        drive(check_distribution(place, distribution="sharding_key", target=TARGET), *answers)
+
+    def test_writes_each_row_once_where_replicas_replicate(self):
+        self.check(REPLICAS, [(1,)])
+
+    def test_is_refused_where_each_replica_would_be_written_to(self):
+        with pytest.raises(PreflightError, match="internal_replication = false"):
+            self.check(REPLICAS, [(0,)])
+
+    def test_asks_nothing_of_a_cluster_without_replicas(self):
+        self.check([Node(shard, 1, f"ch-{shard}", 9000) for shard in (1, 2)])

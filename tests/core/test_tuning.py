@@ -211,6 +211,7 @@ class TestExactSettings:
             ("optimize_on_insert", 0),
             ("s3_throw_on_zero_files_match", 1),
             ("skip_unavailable_shards", 0),
+            ("insert_quorum_parallel", 1),
             ("date_time_overflow_behavior", "throw"),
         ],
     )
