@@ -1,5 +1,6 @@
 """Whole loads under every setting of a server: `python -m tests.profiles --all`, or `--cases 500 --seed 7`.
 
+With `--together 8` a profile has eight settings at once; where such a load is refused, each of them has one of its own.
 Each case goes to a file as a line of JSON; `--resume FILE` leaves out what is there, as long as the sources of the
 package are the same. The totals are over all seeds of the file.
 """
@@ -19,7 +20,7 @@ from typing import Any
 from airflow_provider_chs3.core import recovery
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Server
-from tests.profiles.hostile import Hostile, at_random, in_turn
+from tests.profiles.hostile import Case, Hostile, alone, at_random, in_turn
 from tests.profiles.run import carry_out
 from tests.protocol_sources import protocol_hash
 from tests.tested import commit
@@ -31,6 +32,7 @@ def main() -> int:
     os.environ.setdefault("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
     parser = argparse.ArgumentParser(prog="python -m tests.profiles", description=__doc__.splitlines()[0])
     parser.add_argument("--all", action="store_true", help="every setting in turn, at both places")
+    parser.add_argument("--together", type=int, default=1, help="settings of a profile with --all (%(default)s)")
     parser.add_argument("--cases", type=int, default=100, help="how many at random (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of those at random (%(default)s)")
     parser.add_argument("--resume", type=Path, help="the file of results, made if it is not there")
@@ -40,35 +42,53 @@ def main() -> int:
     recovery.WAIT_SECONDS = 0
     with ClickHouseCluster.start(1) as cluster:
         hostile = Hostile(cluster)
-        cases = in_turn(hostile) if given.all else at_random(hostile, cases=given.cases, seed=given.seed)
-    code, results = protocol_hash(), given.resume or Path(tempfile.mkstemp(suffix=".jsonl")[1])
-    done = {each["name"] for each in _read(results) if each["code"] == code}
-    cases = [case for case in cases if case.name not in done and given.only in case.name]
-    print(f"{len(hostile.names)} settings, {len(cases)} cases to run, results in {results}", flush=True)
-    seed = "in turn" if given.all else given.seed
+        if given.all:
+            cases = in_turn(hostile, together=given.together)
+        else:
+            cases = at_random(hostile, cases=given.cases, seed=given.seed)
+    results = given.resume or Path(tempfile.mkstemp(suffix=".jsonl")[1])
+    cases = [case for case in cases if given.only in case.name]
+    told = {"code": protocol_hash(), "commit": commit(), "seed": "in turn" if given.all else given.seed}
+    print(f"{len(hostile.names)} settings, {len(cases)} cases, results in {results}", flush=True)
+    with S3Server.start() as s3:
+        _run(s3, cases, results, told)
+        refused = {line["name"] for line in _now(results) if line["outcome"] == "refused"}
+        together = [case for case in cases if len(case.settings) > 1 and case.name in refused]
+        if given.all:
+            _run(s3, [each for case in together for each in alone(case)], results, told)
+    return _report(_now(results))
+
+
+def _run(s3: S3Server, cases: list[Case], results: Path, told: dict[str, Any]) -> None:
+    """Carry out what has not been carried out by this code."""
+    done = {line["name"] for line in _now(results)}
+    left = [case for case in cases if case.name not in done]
+    print(f"{len(left)} cases are left", flush=True)
     # Loads tell what they do to a standard output that nobody reads here.
     terminal = sys.stdout
     with (
-        S3Server.start() as s3,
         results.open("a", encoding="utf-8") as file,
         Path(os.devnull).open("w", encoding="utf-8") as nowhere,
         redirect_stdout(nowhere),
     ):
-        for case, outcome in carry_out(s3, cases):
-            line = {"name": case.name, "code": code, "commit": commit(), "seed": seed, **case.as_json()}
+        for case, outcome in carry_out(s3, left):
+            line = {"name": case.name, **told, **case.as_json()}
             line |= {"outcome": outcome.kind, "error": outcome.error, "seconds": outcome.seconds}
             print(json.dumps(line), file=file, flush=True)
             if not outcome.is_right:
                 print(f"{outcome.kind.upper()}: {case.name}: {outcome.error}", file=terminal, flush=True)
-    return _report(_read(results), code)
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+def _now(results: Path) -> list[dict[str, Any]]:
+    """What this code has done."""
+    if not results.exists():
+        return []
+    lines = (json.loads(line) for line in results.read_text(encoding="utf-8").splitlines())
+    code = protocol_hash()
+    return [line for line in lines if line["code"] == code]
 
 
-def _report(lines: list[dict[str, Any]], code: str) -> int:
-    now = [line for line in lines if line["code"] == code]
+def _report(now: list[dict[str, Any]]) -> int:
     kinds = Counter(line["outcome"] for line in now)
     seeds, commits = (sorted({str(line[key]) for line in now}) for key in ("seed", "commit"))
     print(f"{len(now)} cases: {dict(kinds)}; seeds {', '.join(seeds)}; commits {', '.join(commits)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
@@ -123,16 +123,37 @@ def _error_of(cluster: ClickHouseCluster, name: str, value: str) -> str | None:
     return None
 
 
-def in_turn(hostile: Hostile) -> list[Case]:
-    """Every setting with each value, at both places; formats and listings take turns."""
-    singles = [{name: value} for name in hostile.names for value in hostile.values(name)]
+def in_turn(hostile: Hostile, *, together: int = 1) -> list[Case]:
+    """Every setting with each value, at both places; formats and listings take turns.
+
+    Args:
+        hostile: The settings.
+        together: How many settings a profile has, none of them twice.
+    """
+    singles = [(name, value) for name in hostile.names for value in hostile.values(name)]
     # So that a part of them is a sample of all.
     random.Random(0).shuffle(singles)
+    groups: list[dict[str, str]] = []
+    for name, value in singles:
+        room = (group for group in groups[-2:] if len(group) < together and name not in group)
+        group = next(room, None)
+        if group is None:
+            groups.append(group := {})
+        group[name] = value
     return [
         _case(settings, where, number)
         for where in ("user", "nodes")
-        for number, settings in enumerate(singles, start=where == "nodes")
+        for number, settings in enumerate(groups, start=where == "nodes")
     ]
+
+
+def alone(case: Case) -> list[Case]:
+    """Each setting of a case in a profile of its own.
+
+    Args:
+        case: A case of several settings.
+    """
+    return [replace(case, settings={name: value}) for name, value in case.settings.items()]
 
 
 def at_random(hostile: Hostile, *, cases: int, seed: int) -> list[Case]:

@@ -26,6 +26,8 @@ DATABASE = "test_profiles"
 FILES, ROWS = 4, 6
 
 Row = tuple[int, int, str, float | None]
+#: One that is asked, and one that it asks.
+_NODES = 2
 #: Cases of one cluster: each has users of its own in the configuration.
 _BATCH = 250
 
@@ -67,7 +69,7 @@ def _cluster(s3: S3Server, batch: Sequence[Case]) -> Iterator[ClickHouseCluster]
     clusters = {f"as{number}": case.user(number) for number, case in enumerate(batch) if case.where == "nodes"}
     collections = {S3_NAMED_COLLECTION: s3.named_collection()}
     with ClickHouseCluster.start(
-        named_collections=collections, profiles=profiles, clusters=clusters, secret="chs3"
+        _NODES, named_collections=collections, profiles=profiles, clusters=clusters, secret="chs3"
     ) as cluster:
         _on_each(cluster, f"CREATE DATABASE {DATABASE}")
         yield cluster

@@ -55,6 +55,15 @@ class Nodes:
         while self.down:
             self.cluster.restart(self.down.pop())
 
+    def thaw(self, node: int) -> None:
+        """Have a server go on, and wait until it follows again."""
+        self.cluster.thaw(node)
+        lake = self.lake
+        of_table = f"FROM system.replicas WHERE database = '{lake.database}'"
+        wait_until(lambda: lake.on_node(node ^ 1, f"SELECT max(active_replicas) {of_table}") == [(2,)])
+        wait_until(lambda: lake.on_node(node, f"SELECT max(is_readonly) {of_table}") == [(0,)])
+        lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
+
     def facts_on(self, node: int) -> MonthFacts:
         """What a node sees of both shards."""
         with self.cluster.nodes[node].client() as client:
@@ -179,8 +188,7 @@ def test_one_that_froze_is_given_up_after_seconds(nodes: Nodes, lake: Lake, froz
     began = time.monotonic()
     assert lake.load()["status"] == "published"
     assert time.monotonic() - began < 60
-    nodes.cluster.thaw(frozen)
-    lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
+    nodes.thaw(frozen)
     assert nodes.facts() == OTHER.facts(MONTH)
     assert lake.load()["status"] == "unchanged"
 
@@ -196,8 +204,7 @@ def test_one_that_freezes_before_it_publishes_fails_the_load_after_seconds(
         lake.load()
     assert time.monotonic() - began < 120
     strikes.reset()
-    nodes.cluster.thaw(frozen)
-    wait_until(lambda: lake.on_node(0, "SELECT max(active_replicas) FROM system.replicas") == [(2,)])
+    nodes.thaw(frozen)
     lake.load()
     assert nodes.facts() == OTHER.facts(MONTH)
 
