@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.sql import Sql, literal
 from airflow_provider_chs3.core.staging import end_named
 from airflow_provider_chs3.core.steps import Row, Say, Steps
-from airflow_provider_chs3.core.target import look_around
+from airflow_provider_chs3.core.target import Surroundings, look_around
 from airflow_provider_chs3.core.tuning import DDL_SETTINGS
 from airflow_provider_chs3.exceptions import ConfigurationError, PreflightError
 
@@ -43,8 +43,11 @@ class CleanRequest:
     is_dry_run: bool = False
 
     def __post_init__(self) -> None:
-        if self.older_than_seconds < 0:
-            raise ConfigurationError(f"older_than_seconds={self.older_than_seconds:g} must not be negative.")
+        # NaN, with which staging of any age would be older, is neither.
+        if not self.older_than_seconds >= 0:
+            raise ConfigurationError(
+                f"older_than_seconds={self.older_than_seconds:g}: give a number that is not negative."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,15 +91,25 @@ def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
         ledger=TableName(request.database, LEDGER_TABLE),
         settings=DDL_SETTINGS,
     )
-    missing = [shown(node) for node, facts in around.nodes.items() if request.database not in facts.databases]
-    if missing:
-        raise PreflightError([f"Database {request.database!r} does not exist on {', '.join(missing)}: check the name."])
+    if finding := missing_database(request.database, around):
+        raise PreflightError([finding])
     answers = yield around.on_each(name="Look for staging", sql=_look(request.database))
     orphans = list(_orphans(answers, request))
     yield Say(name=f"{len(orphans)} staging tables are older than {request.older_than_seconds:g} s.")
     if orphans and not request.is_dry_run:
         yield from end_named(around, [each.name for each in orphans])
     return orphans
+
+
+def missing_database(database: str, around: Surroundings) -> str:
+    """Tell where a database does not exist; empty where every node has it.
+
+    Args:
+        database: The target's, or the ledger's.
+        around: What the nodes said.
+    """
+    missing = [shown(node) for node, facts in around.nodes.items() if database not in facts.databases]
+    return f"Database {database!r} does not exist on {', '.join(missing)}: check the name." if missing else ""
 
 
 def _look(database: str) -> Sql:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TypeAlias
 
+from airflow_provider_chs3.core.cleaning import missing_database
 from airflow_provider_chs3.core.ledger import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger_table import make_ledger
 from airflow_provider_chs3.core.models import Month, Node, TableName
-from airflow_provider_chs3.core.place import Place, locate
-from airflow_provider_chs3.core.rehearsed import NAME_PREFIX, family, remember
+from airflow_provider_chs3.core.node_specs import shown
+from airflow_provider_chs3.core.place import Place
+from airflow_provider_chs3.core.rehearsed import family, remember
 from airflow_provider_chs3.core.replication import find_replicas
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
-from airflow_provider_chs3.core.staging import Attempt, end_earlier_attempts
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.core.target import NodeFacts, Surroundings, look_around
+from airflow_provider_chs3.exceptions import PreflightError
 
 #: Long past, so that nothing real is there.
 MONTH = Month(2001, 2)
@@ -89,33 +91,74 @@ def body_of_file(rows: Iterable[Row]) -> bytes:
     return "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines).encode()
 
 
-def create_table(where: Where) -> Steps[tuple[Node, ...]]:
-    """Create the rehearsal's table on every node, and give the nodes.
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A table that is to be made for a rehearsal.
+
+    Args:
+        place: The table, and the nodes.
+        engines: Its engine on each, with all clauses.
+    """
+
+    place: Place
+    engines: Mapping[Node, str]
+
+
+def plan_table(where: Where) -> Steps[Plan]:
+    """Find the nodes, and what the rehearsal's table is to be on each; nothing is made yet.
 
     Args:
         where: Which table.
 
     Raises:
-        PreflightError: If the cluster is not known, or the table that it is to be like is not one for loads.
+        PreflightError: If cluster or database are not known, or the table that it is to be like is not one for loads.
+        ClickHouseConnectionError: If a node does not answer.
     """
-    clauses = f"PARTITION BY toYYYYMM(ts) ORDER BY id{{settings}} COMMENT {literal('a rehearsal: it may be dropped')}"
-    if where.like is None:
-        place = yield from _place(where)
-        engines = dict.fromkeys(place.nodes, f"MergeTree {clauses.format(settings='')}")
-    else:
-        around = yield from _look_around(where, where.like)
+    around = yield from _look_around(where, where.like or where.target)
+    if findings := list(_hindrances(where, around)):
+        raise PreflightError(findings)
+    if where.like:
         around = yield from find_replicas(around)
-        engines = {
-            node: f"{_engine_like(facts, where.target.table)} "
-            f"{clauses.format(settings=_settings_of(facts.target.settings if facts.target else ''))}"
-            for node, facts in around.nodes.items()
-        }
+    place = Place(cluster=around.cluster, target=where.target, ledger=where.ledger, nodes=tuple(around.nodes))
+    return Plan(place, {node: _engine(where, facts) for node, facts in around.nodes.items()})
+
+
+def create_table(plan: Plan) -> Steps[None]:
+    """Create the rehearsal's table on every node.
+
+    Args:
+        plan: What it is to be.
+    """
+    target = plan.place.target
     columns = ", ".join(f"{name} {declared}" for name, declared in _TYPES.items())
-    head = f"CREATE TABLE {table(where.target)} ({columns}) ENGINE ="
+    head = f"CREATE TABLE {table(target)} ({columns}) ENGINE ="
     yield AskNodes(
-        name=f"Create {where.target}", sql={node: Sql(f"{head} {engine}") for node, engine in engines.items()}
+        name=f"Create {target}", sql={node: Sql(f"{head} {engine}") for node, engine in plan.engines.items()}
     )
-    return tuple(engines)
+
+
+def _hindrances(where: Where, around: Surroundings) -> Iterator[str]:
+    like = where.like and around.target
+    if finding := missing_database(where.target.database, around):
+        yield finding
+    elif like is None and len(around.publishers) < len(around.nodes):
+        yield (
+            f"Cluster {around.cluster!r} has shards of several replicas, which a plain MergeTree would not keep alike: "
+            "give --like DATABASE.TABLE, the replicated table that loads go into."
+        )
+    elif like and (lacking := [node for node, facts in around.nodes.items() if facts.target is None]):
+        yield f"Table {like} does not exist on {', '.join(map(shown, lacking))}: check --like DATABASE.TABLE."
+    elif like:
+        engines = {facts.target.engine for facts in around.nodes.values() if facts.target}
+        for engine in sorted(each for each in engines if not each.endswith("MergeTree")):
+            yield f"{like} is a {engine}, not a MergeTree: give --like the table that loads go into."
+
+
+def _engine(where: Where, facts: NodeFacts) -> str:
+    settings = _settings_of(facts.target.settings if facts.target else "")
+    comment = literal("a rehearsal: it may be dropped")
+    engine = _engine_like(facts, where.target.table)
+    return f"{engine} PARTITION BY toYYYYMM(ts) ORDER BY id{settings} COMMENT {comment}"
 
 
 def _engine_like(facts: NodeFacts, name: str) -> str:
@@ -193,51 +236,6 @@ def remember_passed(where: Where, staging_database: str | None) -> Steps[TableNa
     yield from make_ledger(ledger, {node: facts.ledger_columns for node, facts in around.nodes.items()})
     yield around.on_each(name="Record that the rehearsal has passed", sql=remember(ledger, where.like))
     return ledger
-
-
-def find_tables(where: Where) -> Steps[list[str]]:
-    """The tables of rehearsals that are left in the database, on any node.
-
-    Args:
-        where: Which database.
-    """
-    place = yield from _place(where)
-    sql = Sql(
-        f"SELECT name FROM system.tables WHERE database = {literal(where.target.database)} "
-        f"AND startsWith(name, {literal(NAME_PREFIX)})"
-    )
-    answers = yield AskNodes(name="Look for tables of rehearsals", sql=dict.fromkeys(place.nodes, sql))
-    return sorted({name for rows in answers.values() for (name,) in rows})
-
-
-def drop_table(where: Where) -> Steps[None]:
-    """Drop the rehearsal's table, the staging of its loads and their records, on every node.
-
-    The ledger goes too where it has no other records.
-
-    Args:
-        where: Which table.
-    """
-    around = yield from _look_around(where, where.target)
-    yield from end_earlier_attempts(around, Attempt(where.target, MONTH, ""))
-    yield around.on_each(name=f"Drop {where.target}", sql=Sql(f"DROP TABLE IF EXISTS {table(where.target)} SYNC"))
-    ledger = table(where.ledger)
-    knowing = [node for node, facts in around.nodes.items() if facts.has_ledger]
-    others = Sql(f"SELECT countIf(NOT startsWith(target_table, {literal(NAME_PREFIX)})) FROM {ledger}")
-    answers = yield AskNodes(name="Look for other records", sql=dict.fromkeys(knowing, others))
-    own = f"target_table = {literal(where.target.table)}"
-    delete = Sql(f"ALTER TABLE {ledger} DELETE WHERE {own} SETTINGS mutations_sync = 1")
-    drop = Sql(f"DROP TABLE IF EXISTS {ledger} SYNC")
-    statements = {node: delete if rows[0][0] else drop for node, rows in answers.items()}
-    yield AskNodes(name="Take its records out of the ledger", sql=statements)
-
-
-def _place(where: Where) -> Steps[Place]:
-    return (
-        yield from locate(
-            target=where.target, cluster=where.cluster, default_cluster=where.default_cluster, ledger=where.ledger
-        )
-    )
 
 
 def _look_around(where: Where, target: TableName, ledger: TableName | None = None) -> Steps[Surroundings]:

@@ -177,13 +177,20 @@ def _rehearse(given: argparse.Namespace) -> Outcome:
         like=TableName(like[0] or given.database, like[2]) if like else None,
         staging_database=given.staging_database,
         tell=given.tell,
+        warn=given.warn,
     )
     if given.clean:
         left = rehearsed.clean()
-        return Outcome([{"table": name} for name in left], f"{len(left)} rehearsals were left, and are gone.", True)
+        return Outcome([{"table": name} for name in left], _cleaned(len(left)), is_fine=True)
     found = rehearsed.play()
     text = "Every month held exactly the rows of its objects." if found.is_exact else "The promise does not hold here."
     return Outcome(asdict(found), text, found.is_exact)
+
+
+def _cleaned(count: int) -> str:
+    if not count:
+        return "No table of a rehearsal was left."
+    return "1 rehearsal was left, and is gone." if count == 1 else f"{count} rehearsals were left, and are gone."
 
 
 def _table(given: argparse.Namespace) -> dict[str, Any]:

@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stdout = sys.stdout
     # What long commands tell as they go, before their result.
     given.tell = (lambda line: None) if given.json else (lambda line: print(line, file=stdout, flush=True))
+    # What they leave, should they end with an error.
+    given.warn = lambda line: sys.stderr.write(f"{given.command}: {line}\n")
     try:
         # Airflow logs to stdout, which is for the result alone.
         with contextlib.redirect_stdout(sys.stderr if given.verbose else io.StringIO()):

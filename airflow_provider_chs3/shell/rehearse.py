@@ -7,26 +7,36 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from airflow_provider_chs3.core import rehearsal
+from airflow_provider_chs3.core.errors import S3_ERROR, hint_of
 from airflow_provider_chs3.core.models import LoadResult, Node, TableName
 from airflow_provider_chs3.core.protocol import load_month
 from airflow_provider_chs3.core.rehearsal import MONTH, Where
+from airflow_provider_chs3.core.rehearsal_cleaning import Cleaned, clean_database
 from airflow_provider_chs3.core.rehearsal_report import Played, Scene
 from airflow_provider_chs3.core.rehearsed import NAME_PREFIX
 from airflow_provider_chs3.core.steps import Insert, Step, Steps
-from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, SupersededError
+from airflow_provider_chs3.exceptions import (
+    Chs3Error,
+    ClickHouseServerError,
+    SupersededError,
+    TargetChangedError,
+    TerminalError,
+    TransientError,
+    VerificationError,
+)
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.hooks.s3 import S3Listing
 from airflow_provider_chs3.operators._load_request import load_request
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+from airflow_provider_chs3.shell.rehearsal_stage import CLEAN, stage
+from airflow_provider_chs3.shell.rehearsed_objects import RehearsedObjects
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,6 +48,10 @@ _SLOWLY = {"max_execution_speed": 50, "timeout_before_checking_execution_speed":
 
 class MismatchError(Chs3Error):
     """The table does not hold the rows of the objects."""
+
+
+#: What disproves the promise. All other errors say nothing of it.
+_DISPROOFS = (MismatchError, VerificationError, TargetChangedError)
 
 
 class Rehearsal:
@@ -52,6 +66,10 @@ class Rehearsal:
         staging_database: That of the loads of `like`, whose ledger remembers the rehearsal where the engine needs one;
             None is the database of `like`.
         tell: Told each scene as it ends.
+        warn: Told what is left behind, where another error is what the rehearsal ends with.
+
+    Raises:
+        ConfigurationError: If the connection or the prefix cannot be understood.
     """
 
     def __init__(
@@ -63,22 +81,24 @@ class Rehearsal:
         like: TableName | None,
         staging_database: str | None,
         tell: Callable[[str], object],
+        warn: Callable[[str], object],
     ) -> None:
         self.arguments = dict(arguments)
-        self.prefix = prefix
         self.staging_database = staging_database
         self.tell = tell
+        self.warn = warn
         self.hook = ClickHouseHook(clickhouse_conn_id=arguments["clickhouse_conn_id"])
         self.listing = S3Listing(arguments["aws_conn_id"])
+        name = f"{NAME_PREFIX}{uuid.uuid4().hex[:8]}"
+        self.objects = RehearsedObjects(self.listing, bucket=arguments["bucket"], prefix=prefix, name=name)
         self.runner = Runner(hook=self.hook, listing=self.listing, log=_LOG, progress_interval_seconds=10)
         self.where = Where(
-            target=TableName(database, f"{NAME_PREFIX}{uuid.uuid4().hex[:8]}"),
+            target=TableName(database, name),
             cluster=arguments["cluster"],
             default_cluster=self.hook.options.cluster,
             like=like,
         )
         self._versions = itertools.count(1)
-        self.files: dict[int, list[rehearsal.Row]] = {}
         self.nodes: tuple[Node, ...] = ()
 
     def play(self) -> Played:
@@ -86,15 +106,11 @@ class Rehearsal:
 
         Raises:
             ConfigurationError: If something is under the prefix.
-            Chs3Error: If the table cannot be made.
+            Chs3Error: If the table cannot be made, a scene cannot be played to its end, or something is left behind.
         """
-        if any(True for _ in self.listing.objects(self.arguments["bucket"], self.prefix)):
-            raise ConfigurationError(
-                f"There are objects under s3://{self.arguments['bucket']}/{self.prefix}: give a prefix of nobody's, "
-                "as a rehearsal writes, overwrites and deletes there. What an earlier one left goes with --clean."
-            )
+        self.objects.check_unused()
         scenes: list[Scene] = []
-        with self._stage():
+        with stage(self.runner, self.where, self.objects, warn=self.warn) as self.nodes:
             versions, engine = self.runner.run(rehearsal.look_at_servers(self.where, self.nodes))
             played = Played(versions, len(self.nodes), len({node.shard_num for node in self.nodes}), engine, scenes)
             self.tell(played.header)
@@ -115,33 +131,25 @@ class Rehearsal:
 
         Returns:
             The names of the tables.
-        """
-        left: list[str] = self.runner.run(rehearsal.find_tables(self.where))
-        for name in left:
-            target = replace(self.where.target, table=name)
-            self.runner.run(rehearsal.drop_table(replace(self.where, target=target)))
-        self._delete(f"{self.prefix}{NAME_PREFIX}")
-        return left
 
-    @contextmanager
-    def _stage(self) -> Iterator[None]:
-        try:
-            self.nodes = self.runner.run(rehearsal.create_table(self.where))
-            yield
-        finally:
-            # Also after Ctrl-C: a load that it broke off has left staging and queries.
-            self._delete(self._folder)
-            self.runner.run(rehearsal.drop_table(self.where))
+        Raises:
+            TransientError: If a node did not answer; the others are clean.
+        """
+        cleaned: Cleaned = self.runner.run(clean_database(self.where))
+        self.objects.delete_left()
+        if cleaned.left:
+            raise TransientError(f"{cleaned.left}; the other nodes are clean: {CLEAN}.")
+        return list(cleaned.tables)
 
     def _plays(self) -> dict[str, Callable[[], str]]:
         def with_more_files() -> str:
             for _ in range(len(self.nodes) + 1):
-                self._write(len(self.files), version=0)
+                self.objects.add()
             return self._load()
 
         def changing(play: Callable[[], str]) -> Callable[[], str]:
             def with_other_objects() -> str:
-                self._write(0, version=next(self._versions))
+                self.objects.write(0, version=next(self._versions))
                 return play()
 
             return with_other_objects
@@ -164,12 +172,14 @@ class Rehearsal:
         began = time.monotonic()
         try:
             found, is_exact = f"{play()}, {self._check()} rows as in the objects", True
-        except Exception as error:
+        except _DISPROOFS as error:
             found, is_exact = f"{type(error).__name__}: {error}", False
+        except Exception as error:
+            raise TerminalError(f"{name} could not be rehearsed: {_said(error)}") from error
         return Scene(name, round(time.monotonic() - began, 1), is_exact, found)
 
     def _check(self) -> int:
-        expected = sorted(row for rows in self.files.values() for row in rows)
+        expected = self.objects.rows
         cluster = self.where.cluster or self.where.default_cluster
         found = [
             (*row[:4], tuple(row[4])) for row in self.hook.query(rehearsal.read_table(self.where, cluster or None).text)
@@ -191,7 +201,7 @@ class Rehearsal:
             task_id="rehearse",
             table=self.where.target.table,
             database=self.where.target.database,
-            key=f"{self._folder}{{YYYY-MM}}/",
+            key=f"{self.objects.folder}{{YYYY-MM}}/",
             file_format="JSONEachRow",
             month=str(MONTH),
             max_shrink_fraction=1,
@@ -209,8 +219,7 @@ class Rehearsal:
         return result.status
 
     def _load_without_a_file(self) -> str:
-        number, _ = self.files.popitem()
-        self._delete(self._key(number))
+        self.objects.delete_one()
         return self._load()
 
     def _die(self, is_last: Callable[[Step], bool]) -> str:
@@ -255,27 +264,22 @@ class Rehearsal:
         ends = time.monotonic() + _MERGES_TIMEOUT_SECONDS
         while not sensor.poke({}):
             if time.monotonic() > ends:
-                raise MismatchError(f"merges have not settled in {_MERGES_TIMEOUT_SECONDS} s")
+                raise TransientError(f"merges have not settled in {_MERGES_TIMEOUT_SECONDS} s.")
             time.sleep(1)
         return "healthy"
-
-    @property
-    def _folder(self) -> str:
-        return f"{self.prefix}{self.where.target.table}/"
-
-    def _key(self, number: int) -> str:
-        return f"{self._folder}{MONTH}/part-{number:03d}.jsonl"
-
-    def _write(self, number: int, *, version: int) -> None:
-        self.files[number] = rehearsal.rows_of_file(number, version=version)
-        self.listing.put(self.arguments["bucket"], self._key(number), rehearsal.body_of_file(self.files[number]))
-
-    def _delete(self, prefix: str) -> None:
-        self.listing.delete(self.arguments["bucket"], prefix)
 
 
 def _is(beginning: str) -> Callable[[Step], bool]:
     return lambda step: step.name.startswith(beginning)
+
+
+def _said(error: Exception) -> str:
+    """What an error says, and the way out."""
+    if isinstance(error, ClickHouseServerError) and error.code == S3_ERROR and "NoSuchBucket" in error.message:
+        hint = "The servers find no such bucket: with --named-collection, the bucket is what its url ends with."
+    else:
+        hint = hint_of(error) if isinstance(error, Chs3Error) else ""
+    return f"{str(error) or type(error).__name__} {hint}".rstrip()
 
 
 def _quietly(perform: Callable[[Step], Any], step: Step) -> None:

@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core import rehearsed
 from airflow_provider_chs3.shell import main as shell
-from airflow_provider_chs3.shell.rehearse import Rehearsal
+from airflow_provider_chs3.shell.rehearse import MismatchError, Rehearsal
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
 
@@ -81,7 +81,10 @@ def test_a_table_of_one_is_refused_until_a_rehearsal_has_passed(table: Lake, reh
 def test_a_rehearsal_that_went_wrong_is_not_remembered(
     table: Lake, rehearse: Rehearse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Rehearsal, "_check", lambda self: 1 / 0)
+    def check(self: Rehearsal) -> int:
+        raise MismatchError("rows are lacking")
+
+    monkeypatch.setattr(Rehearsal, "_check", check)
     code, out = rehearse()
     assert (code, "remembers it" in out) == (1, False)
     with pytest.raises(AirflowFailException, match="which no test of this package has seen"):
