@@ -236,7 +236,8 @@ def _why(state: MonthState, found: Found, verdicts: Iterable[Verdict], month: _M
     if state is MonthState.FAILED and month.failure:
         return f"its newest load failed: {month.failure.error}"
     if state is MonthState.UNFINISHED and found.standing in (Standing.UNCHANGED, Standing.NEW):
-        return f"its newest load ended without publishing; the partition is {found.why}"
+        verb = "was" if found.standing is Standing.NEW else "is"
+        return f"its newest load ended without publishing; the partition {verb} {found.why}"
     nowhere_else = "" if len(found.nodes) in (0, len(month.nodes)) else f" ({', '.join(map(shown, found.nodes))})"
     return found.why + nowhere_else
 

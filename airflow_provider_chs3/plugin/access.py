@@ -57,8 +57,12 @@ def _readable_dag(
 ReadableDag = Annotated[str | None, Depends(_readable_dag)]
 
 
+#: A number that Airflow's database can hold, or Airflow's placeholder where a task is not mapped.
+MapIndex = Annotated[str | None, Query(pattern=r"^(-?\d{0,9}|[^-\d].*)$")]
+
+
 def _readable_scope(
-    dag_id: ReadableDag, run_id: str | None = None, task_id: str | None = None, map_index: str | None = None
+    dag_id: ReadableDag, run_id: str | None = None, task_id: str | None = None, map_index: MapIndex = None
 ) -> Scope | None:
     return None if dag_id is None else Scope.of(dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
 

@@ -65,6 +65,17 @@ def test_a_dag_that_the_user_may_not_read_is_refused(
     assert {dag: answer.status_code for dag, answer in found.items()} == {"mine": 200, "secret": 403}
 
 
+@pytest.mark.parametrize(
+    ("map_index", "status"), [("9" * 20, 422), ("-" + "9" * 20, 422), ("-1", 200), ("7", 200), ("{MAP_INDEX}", 200)]
+)
+def test_a_map_index_is_one_that_airflow_can_have(
+    as_user: AsUser, airflow_api: FastAPI, monkeypatch: pytest.MonkeyPatch, map_index: str, status: int
+) -> None:
+    monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"any"})
+    place = {"dag_id": "any", "run_id": "any", "task_id": "any", "map_index": map_index}
+    assert as_user("admin").get(f"{URL_PREFIX}/api/months", params=place).status_code == status
+
+
 def test_the_page_loads_nothing_from_elsewhere(as_user: AsUser) -> None:
     answer = as_user("viewer").get(f"{URL_PREFIX}/")
     policy = answer.headers["content-security-policy"]

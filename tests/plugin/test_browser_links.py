@@ -109,3 +109,11 @@ def test_links_quote_whatever_a_run_is_called_and_a_page_by_itself_has_plain_one
 def test_a_place_that_is_not_there_is_told(run: DagRun, open_page: OpenPage) -> None:
     page, _ = open_page("/chs3/?conn_id=chs3_default&database=db&table=%3Cb%3E&month=2026-01")
     page.get_by_text("db.<b> 2026-01 of connection chs3_default is not here yet").wait_for()
+
+
+@pytest.mark.parametrize(
+    ("place", "said"), [("table=t&month=9999-99", "t 9999-99 is not here"), ("database=d&table=t", "d.t is not here")]
+)
+def test_a_place_that_is_named_in_part_is_told_in_part(lake: Lake, open_page: OpenPage, place: str, said: str) -> None:
+    page, _ = open_page(f"/chs3/?{place}")
+    page.get_by_text(f"{said} yet").wait_for()

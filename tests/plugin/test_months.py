@@ -190,7 +190,11 @@ def test_an_attempt_that_died_leaves_its_month_unfinished(as_user: AsUser, trips
         patch.setattr(Runner, "insert", die)
         with pytest.raises(KeyboardInterrupt):
             operator.execute({"ti": TASK})
-    assert months(as_user, trips_lake)[MONTH]["state"] == "unfinished"
+    found = months(as_user, trips_lake)[MONTH]
+    assert (found["state"], found["why"]) == (
+        "unfinished",
+        "its newest load ended without publishing; the partition was never loaded",
+    )
     trips_lake.load()
 
 

@@ -23,10 +23,10 @@ const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "
 const opened = new Map(); // table → the month whose details are shown
 let isPlaceShown = false;
 
-// Links of tasks name a place: a connection, a table, and months of it.
+// Links of tasks name a place: a connection, a table, and months of it. Those of people may leave some of it out.
 function isPlace(scope, seen, table) {
-  return scope.get("conn_id") === seen.conn_id && scope.get("database") === table.database &&
-    scope.get("table") === table.table;
+  const place = { conn_id: seen.conn_id, database: table.database, table: table.table };
+  return scope.has("table") && Object.entries(place).every(([name, value]) => [null, value].includes(scope.get(name)));
 }
 
 // Opens the place that the link names, once it is there.
@@ -51,8 +51,11 @@ function missingPlace(answer, scope) {
   if (!scope.has("table") || there.some((table) => !wanted || table.months.some((month) => month.month === wanted))) {
     return [];
   }
-  const text = `${scope.get("database")}.${scope.get("table")} ${wanted || ""} of connection ${scope.get("conn_id")} is ` +
-    "not here yet: its load has not begun to insert, or Airflow cannot list its connection.";
+  const table = scope.has("database") ? `${scope.get("database")}.${scope.get("table")}` : scope.get("table");
+  const connection = scope.has("conn_id") ? `of connection ${scope.get("conn_id")}` : "";
+  const place = [table, wanted, connection].filter(Boolean).join(" ");
+  const text =
+    `${place} is not here yet: its load has not begun to insert, or Airflow cannot list its connection.`;
   return [element("p", { class: "faint" }, text)];
 }
 
