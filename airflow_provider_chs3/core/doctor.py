@@ -5,7 +5,7 @@ What does not answer is told of, and the rest is looked at all the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -192,6 +192,16 @@ def _check_s3(request: DoctorRequest, nodes: tuple[Node, ...]) -> Steps[tuple[Ch
     return check_s3(look, request.source, month=request.month), look
 
 
+def _lacking(request: DoctorRequest) -> Iterator[str]:
+    """What else a look at a month needs."""
+    if not request.has_table:
+        yield "--table"
+    if request.source is None and not request.source_error:
+        yield from ("--bucket (or --named-collection)", "--key")
+    if request.month is None:
+        yield "--month"
+
+
 def _check_load(
     request: DoctorRequest, servers: _Servers, s3: Check
 ) -> Steps[tuple[tuple[Check, Check, Check], list[Setting]]]:
@@ -208,9 +218,9 @@ def _check_load(
     if request.has_table:
         table = check_table(around) if around.nodes else Check(name="table", left_out="no node told of it")
     month, settings = Check(name="month"), list[Setting]()
-    if request.month is None or request.source is None or not request.has_table:
-        month = replace(month, left_out="give --table, --bucket, --key and --month")
-    elif not table.summary or servers.sizes.wrong or s3.findings:
+    if lacking := list(_lacking(request)):
+        month = replace(month, left_out=f"give {', '.join(lacking)}")
+    elif request.source is None or request.month is None or not table.summary or servers.sizes.wrong or s3.findings:
         month = replace(month, left_out="first mend what is found above")
     else:
         month, settings = yield from check_month(scene, request.source, request.month, now=request.now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,6 +54,8 @@ def months_of(given: argparse.Namespace) -> tuple[str, ...]:
         if not (given.first and given.last):
             raise ConfigurationError("Give both --from and --to, such as --from 2026-01 --to 2026-12.")
         month, last = Month.parse(given.first), Month.parse(given.last)
+        if last < month:
+            raise ConfigurationError(f"--from {month} is after --to {last}: give the first month, then the last.")
         while month <= last:
             months.add(month)
             month = month.shifted(1)
@@ -97,7 +100,7 @@ def _add_clean(commands: Any) -> None:
     command.add_argument("--cluster", help="the connection's by default")
     command.add_argument(
         "--older-than-hours",
-        type=float,
+        type=_hours,
         default=24,
         metavar="HOURS",
         help="leave younger staging alone: give more than the longest load takes (%(default)s)",
@@ -168,7 +171,9 @@ def _command(commands: Any, name: str, about: str) -> argparse.ArgumentParser:
 
 
 def _add_table(command: argparse.ArgumentParser, *, is_required: bool = True) -> None:
-    command.add_argument("--table", required=is_required, help="the local table, or a Distributed one")
+    command.add_argument(
+        "--table", required=is_required, help="the local table, or a Distributed one: [DATABASE.]TABLE"
+    )
     command.add_argument("--database", help="the table's; the connection's by default")
     command.add_argument("--cluster", help="the Distributed table's by default, else the connection's, else one server")
     command.add_argument("--staging-database", metavar="DATABASE", help="of the ledger; the table's by default")
@@ -204,6 +209,16 @@ def _add_definition(command: argparse.ArgumentParser, default: str) -> None:
         metavar="JSON",
         help=f'what loads are told to make of the objects, such as {{"columns": ["a", "b"]}}; {default}',
     )
+
+
+def _hours(text: str) -> float:
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = math.nan
+    if not 0 <= hours < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of hours: give 0 or more, such as 24 or 0.5")
+    return hours
 
 
 def _json_object(text: str) -> Mapping[str, Any]:

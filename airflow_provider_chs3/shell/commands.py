@@ -44,14 +44,16 @@ class Outcome:
 
 
 def _ledger(given: argparse.Namespace) -> Outcome:
-    operator = ListLedgerOperator(task_id="ledger", months=months_of(given), **_table(given))
+    months = months_of(given)
+    operator = ListLedgerOperator(task_id="ledger", months=months, **_table(given))
     listed = operator.listed()
     header = ["month", "partition", "standing", "rows", "size", "objects", "published (UTC)", "rows/s", "attempt"]
     rows = [
         [each.month, each.partition_id, each.standing, each.rows, size(each.size_bytes), *_published(each)]
         for each in listed
     ]
-    text = rendered(header, rows) if rows else "The ledger knows no such month."
+    nothing = "The ledger knows no such month." if months else "The ledger knows no month of this table."
+    text = rendered(header, rows) if rows else nothing
     return Outcome([each.as_json() for each in listed], text, all(each.is_as_published for each in listed))
 
 
@@ -194,9 +196,12 @@ def _cleaned(count: int) -> str:
 
 
 def _table(given: argparse.Namespace) -> dict[str, Any]:
+    # As all else here names tables. One with a dot in its own name wants its database beside it.
+    database, dot, table = (given.table or "").partition(".")
+    is_qualified = bool(database and dot and table and not given.database)
     return {
-        "table": given.table,
-        "database": given.database,
+        "table": table if is_qualified else given.table,
+        "database": database if is_qualified else given.database,
         "cluster": given.cluster,
         "staging_database": given.staging_database,
         "clickhouse_conn_id": given.conn_id,

@@ -6,11 +6,14 @@ import argparse
 import contextlib
 import io
 import json
+import os
 import sys
 import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from airflow_provider_chs3.core.errors import hint_of, is_terminal
+from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.shell.arguments import parser
 
 if TYPE_CHECKING:
@@ -41,17 +44,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Airflow logs to stdout, which is for the result alone.
         with contextlib.redirect_stdout(sys.stderr if given.verbose else io.StringIO()):
             outcome = _run(given)
+        shown = json.dumps(outcome.as_json, indent=2, ensure_ascii=False) if given.json else outcome.as_text
+        stdout.write(f"{shown}\n")
+        stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write(f"{given.command}: interrupted\n")
+        return ERROR
+    except BrokenPipeError:
+        # Whoever reads has seen enough, such as `head`. Python's end would try to write the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
         return ERROR
     except Exception as error:
         if given.verbose:
             traceback.print_exc()
-        sys.stderr.write(f"{given.command}: {error}\n")
+        sys.stderr.write(f"{given.command}: {_said(error)}\n")
         return ERROR
-    shown = json.dumps(outcome.as_json, indent=2, ensure_ascii=False) if given.json else outcome.as_text
-    sys.stdout.write(f"{shown}\n")
     return FINE if outcome.is_fine else NOT_AS_IT_SHOULD_BE
+
+
+def _said(error: Exception) -> str:
+    """What an error says, and the way out that does not depend on a retry."""
+    hint = hint_of(error) if isinstance(error, Chs3Error) and is_terminal(error) else ""
+    return f"{str(error) or type(error).__name__} {hint}".rstrip()
 
 
 def _run(given: argparse.Namespace) -> Outcome:

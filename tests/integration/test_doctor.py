@@ -85,6 +85,11 @@ class TestAllIsWell:
         assert checks["S3"]["left_out"] == "give --bucket (or --named-collection) and --key"
         assert found["settings"]
 
+    def test_of_a_month_only_what_lacks_is_named(self, trips_lake: Lake, doctor: Doctor) -> None:
+        checks = doctor("--table", f"{trips_lake.database}.{trips_lake.table}")[1]
+        assert checks["table"]["outcome"] == "well"
+        assert checks["month"]["left_out"] == "give --bucket (or --named-collection), --key, --month"
+
     def test_lines_of_text_are_read_too(self, trips_lake: Lake, doctor: Doctor) -> None:
         trips_lake.upload(TRIPS, file_format="csv.gz")
         _, checks, found = doctor(*where(trips_lake))

@@ -100,11 +100,23 @@ class TestLedger:
         assert [month["month"] for month in json.loads(done.stdout)] == [MONTH]
         assert "never loaded" in done.stderr
 
+    def test_a_reader_that_has_seen_enough_is_no_error(self, trips_lake: Lake) -> None:
+        command = [sys.executable, "-m", "airflow_provider_chs3", "ledger", *where(trips_lake, "ledger")]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            process.stdout.close()
+            assert process.stderr.read() == ""
+
     def test_a_table_that_is_not_there_ends_with_2(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.table = "nowhere"
         code, out, err = shell("ledger")
         assert (code, out) == (2, "")
         assert ".nowhere does not exist" in err
+
+    @pytest.mark.parametrize(
+        ("months", "said"), [((), "no month of this table"), (("--month", MONTH), "no such month")]
+    )
+    def test_nothing_known_is_told_as_it_was_asked(self, shell: Shell, months: tuple[str, ...], said: str) -> None:
+        assert shell("ledger", *months)[:2] == (0, f"The ledger knows {said}.\n")
 
     def test_a_connection_that_is_not_there_ends_with_2(self, shell: Shell) -> None:
         code, _, err = shell("ledger", "--conn-id", "nowhere")

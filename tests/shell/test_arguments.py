@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
 from airflow_provider_chs3.shell.arguments import months_of, parser
 from airflow_provider_chs3.shell.main import main
 
@@ -20,6 +20,18 @@ def test_months_are_named_one_by_one_or_from_one_to_another() -> None:
     given = ("--month", "2026-05", "--from", "2025-11", "--to", "2026-01", "--month", "2025-12")
     assert months(*given) == ("2025-11", "2025-12", "2026-01", "2026-05")
     assert months() == ()
+
+
+def test_a_beginning_after_the_end_is_told() -> None:
+    with pytest.raises(ConfigurationError, match="--from 2026-03 is after --to 2026-01"):
+        months("--from", "2026-03", "--to", "2026-01")
+
+
+@pytest.mark.parametrize("hours", ["nan", "-1", "inf", "long"])
+def test_an_age_that_is_none_is_told_by_its_flag(hours: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["clean", f"--older-than-hours={hours}"])
+    assert f"argument --older-than-hours: '{hours}' is not a number of hours" in capsys.readouterr().err
 
 
 def test_a_beginning_without_an_end_is_told() -> None:
@@ -49,6 +61,40 @@ def test_help_tells_the_exit_codes(command: str, capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit, match="0"):
         main([command, "--help"])
     assert "exit codes:\n  0  " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ClickHouseServerError(497, "ACCESS_DENIED", "no", "ch:9000"), "lacks a right: see docs/privileges.md."),
+        (AssertionError(), "ledger: AssertionError"),
+    ],
+)
+def test_an_error_is_told_with_the_way_out_and_never_without_a_word(
+    error: Exception, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(given: object) -> None:
+        raise error
+
+    monkeypatch.setattr("airflow_provider_chs3.shell.main._run", fail)
+    assert main(["ledger", "--table", "trips"]) == 2
+    assert capsys.readouterr().err.endswith(f"{said}\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (["--table", "trips"], ("trips", None)),
+        (["--table", "taxi.trips"], ("trips", "taxi")),
+        (["--table", "taxi.trips", "--database", "db"], ("taxi.trips", "db")),
+        (["--table", ".inner"], (".inner", None)),
+    ],
+)
+def test_a_table_may_be_named_with_its_database(given: list[str], found: tuple[str, str | None]) -> None:
+    from airflow_provider_chs3.shell.commands import _table
+
+    named = _table(parser().parse_args(["ledger", *given]))
+    assert (named["table"], named["database"]) == found
 
 
 def test_no_option_takes_a_secret() -> None:
