@@ -17,6 +17,7 @@ from airflow_provider_chs3.core.request import LoadRequest, Policies
 from airflow_provider_chs3.core.run_month import given_month
 from airflow_provider_chs3.core.slices import Share
 from airflow_provider_chs3.core.steps import Insert
+from airflow_provider_chs3.core.stopping import StopRequest, stop_load
 from airflow_provider_chs3.core.tuning import tunable
 from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
 from airflow_provider_chs3.hooks.detached import DetachingRunner
@@ -74,6 +75,16 @@ def load_request(
         resumes=resumes,
         reload=reload,
     )
+
+
+def end_load(request: LoadRequest, **runner_arguments: Any) -> None:
+    """End a load from outside, in a handler of a signal.
+
+    Args:
+        request: The load.
+        **runner_arguments: Of the `Runner`.
+    """
+    Runner(**runner_arguments, listing=None, in_turns=True).run(stop_load(StopRequest.of(request)))
 
 
 def what_is_loaded(task: S3ToClickHouseOperator | CalibrateLoadOperator, listing: S3Listing) -> dict[str, Any]:

@@ -233,16 +233,13 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         """End the load's queries on every node, and drop its staging."""
         if self._request is None or not self.cancel_on_kill:
             return
-        from airflow_provider_chs3.core.stopping import StopRequest, stop_load
-        from airflow_provider_chs3.hooks.runner import Runner
+        # A signal comes amid any import, but this one is done where there is a request.
+        from airflow_provider_chs3.operators._load_request import end_load
 
         self.log.info("Ending the queries of this load, and dropping its staging.")
-        runner = Runner(**self._runner_arguments(self.hook()), listing=None, in_turns=True)
-        runner.run(stop_load(StopRequest.of(self._request)))
+        end_load(self._request, **self._runner_arguments(self.hook()))
 
     def _load(self, context: Context, *, resumes: str | None) -> dict[str, object]:
-        # For `on_kill`, which may come amid any import but those that are done.
-        import airflow_provider_chs3.core.stopping  # noqa: F401
         from airflow_provider_chs3.core.protocol import load_month
         from airflow_provider_chs3.core.report import report
         from airflow_provider_chs3.hooks.runner import drive
