@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from unittest import mock
 
-from airflow_provider_chs3.core.columns import LoadedColumn
 from airflow_provider_chs3.core.models import SettingValues
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import COLUMNS, create_table_sql
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
 from tests.benchmarks.measure import MEMORY, SECONDS, SPEED, watched
-from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
+from tests.benchmarks.rounds import Comparison, Figures, measure_in_turns
 from tests.benchmarks.suite import Bench
 
 TITLE = "Formats"
 
-_MONTH = "2026-01"
-_FEW, _MANY, _MANY_IN_QUICK = 4, 64, 16
+MONTH = "2026-01"
+FEW, _MANY, _MANY_IN_QUICK = 4, 64, 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Format:
+class Format:
     """One format.
 
     Args:
@@ -43,19 +41,19 @@ class _Format:
     litwintschik_seconds: int | None = None
 
 
-_PARQUET = _Format(name="Parquet", clickhouse="Parquet", ending="parquet", litwintschik_seconds=158)
-_FORMATS = (
+_PARQUET = Format(name="Parquet", clickhouse="Parquet", ending="parquet", litwintschik_seconds=158)
+FORMATS = (
     _PARQUET,
-    _Format(name="Native", clickhouse="Native", ending="native"),
-    _Format(name="CSV", clickhouse="CSVWithNames", ending="csv", litwintschik_seconds=358),
-    _Format(name="CSV.gz", clickhouse="CSVWithNames", ending="csv.gz", litwintschik_seconds=285),
-    _Format(name="CSV.zst", clickhouse="CSVWithNames", ending="csv.zst"),
-    _Format(name="TSV", clickhouse="TabSeparatedWithNames", ending="tsv"),
-    _Format(name="JSON", clickhouse="JSONEachRow", ending="jsonl", litwintschik_seconds=610),
-    _Format(name="JSON.gz", clickhouse="JSONEachRow", ending="jsonl.gz", litwintschik_seconds=849),
+    Format(name="Native", clickhouse="Native", ending="native"),
+    Format(name="CSV", clickhouse="CSVWithNames", ending="csv", litwintschik_seconds=358),
+    Format(name="CSV.gz", clickhouse="CSVWithNames", ending="csv.gz", litwintschik_seconds=285),
+    Format(name="CSV.zst", clickhouse="CSVWithNames", ending="csv.zst"),
+    Format(name="TSV", clickhouse="TabSeparatedWithNames", ending="tsv"),
+    Format(name="JSON", clickhouse="JSONEachRow", ending="jsonl", litwintschik_seconds=610),
+    Format(name="JSON.gz", clickhouse="JSONEachRow", ending="jsonl.gz", litwintschik_seconds=849),
 )
 _ROW_GROUPS = tuple(
-    _Format(
+    Format(
         name=f"Parquet, row groups of {rows:,}",
         clickhouse="Parquet",
         ending="parquet",
@@ -64,18 +62,6 @@ _ROW_GROUPS = tuple(
     )
     for rows in (100_000, 10_000)
 )
-_CHECKED = (
-    *(each for each in _FORMATS if each.name in ("Parquet", "CSV", "TSV", "JSON")),
-    _Format(
-        name="CSV with times as 2026-01-01T00:00:00Z",
-        clickhouse="CSVWithNames",
-        ending="csv",
-        settings={"date_time_output_format": "iso"},
-        prefix="iso",
-    ),
-)
-_UNCHECKED, _PACKAGE = "without the checks", "this package"
-_MOST_FOR_CHECKS = 1.05
 
 
 def run(bench: Bench) -> Iterator[Comparison]:
@@ -85,24 +71,23 @@ def run(bench: Bench) -> Iterator[Comparison]:
         bench: What suites are given.
     """
     # So that all files of a month have the same number of rows.
-    rows = -(-bench.sized(full=4_000_000, quick=250_000) // (_FEW * _MANY)) * _FEW * _MANY
+    rows = -(-bench.sized(full=4_000_000, quick=250_000) // (FEW * _MANY)) * FEW * _MANY
     with bench.s3() as s3, ClickHouseCluster.start(1) as one:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
         lake = Lake(one, s3.endpoint, "bench_formats")
-        source = Months(prefix="source", names=[_MONTH], rows=rows, files=_FEW)
+        source = Months(prefix="source", names=[MONTH], rows=rows, files=FEW)
         source.upload(s3.endpoint)
         lake.start_afresh()
-        lake.insert(source, _MONTH, {})
+        lake.insert(source, MONTH, {})
         lake.ask_every_node(f"RENAME TABLE {TABLE} TO source")
-        yield _compared(bench, lake, f"{rows:,} rows in {_FEW} large files", rows, _FEW, [*_FORMATS, *_ROW_GROUPS])
+        yield _compared(bench, lake, f"{rows:,} rows in {FEW} large files", rows, FEW, [*FORMATS, *_ROW_GROUPS])
         many = _MANY_IN_QUICK if bench.is_quick else _MANY
-        yield _compared(bench, lake, f"{rows:,} rows in {many} small files", rows, many, [*_FORMATS])
-        yield from (_checked(bench, lake, each, rows) for each in _CHECKED)
+        yield _compared(bench, lake, f"{rows:,} rows in {many} small files", rows, many, [*FORMATS])
 
 
-def _compared(bench: Bench, lake: Lake, title: str, rows: int, files: int, formats: list[_Format]) -> Comparison:
-    sizes = {each.name: _write(lake, each, files) for each in formats}
-    variants = {each.name: _load_of(lake, each, rows, files) for each in formats}
+def _compared(bench: Bench, lake: Lake, title: str, rows: int, files: int, formats: list[Format]) -> Comparison:
+    sizes = {each.name: write(lake, each, files) for each in formats}
+    variants = {each.name: load_of(lake, each, rows, files) for each in formats}
     theirs = {each.name: each.litwintschik_seconds for each in formats if each.litwintschik_seconds}
     return Comparison(
         title=title,
@@ -119,34 +104,19 @@ def _compared(bench: Bench, lake: Lake, title: str, rows: int, files: int, forma
     )
 
 
-def _checked(bench: Bench, lake: Lake, one: _Format, rows: int) -> Comparison:
-    """What it costs to find each value that its column cannot hold as the file has it."""
-    _write(lake, one, _FEW)
-    load = _load_of(lake, one, rows, _FEW)
-
-    def unchecked() -> Figures:
-        with mock.patch.object(LoadedColumn, "holds", return_value=None):
-            return load()
-
-    title, variants = f"The checks of values: {one.name}", {_UNCHECKED: unchecked, _PACKAGE: load}
-    return Comparison(
-        title=title,
-        variants=list(variants),
-        figures=[SECONDS],
-        rounds=measure_in_turns(
-            title, variants, rounds=bench.rounds, console=bench.console, warm_up=not bench.is_quick
-        ),
-        gates=[] if bench.is_quick else [Gate(variant=_PACKAGE, figure=SECONDS, at_most=_MOST_FOR_CHECKS)],
-    )
-
-
-def _prefix(one: _Format, files: int) -> str:
+def _prefix(one: Format, files: int) -> str:
     return f"{one.prefix or one.ending}-{files}"
 
 
-def _write(lake: Lake, one: _Format, files: int) -> int:
-    """Let ClickHouse write the month's files; give their bytes."""
-    prefix = f"{_prefix(one, files)}/{_MONTH}/"
+def write(lake: Lake, one: Format, files: int) -> int:
+    """Let ClickHouse write the month's files; give their bytes.
+
+    Args:
+        lake: Whose table `source` has the rows.
+        one: The format.
+        files: How many.
+    """
+    prefix = f"{_prefix(one, files)}/{MONTH}/"
     url = f"{lake.s3.endpoint_url}/{BUCKET}/{prefix}{{_partition_id}}.{one.ending}"
     target = f"FUNCTION s3('{url}', '{lake.s3.access_key}', '{lake.s3.secret_key}', '{one.clickhouse}')"
     with lake.cluster.nodes[0].client() as client:
@@ -159,8 +129,16 @@ def _write(lake: Lake, one: _Format, files: int) -> int:
     return sum(each["Size"] for page in pages for each in page["Contents"])
 
 
-def _load_of(lake: Lake, one: _Format, rows: int, files: int) -> Callable[[], Figures]:
-    months = Months(prefix=_prefix(one, files), names=[_MONTH], rows=rows, files=files)
+def load_of(lake: Lake, one: Format, rows: int, files: int) -> Callable[[], Figures]:
+    """What measures the load of files that were written.
+
+    Args:
+        lake: Where it takes place.
+        one: The format.
+        rows: Of all files.
+        files: How many.
+    """
+    months = Months(prefix=_prefix(one, files), names=[MONTH], rows=rows, files=files)
     key = f"{months.prefix}/{{YYYY-MM}}/*.{one.ending}"
     create_sql = create_table_sql(f"default.{TABLE}")
-    return watched(lake, rows, lambda: lake.load(months, _MONTH, key=key), create_sql=create_sql, staging=True)
+    return watched(lake, rows, lambda: lake.load(months, MONTH, key=key), create_sql=create_sql, staging=True)

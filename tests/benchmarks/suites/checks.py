@@ -1,0 +1,67 @@
+"""What it costs to find each value that its column cannot hold as the file has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from unittest import mock
+
+from airflow_provider_chs3.core.columns import LoadedColumn
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
+from tests.benchmarks.measure import SECONDS
+from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
+from tests.benchmarks.suite import Bench
+from tests.benchmarks.suites.formats import FEW, FORMATS, MONTH, Format, load_of, write
+
+TITLE = "Checks of values"
+
+_CHECKED = (
+    *(each for each in FORMATS if each.name in ("Parquet", "CSV", "TSV", "JSON")),
+    Format(
+        name="CSV with times as 2026-01-01T00:00:00Z",
+        clickhouse="CSVWithNames",
+        ending="csv",
+        settings={"date_time_output_format": "iso"},
+        prefix="iso",
+    ),
+)
+_UNCHECKED, _PACKAGE = "without the checks", "this package"
+_MOST = 1.05
+
+
+def run(bench: Bench) -> Iterator[Comparison]:
+    """Load a month of each format with its checks and without, into one node.
+
+    Args:
+        bench: What suites are given.
+    """
+    rows = bench.sized(full=4_000_000, quick=250_000) // FEW * FEW
+    with bench.s3() as s3, ClickHouseCluster.start(1) as one:
+        s3.endpoint.client().create_bucket(Bucket=BUCKET)
+        lake = Lake(one, s3.endpoint, "bench_checks")
+        source = Months(prefix="source", names=[MONTH], rows=rows, files=FEW)
+        source.upload(s3.endpoint)
+        lake.start_afresh()
+        lake.insert(source, MONTH, {})
+        lake.ask_every_node(f"RENAME TABLE {TABLE} TO source")
+        yield from (_compared(bench, lake, each, rows) for each in _CHECKED)
+
+
+def _compared(bench: Bench, lake: Lake, one: Format, rows: int) -> Comparison:
+    write(lake, one, FEW)
+    load = load_of(lake, one, rows, FEW)
+
+    def unchecked() -> Figures:
+        with mock.patch.object(LoadedColumn, "holds", return_value=None):
+            return load()
+
+    title, variants = f"{one.name}, {rows:,} rows", {_UNCHECKED: unchecked, _PACKAGE: load}
+    return Comparison(
+        title=title,
+        variants=list(variants),
+        figures=[SECONDS],
+        rounds=measure_in_turns(
+            title, variants, rounds=bench.rounds, console=bench.console, warm_up=not bench.is_quick
+        ),
+        gates=[] if bench.is_quick else [Gate(variant=_PACKAGE, figure=SECONDS, at_most=_MOST)],
+    )
