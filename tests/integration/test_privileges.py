@@ -255,9 +255,8 @@ def test_the_months_page_needs_no_privilege_to_write_or_to_read_rows(
 
 
 def test_merging_a_month_takes_optimize(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Else the server itself may have merged the month before the task looks.
+    # Else the server itself may have merged the month before the task looks. Of three parts, one of two nodes has two.
     own_lake.on_every_node(f"ALTER TABLE {own_lake.database}.trips MODIFY SETTING min_parts_to_merge_at_once = 1000")
-    # One part a load on whichever node reads its files: of three, one of the two nodes has two at least.
     for _ in range(3):
         load_as(own_lake, APPENDER, monkeypatch, write_mode="append", staging_database=None)
     log_in(own_lake, MERGER, monkeypatch)
