@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: The program of the nodes.
 SERVERS = {"engine": "engine", "plain": "server", "replicated": "server"}
+#: Of each server, where a run breaks off.
+_LOG_LINES = 40
 
 
 def main() -> int:
@@ -100,7 +102,18 @@ def _strike(given: argparse.Namespace, home: Path) -> int:
                 record.add(each, server=server, **of)
                 yield each
 
-        return report(recorded(), title=f"seed {given.seed}")
+        try:
+            return report(recorded(), title=f"seed {given.seed}")
+        except Exception:
+            _tell_what_servers_said(cluster)
+            raise
+
+
+def _tell_what_servers_said(cluster: ClickHouseCluster) -> None:
+    """Print the ends of the logs, which go with the cluster."""
+    for node in cluster.nodes:
+        for log in sorted(node.folder.glob("*.log")) if node.folder else ():
+            print(f"--- {log}", *log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:], sep="\n", flush=True)
 
 
 def _cluster(given: argparse.Namespace, folder: Path) -> ClickHouseCluster:
