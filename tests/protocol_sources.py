@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import airflow_provider_chs3
@@ -38,11 +39,13 @@ _OF_VALUES = frozenset(
 )
 
 
+@cache
 def protocol_hash() -> str:
     """Digest all that a load goes through."""
     return digest(_sources())
 
 
+@cache
 def steps_hash() -> str:
     """Digest what a load does, step by step; how it reads values may change."""
     return digest(path for path in _sources() if path.name not in _OF_VALUES)

@@ -7,13 +7,13 @@ NULL without a word, if the type may be. docs/protocol.md lists what is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core import time_casts
 from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.scalar_casts import ScalarCasting
-from airflow_provider_chs3.core.server_casts import DATES, TEXTS, TIMES, TIMES_OF_DAY, Cast, is_integer
+from airflow_provider_chs3.core.server_casts import DATES, TEXTS, TIMES, TIMES_OF_DAY, Cast, all_hold, is_integer
 from airflow_provider_chs3.core.sql import literal
 
 #: Types that hold more than ClickHouse can show; of those in Arrow one has wrapped around.
@@ -96,7 +96,7 @@ def _for_nulls(made: Cast, value: str, source: ColumnType, target: ColumnType) -
     if source.bare.text == target.bare.text or not target.holds_null:
         holds = made.holds
     else:
-        holds = f"isNotNull({made.value})" + (f" AND {made.holds}" if made.holds else "")
+        holds = all_hold((f"isNotNull({made.value})", made.holds))
     return holds and _unless_null(holds, value, source)
 
 
@@ -115,7 +115,7 @@ def _map(casting: Casting, value: str, one: ColumnType, target: ColumnType) -> C
     key, of_key = casting.of_elements("k", lambda inner, k: inner.cast(k, key_from, key_to))
     name, each = casting.of_elements("v", lambda inner, v: inner.cast(v, from_, to))
     made = f"CAST(mapApply(({key}, {name}) -> ({of_key.value}, {each.value}), {value}), {literal(target.text)})"
-    holds = _both((of_key.holds, each.holds))
+    holds = all_hold((of_key.holds, each.holds))
     return Cast(made, holds and f"mapAll(({key}, {name}) -> {holds}, {value})")
 
 
@@ -124,7 +124,7 @@ def _tuple(casting: Casting, value: str, one: ColumnType, target: ColumnType) ->
         return Cast(casting.to(value, target))
     casts = [casting.cast(element, source, wanted) for element, source, wanted in elements_of(value, one, target.bare)]
     made = f"CAST(tuple({', '.join(each.value for each in casts)}), {literal(target.text)})"
-    return Cast(made, _both(each.holds for each in casts))
+    return Cast(made, all_hold(each.holds for each in casts))
 
 
 def elements_of(value: str, one: ColumnType, wanted: ColumnType) -> list[tuple[str, ColumnType, ColumnType]]:
@@ -161,11 +161,6 @@ CONTAINERS: dict[str, Callable[[Casting, str, ColumnType, ColumnType], Cast]] = 
     "Map": _map,
     "Tuple": _tuple,
 }
-
-
-def _both(conditions: Iterable[str | None]) -> str | None:
-    given = [each for each in conditions if each]
-    return " AND ".join(given) or None
 
 
 def is_variant_of_scalars(of: ColumnType) -> bool:

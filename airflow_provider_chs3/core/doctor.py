@@ -193,7 +193,7 @@ def _check_s3(request: DoctorRequest, nodes: tuple[Node, ...]) -> Steps[tuple[Ch
 
 
 def _lacking(request: DoctorRequest) -> Iterator[str]:
-    """What else a look at a month needs."""
+    """Name the flags that a look at a month still lacks."""
     if not request.has_table:
         yield "--table"
     if request.source is None and not request.source_error:

@@ -32,7 +32,7 @@ class Cleaned:
 
     @property
     def left(self) -> str:
-        """What may be left, and on which nodes; empty where nothing is."""
+        """Tell what may be left, and on which nodes; empty where nothing is."""
         if not self.unreached:
             return ""
         nodes = ", ".join(f"{shown(node)} ({error})" for node, error in self.unreached.items())

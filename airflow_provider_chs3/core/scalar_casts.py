@@ -21,6 +21,7 @@ from airflow_provider_chs3.core.server_casts import (
     TIMES_OF_DAY,
     Cast,
     ServerCasting,
+    all_hold,
     cast_back,
     is_integer,
 )
@@ -48,7 +49,7 @@ class ScalarCasting(ServerCasting):
             return made
         # Days that 32 bits of seconds do not hold wrap around, and never to midnight.
         is_day = f"toUnixTimestamp({value}) % 86400 = 0"
-        return Cast(made.value, f"{is_day} AND {made.holds}" if made.holds else is_day)
+        return Cast(made.value, all_hold((is_day, made.holds)))
 
     def _scalar(self, value: str, one: ColumnType, target: ColumnType) -> Cast:
         other = target.bare
@@ -61,7 +62,7 @@ class ScalarCasting(ServerCasting):
         if one.name == "DateTime64" and other.name in TEXTS:
             # Beyond the calendar the text is that of its first or last moment.
             text = self._scalar(f"toString({value})", ColumnType("String"), target)
-            return Cast(text.value, " AND ".join(filter(None, (time_casts.in_range(value, one, one), text.holds))))
+            return Cast(text.value, all_hold((time_casts.in_range(value, one, one), text.holds)))
         if other.name == "FixedString" and one.name not in TEXTS:
             # Servers cast nothing but texts to that.
             return self._scalar(f"toString({value})", ColumnType("String"), target)
@@ -71,7 +72,7 @@ class ScalarCasting(ServerCasting):
         if one.name == "Decimal" and other.name in ("Time", "DateTime", *DATES, *ENUMS):
             # Servers have no such cast (44, 70).
             number = self._scalar(self.to(value, ColumnType("Nullable(Int64)")), ColumnType("Int64"), target)
-            return Cast(number.value, " AND ".join(filter(None, (f"trunc({value}) = {value}", number.holds))))
+            return Cast(number.value, all_hold((f"trunc({value}) = {value}", number.holds)))
         if one.name in TEXTS:
             return Cast(made, holds_of_text(value, made, other, is_lossy=self.is_lossy))
         for applies, cast in _SCALARS:

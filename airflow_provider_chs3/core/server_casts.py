@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.column_types import ColumnType
@@ -71,3 +72,15 @@ def cast_back(casting: ServerCasting, value: str, one: ColumnType, target: Colum
 def is_back(made: str, value: str, one: ColumnType) -> str:
     """Give the condition that casting back yields the original value."""
     return f"CAST({made}, {literal(f'Nullable({one.text})')}) = {value}"
+
+
+def all_hold(conditions: Iterable[str | None]) -> str | None:
+    """Join conditions that all must hold.
+
+    Args:
+        conditions: The conditions; those that are empty or None always hold.
+
+    Returns:
+        One condition; None where all of them always hold.
+    """
+    return " AND ".join(filter(None, conditions)) or None

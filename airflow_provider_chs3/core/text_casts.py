@@ -80,7 +80,7 @@ def _decimal(text: str, made: str, target: ColumnType) -> str:
     zeros = f"length(extract({text}, '(0*)([.]0*)?[eE]'))"
     zero = f"NOT match({text}, '[1-9].*[eE]')"
     places = f"if({behind} = 0, -{zeros}, toInt64({behind})) - toInt32OrZero(extract({text}, '[eE]([+-]?[0-9]+)$'))"
-    moved = f"match({text}, '[0-9].*[eE][+-]?0*[0-9]{{1,3}}$') AND ({places} <= {target.scale} OR {zero})"
+    moved = f"match({text}, '[0-9].*[eE][+-]?0*[0-9]{{1,3}}$') AND ({places} <= {most} OR {zero})"
     return f"({quick} OR match({text}, {literal(plain)}) OR ({moved})) AND {digits_fit(made, target)}"
 
 

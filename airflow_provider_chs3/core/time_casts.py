@@ -10,6 +10,7 @@ from airflow_provider_chs3.core.server_casts import (
     TIMES_OF_DAY,
     Cast,
     ServerCasting,
+    all_hold,
     cast_back,
     is_back,
 )
@@ -131,7 +132,7 @@ def number_to_time(casting: ServerCasting, value: str, one: ColumnType, target: 
     conditions = [number.holds, f"{seconds_of(made, other)} = {number.value}"]
     if other.name == "DateTime64":
         conditions.append(in_range(made, one, other))
-    return Cast(made, " AND ".join(filter(None, conditions)))
+    return Cast(made, all_hold(conditions))
 
 
 def never(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:

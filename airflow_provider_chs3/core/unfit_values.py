@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.casts import (
     shape_for,
 )
 from airflow_provider_chs3.core.column_types import ColumnType
-from airflow_provider_chs3.core.server_casts import OR_NULL, TEXTS
+from airflow_provider_chs3.core.server_casts import OR_NULL, TEXTS, all_hold
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Misfits:
         if other.name.startswith("Enum") and one.name in TEXTS:
             return f"(isNotNull({value}) AND {value} NOT IN ({', '.join(other.names)}))"
         cast = casting.cast(value, one, other)
-        fits = f"isNotNull({cast.value})" + (f" AND {cast.holds}" if cast.holds else "")
+        fits = all_hold((f"isNotNull({cast.value})", cast.holds))
         return f"(isNotNull({value}) AND NOT ifNull({fits}, 0))"
 
     def _container(self, value: str, one: ColumnType, other: ColumnType) -> str | None:

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{given.command}: interrupted\n")
         return ERROR
     except BrokenPipeError:
-        # Whoever reads has seen enough, such as `head`. Python's end would try to write the rest.
+        # The reader, such as `head`, has seen enough. At its end Python would try to write the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
         return ERROR
     except Exception as error:

@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
 from airflow_provider_chs3.core import rehearsal
-from airflow_provider_chs3.shell import main as shell
 from airflow_provider_chs3.shell.rehearse import Rehearsal
 from tests.integration.lake import Lake
+from tests.integration.rehearsing import Rehearse, rehearse
 
-#: Exit code, stdout, stderr.
-Rehearse = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def rehearse(lake: Lake, capsys: pytest.CaptureFixture[str]) -> Rehearse:
-    """Rehearses beside the lake."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        where = ["--database", lake.database, "--cluster", lake.cluster.name, "--bucket", lake.bucket]
-        code = shell.main(["rehearse", *where, "--prefix", "rehearsals/", *arguments])
-        return code, *capsys.readouterr()
-
-    return run
+__all__ = ["rehearse"]
 
 
 def left(lake: Lake) -> tuple[list[str], int]:

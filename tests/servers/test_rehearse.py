@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_chs3.shell import main as shell
 from airflow_provider_chs3.shell.rehearse import Rehearsal
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.integration.lake import Lake
+from tests.integration.rehearsing import Rehearse, rehearse
 
-#: Exit code, stdout, stderr.
-Rehearse = Callable[..., tuple[int, str, str]]
+__all__ = ["rehearse"]
+
 MORTAL = 3
 
 
-@pytest.fixture
-def rehearse(lake: Lake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Rehearse:
-    """Rehearses beside the lake."""
+@pytest.fixture(autouse=True)
+def any_user(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rehearsals may create tables, which the user of loads may not everywhere."""
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(lake.cluster.airflow_connection()))
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        where = ["--database", lake.database, "--cluster", lake.cluster.name, "--bucket", lake.bucket]
-        code = shell.main(["rehearse", *where, "--prefix", "rehearsals/", *arguments])
-        return code, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from unittest import mock
 
 from airflow_provider_chs3.core.columns import LoadedColumn
-from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
+from tests.benchmarks.lake import Lake
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
 from tests.benchmarks.suite import Bench
-from tests.benchmarks.suites.formats import FEW, FORMATS, MONTH, Format, load_of, write
+from tests.benchmarks.suites.formats import FEW, FORMATS, Format, lake_with_source, load_of, write
 
 TITLE = "Checks of values"
 
@@ -36,14 +35,7 @@ def run(bench: Bench) -> Iterator[Comparison]:
         bench: What suites are given.
     """
     rows = bench.sized(full=4_000_000, quick=250_000) // FEW * FEW
-    with bench.s3() as s3, ClickHouseCluster.start(1) as one:
-        s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        lake = Lake(one, s3.endpoint, "bench_checks")
-        source = Months(prefix="source", names=[MONTH], rows=rows, files=FEW)
-        source.upload(s3.endpoint)
-        lake.start_afresh()
-        lake.insert(source, MONTH, {})
-        lake.ask_every_node(f"RENAME TABLE {TABLE} TO source")
+    with lake_with_source(bench, rows, "bench_checks") as lake:
         yield from (_compared(bench, lake, each, rows) for each in _CHECKED)
 
 

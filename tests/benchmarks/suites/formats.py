@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from airflow_provider_chs3.core.models import SettingValues
@@ -72,17 +73,30 @@ def run(bench: Bench) -> Iterator[Comparison]:
     """
     # So that all files of a month have the same number of rows.
     rows = -(-bench.sized(full=4_000_000, quick=250_000) // (FEW * _MANY)) * FEW * _MANY
+    with lake_with_source(bench, rows, "bench_formats") as lake:
+        yield _compared(bench, lake, f"{rows:,} rows in {FEW} large files", rows, FEW, [*FORMATS, *_ROW_GROUPS])
+        many = _MANY_IN_QUICK if bench.is_quick else _MANY
+        yield _compared(bench, lake, f"{rows:,} rows in {many} small files", rows, many, [*FORMATS])
+
+
+@contextmanager
+def lake_with_source(bench: Bench, rows: int, conn_id: str) -> Iterator[Lake]:
+    """Start one node and S3, and give a lake whose table `source` has a month of rows.
+
+    Args:
+        bench: What suites are given.
+        rows: How many.
+        conn_id: What Airflow calls the node.
+    """
     with bench.s3() as s3, ClickHouseCluster.start(1) as one:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        lake = Lake(one, s3.endpoint, "bench_formats")
+        lake = Lake(one, s3.endpoint, conn_id)
         source = Months(prefix="source", names=[MONTH], rows=rows, files=FEW)
         source.upload(s3.endpoint)
         lake.start_afresh()
         lake.insert(source, MONTH, {})
         lake.ask_every_node(f"RENAME TABLE {TABLE} TO source")
-        yield _compared(bench, lake, f"{rows:,} rows in {FEW} large files", rows, FEW, [*FORMATS, *_ROW_GROUPS])
-        many = _MANY_IN_QUICK if bench.is_quick else _MANY
-        yield _compared(bench, lake, f"{rows:,} rows in {many} small files", rows, many, [*FORMATS])
+        yield lake
 
 
 def _compared(bench: Bench, lake: Lake, title: str, rows: int, files: int, formats: list[Format]) -> Comparison:

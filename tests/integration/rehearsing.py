@@ -1,0 +1,26 @@
+"""The command that rehearses, as a fixture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from airflow_provider_chs3.shell import main as shell
+from tests.integration.lake import Lake
+
+#: Exit code, stdout, stderr.
+Rehearse = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def rehearse(lake: Lake, capsys: pytest.CaptureFixture[str]) -> Rehearse:
+    """Rehearses beside the lake."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        where = ["--database", lake.database, "--cluster", lake.cluster.name, "--bucket", lake.bucket]
+        code = shell.main(["rehearse", *where, "--prefix", "rehearsals/", *arguments])
+        return code, *capsys.readouterr()
+
+    return run
