@@ -90,11 +90,13 @@ _PLAIN: SettingValues = {
     "compatibility": "",
     "low_cardinality_allow_in_native_format": 1,
     "input_format_native_decode_types_in_binary_format": 0,
-    "output_format_native_encode_types_in_binary_format": 0,
     "output_format_native_write_json_as_string": 0,
 }
 
-COMPLETE: SettingValues = {**WHOLE, **_PLAIN}
+#: Without which the driver cannot read any answer: also with statements that go by the profile otherwise.
+READABLE: SettingValues = {"output_format_native_encode_types_in_binary_format": 0}
+
+COMPLETE: SettingValues = {**WHOLE, **_PLAIN, **READABLE}
 
 #: What newer servers know besides: they rewrite each SELECT by these (seen on 26.9). Sent such that a server which does
 #: not know them takes no offence.

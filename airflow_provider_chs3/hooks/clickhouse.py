@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from airflow_provider_chs3.core.answers import COMPLETE, NEWER
+from airflow_provider_chs3.core.answers import COMPLETE, NEWER, READABLE
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ClickHouseServerError,
@@ -112,7 +112,8 @@ class ClickHouseHook(RowInserts):
             address: One node's address; None takes the connection's hosts, with failover.
             secrets: What the statement holds and no message may show; the connection's password is added.
             send_receive_timeout_seconds: Overrides the connection's.
-            under_profile: Leave out what makes an answer complete under every profile, as the profile may forbid it.
+            under_profile: Leave out what makes an answer complete under every profile, as the profile may forbid it;
+                what the driver needs to read it stays.
 
         Returns:
             The rows; none for a statement without a result.
@@ -122,7 +123,7 @@ class ClickHouseHook(RowInserts):
             ClickHouseConnectionError: It did not answer, or the connection broke.
             ConfigurationError: If a field of the connection is wrong.
         """
-        settings = {**({} if under_profile else COMPLETE), **NEWER, **(settings or {})}
+        settings = {**(READABLE if under_profile else COMPLETE), **NEWER, **(settings or {})}
 
         def run() -> list[tuple[Any, ...]]:
             with self._executed(sql, query_id, settings, address, secrets, send_receive_timeout_seconds) as (_, rows):

@@ -58,7 +58,7 @@ class ConnectionOptions:
         certfile: File with the client's certificate, or None.
         keyfile: File with the client's private key, or None where `certfile` holds it too.
         compression: `lz4`, `zstd` or `none`, for data between this client and ClickHouse.
-        connect_timeout_seconds: How long to wait for a connection.
+        connect_timeout_seconds: How long to wait for a connection, and for the server's greeting over it.
         send_receive_timeout_seconds: How long to wait for the next packet. Not a limit on a query's run time: a
             server that works sends its progress.
         cluster: The cluster that operators use if they name none.
