@@ -91,6 +91,8 @@ _PLAIN: SettingValues = {
     "low_cardinality_allow_in_native_format": 1,
     "input_format_native_decode_types_in_binary_format": 0,
     "output_format_native_write_json_as_string": 0,
+    # With 0 a server would wait for ever for a connection to another one.
+    "distributed_connections_pool_size": 1024,
 }
 
 #: Without which the driver cannot read any answer: also with statements that go by the profile otherwise.
