@@ -10,19 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.models import Node, SettingValues
+from airflow_provider_chs3.core.models import Node
 from airflow_provider_chs3.core.place import Place
 from airflow_provider_chs3.core.sql import Sql, literal
 from airflow_provider_chs3.core.steps import AskNodes, Row, Say, Steps, TryNodes
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
-
-#: One that froze takes connections and says nothing: servers wait for it three times ten seconds by default (seen on
-#: 25.8), before each part of a statement that is for it.
-WITHOUT_ABSENT: SettingValues = {"handshake_timeout_ms": 1000, "connections_with_failover_max_tries": 1}
-
-#: For questions that those who are up can answer. A node that is down runs nothing, and only the node that started an
-#: insert knows how it ended.
-OF_THOSE_UP: SettingValues = {**WITHOUT_ABSENT, "handshake_timeout_ms": 3000, "skip_unavailable_shards": 1}
 
 
 def leave_out_absent(place: Place) -> Steps[Place]:

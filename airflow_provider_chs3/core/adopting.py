@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.file_groups import Reading
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, record
-from airflow_provider_chs3.core.ledger_table import make_ledger
+from airflow_provider_chs3.core.ledger import MonthOnNode, record
+from airflow_provider_chs3.core.ledger_table import LEDGER_TABLE, make_ledger
 from airflow_provider_chs3.core.listing import list_ready_month
 from airflow_provider_chs3.core.load import Load, rows_of_shards, values_of
 from airflow_provider_chs3.core.models import Month, Node, TableName

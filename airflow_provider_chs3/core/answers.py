@@ -108,6 +108,14 @@ NEWER: SettingValues = {
     "deduplicate_insert_select": "disable",
 }
 
+#: Where replicas are left out (`core.absent_replicas`). One that froze takes connections and says nothing: servers wait
+#: for it three times ten seconds by default (seen on 25.8), before each part of a statement that is for it.
+WITHOUT_ABSENT: SettingValues = {"handshake_timeout_ms": 1000, "connections_with_failover_max_tries": 1}
+
+#: For questions that those who are up can answer. A node that is down runs nothing, and only the node that started an
+#: insert knows how it ended.
+OF_THOSE_UP: SettingValues = {**WITHOUT_ABSENT, "handshake_timeout_ms": 3000, "skip_unavailable_shards": 1}
+
 
 def passed_on(sql: Sql, settings: SettingValues | None = None) -> Sql:
     """The same statement with its settings inside, so that they reach all nodes that it makes others ask.

@@ -21,7 +21,7 @@ from airflow_provider_chs3.core.past import circumstances_of, record_profile
 from airflow_provider_chs3.core.preflight import check_target, partition_id_of
 from airflow_provider_chs3.core.profile import Knobs, Profile, short_version
 from airflow_provider_chs3.core.recovery import Course
-from airflow_provider_chs3.core.replication import find_replicas
+from airflow_provider_chs3.core.replica_checks import find_replicas
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.risks import nodes_without_room
 from airflow_provider_chs3.core.slices import smallest

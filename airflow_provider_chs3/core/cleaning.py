@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE
+from airflow_provider_chs3.core.ledger_table import LEDGER_TABLE
 from airflow_provider_chs3.core.models import Node, TableName
 from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.sql import Sql, literal

@@ -10,8 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.absent_replicas import OF_THOSE_UP
-from airflow_provider_chs3.core.answers import COMPLETE, passed_on
+from airflow_provider_chs3.core.answers import COMPLETE, OF_THOSE_UP, passed_on
 from airflow_provider_chs3.core.errors import ACCESS_DENIED, is_of_servers
 from airflow_provider_chs3.core.models import Node, SettingValues
 from airflow_provider_chs3.core.neutral import is_about_reading

@@ -28,7 +28,7 @@ from airflow_provider_chs3.core.doctor_room import check_replication, check_room
 from airflow_provider_chs3.core.doctor_s3 import S3Look, check_s3, look_at_s3
 from airflow_provider_chs3.core.doctor_specs import Sizes, check_specs, find_sizes
 from airflow_provider_chs3.core.errors import SETTING_CONSTRAINT
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE
+from airflow_provider_chs3.core.ledger_table import LEDGER_TABLE
 from airflow_provider_chs3.core.models import Month, Node, NodeSpec, Setting, SettingValues, TableName
 from airflow_provider_chs3.core.node_specs import NodeNow, ask_nodes_now, shown
 from airflow_provider_chs3.core.place import Place, locate

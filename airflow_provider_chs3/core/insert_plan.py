@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from airflow_provider_chs3.core.absent_replicas import WITHOUT_ABSENT
+from airflow_provider_chs3.core.answers import WITHOUT_ABSENT
 from airflow_provider_chs3.core.data_shape import shape_of
 from airflow_provider_chs3.core.file_groups import Reading
 from airflow_provider_chs3.core.load import Load

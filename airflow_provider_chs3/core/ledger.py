@@ -15,9 +15,6 @@ from airflow_provider_chs3.core.parts import PARTITION, state_columns
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps import Row
 
-#: Its name, in the staging database of every node.
-LEDGER_TABLE = "chs3_ledger"
-
 
 @dataclass(frozen=True, slots=True)
 class Record:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from airflow_provider_chs3.core import overview_statements
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE
+from airflow_provider_chs3.core.ledger_table import LEDGER_TABLE, columns_of_ledgers
 from airflow_provider_chs3.core.models import TableName
 from airflow_provider_chs3.core.sql import Sql, table
 from airflow_provider_chs3.core.steps import Ask, Steps
@@ -17,7 +16,7 @@ def cluster_of_ledgers() -> Steps[str | None]:
     Returns:
         The cluster; None where no ledger names one, or they name several.
     """
-    ledgers = dict((yield Ask(name="Find the ledgers", sql=overview_statements.ledgers())))
+    ledgers = dict((yield Ask(name="Find the ledgers", sql=columns_of_ledgers())))
     if not any("details" in columns for columns in ledgers.values()):
         return None
     named = yield Ask(name="Ask the ledgers for their cluster", sql=_clusters(ledgers))

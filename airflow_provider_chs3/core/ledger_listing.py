@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE, STANDING_EVENTS, MonthOnNode
-from airflow_provider_chs3.core.ledger_table import LedgerKey
+from airflow_provider_chs3.core.ledger import STANDING_EVENTS, MonthOnNode
+from airflow_provider_chs3.core.ledger_table import LEDGER_TABLE, LedgerKey
 from airflow_provider_chs3.core.models import Month, Node, TableName
 from airflow_provider_chs3.core.month_lookup import look_up_months
 from airflow_provider_chs3.core.node_specs import shown

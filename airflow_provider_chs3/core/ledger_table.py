@@ -10,6 +10,9 @@ from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
 
+#: Its name, in the staging database of every node.
+LEDGER_TABLE = "chs3_ledger"
+
 _ACCESS_DENIED = 497
 
 #: Columns are only ever added, and always named, so that an upgraded package reads what an older one wrote.
@@ -60,6 +63,13 @@ def lacks_of_ledger(columns: Collection[str]) -> list[str]:
         columns: Those of the table; none where there is no such table, which then lacks nothing.
     """
     return [name for name in COLUMNS if columns and name not in columns and name not in _LATER]
+
+
+def columns_of_ledgers() -> Sql:
+    """Ask a node for its ledgers: database and columns of each."""
+    return Sql(
+        f"SELECT database, groupArray(name) FROM system.columns WHERE table = {literal(LEDGER_TABLE)} GROUP BY 1"
+    )
 
 
 @dataclass(frozen=True, slots=True)

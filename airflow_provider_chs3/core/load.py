@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.absent_replicas import WITHOUT_ABSENT
+from airflow_provider_chs3.core.answers import WITHOUT_ABSENT
 from airflow_provider_chs3.core.column_types import ColumnType
 from airflow_provider_chs3.core.dialect import reading_settings
 from airflow_provider_chs3.core.laps import NO_LAPS, Laps
@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.neutral import neutral_settings
 from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.parts import NOTHING_BESIDE, Contents
 from airflow_provider_chs3.core.recovery import Course
-from airflow_provider_chs3.core.replication import with_records_of_replicas
+from airflow_provider_chs3.core.replica_records import with_records_of_replicas
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.source_files import LOOK_THREADS, Files
 from airflow_provider_chs3.core.sources import S3Source

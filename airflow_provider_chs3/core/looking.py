@@ -7,11 +7,12 @@ from airflow_provider_chs3.core.constraints import check_constraints, explain_re
 from airflow_provider_chs3.core.dialect import reading_settings
 from airflow_provider_chs3.core.errors import SETTING_CONSTRAINT
 from airflow_provider_chs3.core.laps import Laps
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE
+from airflow_provider_chs3.core.ledger_table import LEDGER_TABLE
 from airflow_provider_chs3.core.listing import list_ready_month
+from airflow_provider_chs3.core.load_privileges import privileges_of_load
 from airflow_provider_chs3.core.models import Manifest, Node, SettingValue, TableName
 from airflow_provider_chs3.core.place import check_distribution, check_versions, locate
-from airflow_provider_chs3.core.privileges import check_privileges, privileges_of_load
+from airflow_provider_chs3.core.privileges import check_privileges
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.sources import S3Source
 from airflow_provider_chs3.core.steps import Steps, Together

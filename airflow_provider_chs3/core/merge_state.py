@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE
+from airflow_provider_chs3.core.ledger_table import LEDGER_TABLE
 from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.models import Month, Node, TableName
 from airflow_provider_chs3.core.preflight import partition_id_of

@@ -7,10 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE
-from airflow_provider_chs3.core.ledger_table import absent
+from airflow_provider_chs3.core.ledger_table import LEDGER_TABLE, absent, columns_of_ledgers
 from airflow_provider_chs3.core.models import Month, Node, TableName
-from airflow_provider_chs3.core.overview_statements import ledgers
 from airflow_provider_chs3.core.place import nodes_of
 from airflow_provider_chs3.core.sql import Sql, literal, literals, table
 from airflow_provider_chs3.core.steps import Row, Steps
@@ -107,7 +105,7 @@ def look_at_month(cluster: str | None, target: TableName, month: Month) -> Steps
     """
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
-    found = yield from try_nodes("Find the ledgers", dict.fromkeys(nodes, ledgers()), down)
+    found = yield from try_nodes("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
     statements = {node: _of_month(target, month, dict(rows)) for node, rows in found.items()}
     answers = yield from try_nodes(f"Ask for {month}", statements, down)
     told = {node: (_entries(rows[0][0]), rows[0][1:]) for node, rows in answers.items()}

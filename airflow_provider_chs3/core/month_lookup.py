@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.models import Month, Node, TableName
 from airflow_provider_chs3.core.mutations import mutations_of, mutations_query
 from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.parts import PARTITION, state_columns
-from airflow_provider_chs3.core.replication import with_records_of_replicas
+from airflow_provider_chs3.core.replica_records import with_records_of_replicas
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, one_of, table
 from airflow_provider_chs3.core.steps import Ask, AskNodes, Row, Steps
 from airflow_provider_chs3.core.target import Surroundings

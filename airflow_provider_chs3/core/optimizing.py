@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from airflow_provider_chs3.core.backoff import grown_seconds
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE
+from airflow_provider_chs3.core.ledger_table import LEDGER_TABLE
 from airflow_provider_chs3.core.merge_state import check_table, observe
 from airflow_provider_chs3.core.models import Month, Node, SettingValues, TableName
 from airflow_provider_chs3.core.node_specs import shown

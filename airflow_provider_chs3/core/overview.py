@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.overview_records import FailureRecord, InsertRec
 from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.preflight import month_of_partition
 from airflow_provider_chs3.core.progress import progress_of
-from airflow_provider_chs3.core.replication import records_of_replicas
+from airflow_provider_chs3.core.replica_records import records_of_replicas
 from airflow_provider_chs3.core.standing import Found, Standing, Wanted, spread, standing
 
 

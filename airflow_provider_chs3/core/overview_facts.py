@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_chs3.core import overview_statements
+from airflow_provider_chs3.core.ledger_table import columns_of_ledgers
 from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.merge_state import Merge, MergeState, Mutation, replica_of
 from airflow_provider_chs3.core.models import Month, Node, TableName
@@ -128,7 +129,7 @@ def look_at_all_tables(cluster: str | None) -> Steps[Seen]:
     """
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
-    ledgers = yield from try_nodes("Find the ledgers", dict.fromkeys(nodes, overview_statements.ledgers()), down)
+    ledgers = yield from try_nodes("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
     columns: dict[Node, dict[str, Collection[str]]] = {node: dict(rows) for node, rows in ledgers.items() if rows}
     statements = {node: overview_statements.records(each) for node, each in columns.items()}
     records = yield from try_nodes("Ask the ledgers for their months", statements, down)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE, STANDING_EVENTS, record_columns
-from airflow_provider_chs3.core.ledger_table import absent
+from airflow_provider_chs3.core.ledger import STANDING_EVENTS, record_columns
+from airflow_provider_chs3.core.ledger_table import LEDGER_TABLE, absent
 from airflow_provider_chs3.core.merge_limits import Limits
 from airflow_provider_chs3.core.models import TableName
 from airflow_provider_chs3.core.mutations import mutations_query
@@ -21,13 +21,6 @@ _SETTLED = f"event IN ({STANDING_EVENTS}, 'unchanged')"
 _INSERTING = "event = 'inserting'"
 _FAILED = "event = 'failed'"
 _NEWEST = "(sequence, recorded_at)"
-
-
-def ledgers() -> Sql:
-    """Ask a node for its ledgers: database and columns of each."""
-    return Sql(
-        f"SELECT database, groupArray(name) FROM system.columns WHERE table = {literal(LEDGER_TABLE)} GROUP BY 1"
-    )
 
 
 def records(columns_by_database: Mapping[str, Collection[str]]) -> Sql:

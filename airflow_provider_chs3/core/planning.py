@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.key_template import KeyTemplate, MonthKeys
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode
+from airflow_provider_chs3.core.ledger import MonthOnNode
+from airflow_provider_chs3.core.ledger_table import LEDGER_TABLE
 from airflow_provider_chs3.core.models import Fingerprint, Month, Node, S3Object, SettingValues, TableName
 from airflow_provider_chs3.core.month_lookup import look_up_months
 from airflow_provider_chs3.core.planned import MonthObjects, PlannedMonth

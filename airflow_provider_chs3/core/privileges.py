@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from airflow_provider_chs3.core.models import Node, TableName
 from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.place import Place
-from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.sql import Sql, identifier, table
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.exceptions import PreflightError
@@ -77,22 +76,6 @@ class Needed:
         return self.on_servers + self.on_tables
 
 
-def privileges_of_load(request: LoadRequest, place: Place) -> tuple[str, ...]:
-    """The privileges that a load needs on every node, as they stand in a GRANT.
-
-    Args:
-        request: The load.
-        place: Where it takes place.
-    """
-    named_collection = request.source.credentials.named_collection
-    detaching = privileges_of_detaching(place.cluster) if request.is_durable else ()
-    if request.policies.write_mode == "append":
-        on_servers = (*_of_reading(place, named_collection), *detaching, "CREATE TEMPORARY TABLE ON *.*")
-        return (*on_servers, f"INSERT ON {table(place.target)}")
-    needed = privileges_of_replacing(place, named_collection=named_collection)
-    return (*needed.every, *detaching)
-
-
 def privileges_of_replacing(place: Place, *, named_collection: str | None) -> Needed:
     """The privileges of a load by `write_mode='replace'`.
 
@@ -112,6 +95,17 @@ def privileges_of_replacing(place: Place, *, named_collection: str | None) -> Ne
             *(f"{each} ON {own_tables}" for each in ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")),
         ),
     )
+
+
+def privileges_of_appending(place: Place, *, named_collection: str | None) -> tuple[str, ...]:
+    """The privileges of a load by `write_mode='append'`.
+
+    Args:
+        place: Where it takes place.
+        named_collection: As in `privileges_of_replacing`.
+    """
+    reading = _of_reading(place, named_collection)
+    return (*reading, "CREATE TEMPORARY TABLE ON *.*", f"INSERT ON {table(place.target)}")
 
 
 def _of_reading(place: Place, named_collection: str | None) -> tuple[str, ...]:

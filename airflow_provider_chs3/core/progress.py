@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.absent_replicas import OF_THOSE_UP
-from airflow_provider_chs3.core.answers import passed_on
+from airflow_provider_chs3.core.answers import OF_THOSE_UP, passed_on
 from airflow_provider_chs3.core.sql import Sql, literal, one_of
 from airflow_provider_chs3.core.steps import Row
 

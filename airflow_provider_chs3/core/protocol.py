@@ -27,7 +27,8 @@ from airflow_provider_chs3.core.publishing import publish
 from airflow_provider_chs3.core.recovery import Course, after
 from airflow_provider_chs3.core.reloading import ASKED_FOR
 from airflow_provider_chs3.core.renewing import renew_records
-from airflow_provider_chs3.core.replication import find_replicas, look_up_caught_up
+from airflow_provider_chs3.core.replica_checks import find_replicas
+from airflow_provider_chs3.core.replica_records import look_up_caught_up
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.risks import look_for_risks
 from airflow_provider_chs3.core.staging import (

@@ -10,13 +10,12 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from airflow_provider_chs3.core.cleaning import missing_database
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE
-from airflow_provider_chs3.core.ledger_table import make_ledger
+from airflow_provider_chs3.core.ledger_table import LEDGER_TABLE, make_ledger
 from airflow_provider_chs3.core.models import Month, Node, TableName
 from airflow_provider_chs3.core.node_specs import shown
 from airflow_provider_chs3.core.place import Place
 from airflow_provider_chs3.core.rehearsed import family, remember
-from airflow_provider_chs3.core.replication import find_replicas
+from airflow_provider_chs3.core.replica_checks import find_replicas
 from airflow_provider_chs3.core.sql import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps import AskNodes, Steps
 from airflow_provider_chs3.core.target import NodeFacts, Surroundings, look_around

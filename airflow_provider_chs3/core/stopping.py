@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE
+from airflow_provider_chs3.core.ledger_table import LEDGER_TABLE
 from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.staging import Attempt, end_attempt

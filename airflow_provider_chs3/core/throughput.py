@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core import throughput_statements
+from airflow_provider_chs3.core.ledger_table import columns_of_ledgers
 from airflow_provider_chs3.core.models import Node
-from airflow_provider_chs3.core.overview_statements import ledgers
 from airflow_provider_chs3.core.parts_over_time import PartsAt, parts_over_time
 from airflow_provider_chs3.core.place import nodes_of
 from airflow_provider_chs3.core.seen_loads import SeenLoad, judged, loads_of
@@ -70,7 +70,7 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
     """
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
-    columns = yield from try_nodes("Find the ledgers", dict.fromkeys(nodes, ledgers()), down)
+    columns = yield from try_nodes("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
     statements = {node: throughput_statements.loads(dict(rows), days=days) for node, rows in columns.items() if rows}
     records = yield from try_nodes("Ask the ledgers for their loads", statements, down)
     loads = loads_of(row for rows in records.values() for row in rows)

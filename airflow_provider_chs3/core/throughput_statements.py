@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE
-from airflow_provider_chs3.core.ledger_table import absent
+from airflow_provider_chs3.core.ledger_table import LEDGER_TABLE, absent
 from airflow_provider_chs3.core.models import TableName
 from airflow_provider_chs3.core.sql import Sql, literal, one_of, table
 

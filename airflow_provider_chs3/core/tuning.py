@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.absent_replicas import WITHOUT_ABSENT
-from airflow_provider_chs3.core.answers import COMPLETE, NEWER, WHOLE
+from airflow_provider_chs3.core.answers import COMPLETE, NEWER, WHOLE, WITHOUT_ABSENT
 from airflow_provider_chs3.core.data_shape import DataShape
 from airflow_provider_chs3.core.dialect import READING_SETTING_NAMES
 from airflow_provider_chs3.core.models import ADAPTIVE_BUFFERS, Setting, SettingValue, SettingValues

@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow_provider_chs3.core.insert_plan import InsertPlan
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, record
-from airflow_provider_chs3.core.ledger_table import LedgerKey, lacks_of_ledger
+from airflow_provider_chs3.core.ledger import MonthOnNode, record
+from airflow_provider_chs3.core.ledger_table import LEDGER_TABLE, LedgerKey, lacks_of_ledger
 from airflow_provider_chs3.core.load import Load, values_of
 from airflow_provider_chs3.core.models import Manifest, Month, Node, TableName
 from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.recovery import Course
-from airflow_provider_chs3.core.replication import find_replicas
+from airflow_provider_chs3.core.replica_checks import find_replicas
 from airflow_provider_chs3.core.request import LoadRequest
 from airflow_provider_chs3.core.sql import Sql, literal, table
 from airflow_provider_chs3.core.staging import Attempt, is_staging_there, superseded

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from airflow_provider_chs3.core.load_privileges import privileges_of_load
 from airflow_provider_chs3.core.models import TableName
 from airflow_provider_chs3.core.place import ONLY_NODE, Place
 from airflow_provider_chs3.core.privileges import (
     check_privileges,
     privileges_of_adopting,
-    privileges_of_load,
     privileges_of_merge_health,
     privileges_of_optimizing,
     privileges_of_page,

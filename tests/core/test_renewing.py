@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from airflow_provider_chs3.core.columns import Selection
-from airflow_provider_chs3.core.ledger import LEDGER_TABLE, MonthOnNode, Record
-from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey
+from airflow_provider_chs3.core.ledger import MonthOnNode, Record
+from airflow_provider_chs3.core.ledger_table import COLUMNS, LEDGER_TABLE, LedgerKey
 from airflow_provider_chs3.core.models import Month, TableName
 from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.parts import Evidence, Part

@@ -16,7 +16,9 @@ from airflow_provider_chs3.core.partition import PartitionState
 from airflow_provider_chs3.core.place import KeeperPlace
 from airflow_provider_chs3.core.planning import look_up_months
 from airflow_provider_chs3.core.publishing import publish
-from airflow_provider_chs3.core.replication import find_replicas, follow, with_records_of_replicas
+from airflow_provider_chs3.core.replica_checks import find_replicas
+from airflow_provider_chs3.core.replica_records import with_records_of_replicas
+from airflow_provider_chs3.core.replication import follow
 from airflow_provider_chs3.core.request import Policies
 from airflow_provider_chs3.core.staging import Attempt, create_staging
 from airflow_provider_chs3.exceptions import PreflightError, TargetChangedError, VerificationError
