@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from airflow_provider_chs3.shell.main import main
+from airflow_provider_chs3.cli.main import main
 
 if __name__ == "__main__":
     # As Airflow's own command line does: connections may be in its database.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_chs3.core.errors import known_codes
+from airflow_provider_chs3.core.values.error_codes import known_codes
 from tests.messages import messages
 
 PAGE = (Path(__file__).parents[1] / "docs" / "troubleshooting.md").read_text(encoding="utf-8")

@@ -35,7 +35,7 @@ class _AirflowErrors(AbstractContextManager[None]):
 
 
 def _told(error: Chs3Error) -> Exception:
-    from airflow_provider_chs3.core.errors import hint_of, is_terminal
+    from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
 
     if is_terminal(error):
         return AirflowFailException(f"{error} {hint_of(error)}".rstrip())

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from airflow_provider_chs3.core.answers import COMPLETE, NEWER, READABLE
+from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, READABLE
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ClickHouseServerError,
@@ -18,8 +18,8 @@ from airflow_provider_chs3.exceptions import (
 from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions, check_settings
 from airflow_provider_chs3.hooks.diagnosis import explain_no_answer, explain_server_error
-from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
-from airflow_provider_chs3.hooks.row_inserts import RowInserts
+from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
+from airflow_provider_chs3.hooks.native.row_inserts import RowInserts
 from airflow_provider_chs3.hooks.waiting_turn import in_turn
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.sqlparser import DatabaseInfo
     from sqlalchemy.engine import URL
 
-    from airflow_provider_chs3.hooks.dbapi import Connection
-    from airflow_provider_chs3.hooks.driver import Client
+    from airflow_provider_chs3.hooks.native.dbapi import Connection
+    from airflow_provider_chs3.hooks.native.driver import Client
 
 
 class ClickHouseHook(RowInserts):
@@ -87,7 +87,7 @@ class ClickHouseHook(RowInserts):
         Raises:
             ConfigurationError: If a field of the connection is wrong.
         """
-        from airflow_provider_chs3.hooks.driver import open_client
+        from airflow_provider_chs3.hooks.native.driver import open_client
 
         return open_client(self.options, address=address, send_receive_timeout_seconds=send_receive_timeout_seconds)
 
@@ -108,7 +108,7 @@ class ClickHouseHook(RowInserts):
             sql: The statement.
             query_id: Its id; None makes one.
             settings: Settings for this statement, over the connection's. `log_comment`, and what makes an answer
-                complete under every profile (`core.answers`), is set unless given here.
+                complete under every profile (`core.sql.complete_answers`), is set unless given here.
             address: One node's address; None takes the connection's hosts, with failover.
             secrets: What the statement holds and no message may show; the connection's password is added.
             send_receive_timeout_seconds: Overrides the connection's.
@@ -164,7 +164,7 @@ class ClickHouseHook(RowInserts):
         secrets: Sequence[str],
         send_receive_timeout_seconds: float | None,
     ) -> Iterator[tuple[Client, list[tuple[Any, ...]]]]:
-        from airflow_provider_chs3.hooks.driver import translated_errors
+        from airflow_provider_chs3.hooks.native.driver import translated_errors
 
         query_id = query_id or str(uuid.uuid4())
         all_settings = {"log_comment": airflow_log_comment()} | dict(check_settings(settings, where="settings"))
@@ -183,7 +183,7 @@ class ClickHouseHook(RowInserts):
 
     def get_conn(self) -> Connection:
         """A DB-API connection, for common-sql."""
-        from airflow_provider_chs3.hooks.dbapi import Connection
+        from airflow_provider_chs3.hooks.native.dbapi import Connection
 
         return Connection(self.options)
 

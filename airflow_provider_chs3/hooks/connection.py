@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow_provider_chs3.core.models import NodeSpec
-from airflow_provider_chs3.core.node_specs import parse_memory
+from airflow_provider_chs3.core.cluster.node_capacity import parse_memory
+from airflow_provider_chs3.core.values.models import NodeSpec
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.extras import Extras, check_names, parse_port
 from airflow_provider_chs3.hooks.official_connection import described

@@ -20,7 +20,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.models import LoadResult
+    from airflow_provider_chs3.core.values.models import LoadResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,7 +56,7 @@ def count_merges(task: Task, merges: Mapping[str, Any], *, waited_seconds: float
 
     Args:
         task: The task that waited.
-        merges: The verdicts, as `core.health.as_json` gives them.
+        merges: The verdicts, as `core.merges.health.as_json` gives them.
         waited_seconds: For how long they were waited for; None where that is not known.
     """
     table = _table_of(task)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.models import S3Object
-from airflow_provider_chs3.core.sources import Credentials
+from airflow_provider_chs3.core.source.s3_source import Credentials
+from airflow_provider_chs3.core.values.models import S3Object
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
 
 if TYPE_CHECKING:

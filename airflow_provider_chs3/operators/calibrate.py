@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_provider_chs3.core.arguments import SHARED
+from airflow_provider_chs3.core.values.arguments import SHARED
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.operators._support.tasks import ReadsFiles
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.calibration_report import Calibration
-    from airflow_provider_chs3.core.request import LoadRequest
-    from airflow_provider_chs3.hooks.runner import Runner
+    from airflow_provider_chs3.core.calibration.report import Calibration
+    from airflow_provider_chs3.core.request.load_request import LoadRequest
     from airflow_provider_chs3.hooks.s3 import S3Listing
+    from airflow_provider_chs3.runners.blocking import Runner
 
 
-class CalibrateLoadOperator(MonthlyOperator):
+class CalibrateLoadOperator(ReadsFiles):
     """Load a sample of a month's files under a few settings, and keep the best for the table's loads.
 
     The tries go into tables of their own, which are dropped; the table and its months stay as they are. Settings take
@@ -127,7 +128,7 @@ class CalibrateLoadOperator(MonthlyOperator):
         Raises:
             AirflowFailException: For what no retry can mend.
         """
-        from airflow_provider_chs3.core.calibrating import CalibrationRequest, calibrate
+        from airflow_provider_chs3.core.calibration.run import CalibrationRequest, calibrate
         from airflow_provider_chs3.hooks.s3 import S3Listing
 
         with airflow_errors():
@@ -144,7 +145,7 @@ class CalibrateLoadOperator(MonthlyOperator):
 
     def on_kill(self) -> None:
         """End the tries on every node, and drop their tables."""
-        from airflow_provider_chs3.core.calibrating import stop_calibration
+        from airflow_provider_chs3.core.calibration.run import stop_calibration
 
         if self._request is None or not self.cancel_on_kill:
             return
@@ -152,10 +153,10 @@ class CalibrateLoadOperator(MonthlyOperator):
         self._runner(None, in_turns=True).run(stop_calibration(self._request))
 
     def _load_request(self, context: Context, listing: S3Listing) -> LoadRequest:
-        from airflow_provider_chs3.core.request import LoadRequest, Policies
-        from airflow_provider_chs3.core.run_month import given_month
-        from airflow_provider_chs3.core.slices import Share
-        from airflow_provider_chs3.operators._load_request import what_is_loaded
+        from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
+        from airflow_provider_chs3.core.tuning.resource_share import Share
+        from airflow_provider_chs3.core.values.run_month import given_month
+        from airflow_provider_chs3.operators._support.load_request import what_is_loaded
 
         return LoadRequest(
             **what_is_loaded(self, listing),
@@ -165,7 +166,7 @@ class CalibrateLoadOperator(MonthlyOperator):
         )
 
     def _runner(self, listing: S3Listing | None, *, in_turns: bool = False) -> Runner:
-        from airflow_provider_chs3.hooks.runner import Runner
+        from airflow_provider_chs3.runners.blocking import Runner
 
         return Runner(hook=self.hook(), listing=listing, log=self.log, progress_interval_seconds=10, in_turns=in_turns)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
-from airflow_provider_chs3.core.arguments import check_definition
+from airflow_provider_chs3.core.values.arguments import check_definition
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
@@ -16,13 +16,13 @@ from airflow_provider_chs3.operators.monthly import MonthlyOperator
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.adopting import AdoptedMonth
-    from airflow_provider_chs3.core.cleaning import CleanRequest, Orphan
-    from airflow_provider_chs3.core.forgetting import ForgottenMonth
-    from airflow_provider_chs3.core.ledger_listing import LedgerRequest, MonthInLedger
-    from airflow_provider_chs3.core.models import Month
+    from airflow_provider_chs3.core.months.adopt import AdoptedMonth
+    from airflow_provider_chs3.core.months.forget import ForgottenMonth
+    from airflow_provider_chs3.core.months.status import LedgerRequest, MonthInLedger
+    from airflow_provider_chs3.core.staging.orphans import CleanRequest, Orphan
+    from airflow_provider_chs3.core.values.models import Month
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-    from airflow_provider_chs3.hooks.runner import Runner
+    from airflow_provider_chs3.runners.blocking import Runner
 
 #: Longer than any load should take.
 _DAY_SECONDS = 24 * 60 * 60
@@ -78,15 +78,15 @@ class LedgerOperator(BaseOperator):
 
     def runner(self) -> Runner:
         """What carries steps out. They ask little and insert nothing: there is no progress to tell."""
-        from airflow_provider_chs3.hooks.runner import Runner
+        from airflow_provider_chs3.runners.blocking import Runner
 
         return Runner(hook=self.hook(), listing=None, log=self.log, progress_interval_seconds=10)
 
     def request(self) -> LedgerRequest:
         """The months of the table."""
-        from airflow_provider_chs3.core.ledger_listing import LedgerRequest
-        from airflow_provider_chs3.core.models import TableName
-        from airflow_provider_chs3.core.run_month import parse_months
+        from airflow_provider_chs3.core.months.status import LedgerRequest
+        from airflow_provider_chs3.core.values.models import TableName
+        from airflow_provider_chs3.core.values.run_month import parse_months
 
         options = self.hook().options
         return LedgerRequest(
@@ -110,7 +110,7 @@ class ListLedgerOperator(LedgerOperator):
 
     def listed(self) -> list[MonthInLedger]:
         """The months."""
-        from airflow_provider_chs3.core.ledger_listing import list_ledger
+        from airflow_provider_chs3.core.months.status import list_ledger
 
         with airflow_errors():
             return self.runner().run(list_ledger(self.request()))
@@ -136,7 +136,7 @@ class ForgetMonthsOperator(LedgerOperator):
 
     def forgotten(self) -> list[ForgottenMonth]:
         """Forget them."""
-        from airflow_provider_chs3.core.forgetting import forget_months
+        from airflow_provider_chs3.core.months.forget import forget_months
 
         with airflow_errors():
             if not self.months:
@@ -190,11 +190,11 @@ class AdoptMonthsOperator(MonthlyOperator):
 
     def adopted(self) -> list[AdoptedMonth]:
         """Adopt them, as far as count proves them."""
-        from airflow_provider_chs3.core.adopting import adopt_months
-        from airflow_provider_chs3.core.planning import list_months
-        from airflow_provider_chs3.core.run_month import parse_months
-        from airflow_provider_chs3.hooks.runner import Runner
-        from airflow_provider_chs3.operators._adopt_request import adopt_request
+        from airflow_provider_chs3.core.months.adopt import adopt_months
+        from airflow_provider_chs3.core.months.plan import list_months
+        from airflow_provider_chs3.core.values.run_month import parse_months
+        from airflow_provider_chs3.operators._support.adopt_request import adopt_request
+        from airflow_provider_chs3.runners.blocking import Runner
 
         with airflow_errors():
             listing = self.listing()
@@ -205,7 +205,11 @@ class AdoptMonthsOperator(MonthlyOperator):
                 months = sorted(runner.run(list_months(self.source(listing), None)))
             else:
                 raise ConfigurationError("No months are given: name those to adopt, or give all_months=True.")
-            return runner.run(adopt_months([adopt_request(self, month, listing) for month in months]))
+            return runner.run(
+                adopt_months(
+                    [adopt_request(self, month, listing, definition=self.definition or {}) for month in months]
+                )
+            )
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Adopt them.
@@ -259,9 +263,9 @@ class CleanStagingOperator(BaseOperator):
 
     def cleaned(self) -> list[Orphan]:
         """Clean, and tell what was found."""
-        from airflow_provider_chs3.core.cleaning import clean_staging
+        from airflow_provider_chs3.core.staging.orphans import clean_staging
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-        from airflow_provider_chs3.hooks.runner import Runner
+        from airflow_provider_chs3.runners.blocking import Runner
 
         with airflow_errors():
             hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
@@ -273,7 +277,7 @@ class CleanStagingOperator(BaseOperator):
         return [each.as_json() for each in self.cleaned()]
 
     def _request(self, hook: ClickHouseHook) -> CleanRequest:
-        from airflow_provider_chs3.core.cleaning import CleanRequest
+        from airflow_provider_chs3.core.staging.orphans import CleanRequest
 
         try:
             older_than_seconds = float(self.older_than_seconds)

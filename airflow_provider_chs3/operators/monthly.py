@@ -15,11 +15,11 @@ from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.models import Month
-    from airflow_provider_chs3.core.reloading import Reload
-    from airflow_provider_chs3.core.sources import S3Source
+    from airflow_provider_chs3.core.request.reload import Reload
+    from airflow_provider_chs3.core.source.s3_source import S3Source
+    from airflow_provider_chs3.core.values.models import Month
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-    from airflow_provider_chs3.hooks.pooled import PooledClickHouseHook
+    from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
     from airflow_provider_chs3.hooks.s3 import S3Listing
 
 
@@ -93,7 +93,7 @@ class MonthlyOperator(BaseOperator):
         Raises:
             ConfigurationError: If it asks wrongly.
         """
-        from airflow_provider_chs3.core.reloading import reload_of
+        from airflow_provider_chs3.core.request.reload import reload_of
 
         return reload_of(getattr(context.get("dag_run"), "conf", None))
 
@@ -103,7 +103,7 @@ class MonthlyOperator(BaseOperator):
         Raises:
             ConfigurationError: If it is about none, or several.
         """
-        from airflow_provider_chs3.core.run_month import month_of_run
+        from airflow_provider_chs3.core.values.run_month import month_of_run
 
         return month_of_run(**self._run(context))
 
@@ -113,7 +113,7 @@ class MonthlyOperator(BaseOperator):
         Raises:
             ConfigurationError: If it is about none.
         """
-        from airflow_provider_chs3.core.run_month import months_of_run
+        from airflow_provider_chs3.core.values.run_month import months_of_run
 
         return months_of_run(**self._run(context))
 
@@ -128,8 +128,8 @@ class MonthlyOperator(BaseOperator):
 
     def source(self, listing: S3Listing) -> S3Source:
         """Where the objects are, and how the servers get at them."""
-        from airflow_provider_chs3.core.key_template import KeyTemplate
-        from airflow_provider_chs3.core.sources import Credentials, S3Source
+        from airflow_provider_chs3.core.source.key_template import KeyTemplate
+        from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
 
         template = KeyTemplate(self.key)
         if self.named_collection:
@@ -159,7 +159,7 @@ class MonthlyOperator(BaseOperator):
 
     def pooled_hook(self) -> PooledClickHouseHook:
         """The same, for who asks much: its connections stay open until it is closed."""
-        from airflow_provider_chs3.hooks.pooled import PooledClickHouseHook
+        from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
         return PooledClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
 

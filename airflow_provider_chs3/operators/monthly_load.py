@@ -9,7 +9,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import Asset, TaskGroup, TriggerRule, task_group
 from airflow.providers.standard.operators.empty import EmptyOperator
 
-from airflow_provider_chs3.core.arguments import DEFINING
+from airflow_provider_chs3.core.values.arguments import DEFINING
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.assets import EmitMonthOperator
 from airflow_provider_chs3.operators.monthly import MonthlyOperator

@@ -11,15 +11,15 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperat
 from airflow_provider_chs3.exceptions import ConfigurationError, TransientError
 from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.operators._on_page import OnMonthsPage
+from airflow_provider_chs3.plugin.links import OnMonthsPage
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.models import Month
-    from airflow_provider_chs3.core.optimize_request import OptimizeRequest
+    from airflow_provider_chs3.core.merges.optimize_request import OptimizeRequest
+    from airflow_provider_chs3.core.values.models import Month
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-    from airflow_provider_chs3.hooks.runner import Runner
+    from airflow_provider_chs3.runners.blocking import Runner
 
 
 class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
@@ -94,9 +94,9 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Merge them."""
-        from airflow_provider_chs3.core.optimizing import find_work, merge
-        from airflow_provider_chs3.hooks.runner import drive
-        from airflow_provider_chs3.hooks.starting import with_starts
+        from airflow_provider_chs3.core.merges.optimize import find_work, merge
+        from airflow_provider_chs3.runners.background import with_starts
+        from airflow_provider_chs3.runners.blocking import drive
 
         with airflow_errors():
             request = self._request()
@@ -122,7 +122,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         """End the OPTIMIZEs on every node."""
         if self._running is None or not self.cancel_on_kill:
             return
-        from airflow_provider_chs3.core.optimize_stopping import stop_merging
+        from airflow_provider_chs3.core.merges.optimize_cancel import stop_merging
 
         self.log.info("Ending the OPTIMIZEs of this task.")
         self._runner(in_turns=True).run(stop_merging(*self._running))
@@ -141,8 +141,8 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         )
 
     def _request(self) -> OptimizeRequest:
-        from airflow_provider_chs3.core.models import Month, TableName
-        from airflow_provider_chs3.core.optimize_request import OptimizeRequest
+        from airflow_provider_chs3.core.merges.optimize_request import OptimizeRequest
+        from airflow_provider_chs3.core.values.models import Month, TableName
 
         options = self._hook().options
         closed_until = datetime.now(UTC) - timedelta(days=_number("closed_for_days", self.closed_for_days, least=0))
@@ -158,7 +158,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         )
 
     def _months(self) -> tuple[Month, ...] | None:
-        from airflow_provider_chs3.core.run_month import parse_months
+        from airflow_provider_chs3.core.values.run_month import parse_months
 
         return parse_months(self.months) if self.months else None
 
@@ -169,7 +169,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
 
     def _runner(self, *, in_turns: bool = False) -> Runner:
         # Nothing is inserted: there is no progress of inserts to tell.
-        from airflow_provider_chs3.hooks.runner import Runner
+        from airflow_provider_chs3.runners.blocking import Runner
 
         return Runner(hook=self._hook(), listing=None, log=self.log, progress_interval_seconds=10, in_turns=in_turns)
 

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.arguments import check_definition
+from airflow_provider_chs3.core.values.arguments import check_definition
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
-from airflow_provider_chs3.plugin.entry import PLAN_KEY
+from airflow_provider_chs3.plugin.constants import PLAN_KEY
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.models import Month, SettingValue, SettingValues
-    from airflow_provider_chs3.core.planned import PlannedMonth
-    from airflow_provider_chs3.core.planning import PlanRequest
-    from airflow_provider_chs3.core.reloading import Reload
+    from airflow_provider_chs3.core.months.plan import PlanRequest
+    from airflow_provider_chs3.core.months.planned import PlannedMonth
+    from airflow_provider_chs3.core.request.reload import Reload
+    from airflow_provider_chs3.core.values.models import Month, SettingValue, SettingValues
     from airflow_provider_chs3.hooks.s3 import S3Listing
 
 #: A plan over a whole bucket tells the page of the newest months.
@@ -33,7 +33,7 @@ class PlanMonthsOperator(MonthlyOperator):
 
     Besides the arguments of `MonthlyOperator` (table, objects, credentials) it takes these; without any of them it
     looks at the months of the run's partition key or data interval. In a run that is asked to reload months
-    (`core.reloading`) it gives these, whatever else it is told.
+    (`core.request.reload`) it gives these, whatever else it is told.
 
     Args:
         months: Months to look at, `YYYY-MM`, as a list or with commas between them. They go before the others; empty is
@@ -84,8 +84,8 @@ class PlanMonthsOperator(MonthlyOperator):
 
     def planned(self, context: Context) -> list[PlannedMonth]:
         """Compare."""
-        from airflow_provider_chs3.core.planning import plan_months
-        from airflow_provider_chs3.hooks.runner import Runner
+        from airflow_provider_chs3.core.months.plan import plan_months
+        from airflow_provider_chs3.runners.blocking import Runner
 
         with airflow_errors(), closing(self.pooled_hook()) as hook:
             reload = self.reload_of_run(context)
@@ -121,8 +121,8 @@ class PlanMonthsOperator(MonthlyOperator):
         }
 
     def _months(self, context: Context) -> tuple[Month, ...] | None:
-        from airflow_provider_chs3.core.models import Month
-        from airflow_provider_chs3.core.run_month import parse_months
+        from airflow_provider_chs3.core.values.models import Month
+        from airflow_provider_chs3.core.values.run_month import parse_months
 
         if self.months:
             return parse_months(self.months)
@@ -147,8 +147,8 @@ class PlanMonthsOperator(MonthlyOperator):
         return count
 
     def _request(self, months: tuple[Month, ...] | None, reload: Reload | None, listing: S3Listing) -> PlanRequest:
-        from airflow_provider_chs3.core.models import TableName
-        from airflow_provider_chs3.core.planning import PlanRequest
+        from airflow_provider_chs3.core.months.plan import PlanRequest
+        from airflow_provider_chs3.core.values.models import TableName
 
         options = self.hook().options
         return PlanRequest(
@@ -175,10 +175,10 @@ def _compared(
     **selected: Any,
 ) -> dict[str, Any]:
     """What a plan compares beside the objects: the arguments of `PlanRequest` that tell it."""
-    from airflow_provider_chs3.core.columns import selection_of
-    from airflow_provider_chs3.core.formats import format_named
-    from airflow_provider_chs3.core.request import definition_of
-    from airflow_provider_chs3.core.tuning import tunable
+    from airflow_provider_chs3.core.files.loaded_columns import selection_of
+    from airflow_provider_chs3.core.request.load_request import definition_of
+    from airflow_provider_chs3.core.source.formats import format_named
+    from airflow_provider_chs3.core.tuning.insert_settings import tunable
     from airflow_provider_chs3.hooks.connection import check_settings
 
     selection = selection_of(**selected)

@@ -10,24 +10,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, AirflowTaskTimeout, conf
 
-from airflow_provider_chs3.core.arguments import SHARED
+from airflow_provider_chs3.core.values.arguments import SHARED
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.metrics import count_load, count_merges, counts_failures
-from airflow_provider_chs3.operators._append import check_append
-from airflow_provider_chs3.operators._on_page import OnMonthsPage
-from airflow_provider_chs3.operators._openlineage import LoadLineage
-from airflow_provider_chs3.operators._shown_sql import ShowsSql
+from airflow_provider_chs3.operators._support.append import check_append
+from airflow_provider_chs3.operators._support.openlineage import LoadLineage
+from airflow_provider_chs3.operators._support.rendered_sql import ShowsSql
+from airflow_provider_chs3.operators._support.tasks import LoadTask
 from airflow_provider_chs3.operators.assets import emit_month
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
+from airflow_provider_chs3.plugin.links import OnMonthsPage
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.steps import Insert
+    from airflow_provider_chs3.core.workflow.operations import Insert
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
 
-class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
+class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
     """Make a month's partition hold exactly the rows of that month's objects.
 
     The objects (keys, sizes, ETags) are compared with what was last published. If nothing changed, nothing is touched;
@@ -38,7 +39,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
 
     Args:
         month: `YYYY-MM`. Default: the run's partition key, else the month of its data interval; in a run that is asked
-            to reload a month (`core.reloading`), that one.
+            to reload a month (`core.request.reload`), that one.
         file_format: Such as `Parquet` or `CSVWithNames`. Default: by the keys' endings.
         compression: Such as `gzip`. Default: by the keys' endings.
         columns: Columns to load. Default: all that the table takes.
@@ -50,7 +51,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         naive_timestamps: What timestamps without a zone mean in files that carry types: `utc`, or `column_zone`, the
             zone of their column. Default: an error where that is not the same.
         csv: How CSV is written: `delimiter`, `quote`, `null`, `skip_lines`, `trim`, `blank_lines` (see
-            `core.dialect.Dialect`). Default: commas, double quotes, and a backslash with N for NULL.
+            `core.source.csv_dialect.Dialect`). Default: commas, double quotes, and a backslash with N for NULL.
         write_mode: `replace`; or `append`, which inserts into the table itself, so that a retry doubles rows.
         allow_duplicates: Allow `append` together with retries.
         distribution: `where_read`: each node keeps the rows of the files that it reads, which is fast. `sharding_key`:
@@ -181,7 +182,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         self.cancel_on_kill = cancel_on_kill
         self.wait_for_merges = wait_for_merges
         self.merge_health = merge_health
-        check_append(self)
+        self._check_append()
 
     @counts_failures
     def execute(self, context: Context) -> dict[str, object]:
@@ -199,7 +200,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         Raises:
             AirflowTaskTimeout: The task has taken longer than its `execution_timeout`.
         """
-        from airflow_provider_chs3.operators._load_request import load_request
+        from airflow_provider_chs3.operators._support.load_request import load_request
 
         if event["is_late"]:
             self._request = load_request(self, context, self.listing(), resumes=event["attempt"])
@@ -222,7 +223,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         Raises:
             AirflowFailException: A person must act on the merges.
         """
-        from airflow_provider_chs3.hooks.runner import Runner
+        from airflow_provider_chs3.runners.blocking import Runner
 
         self.link_to_page(context, Runner(**self._runner_arguments(self.hook()), listing=None), [str(result["month"])])
         if "error" in event:
@@ -234,20 +235,20 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         if self._request is None or not self.cancel_on_kill:
             return
         # A signal comes amid any import, but this one is done where there is a request.
-        from airflow_provider_chs3.operators._load_request import end_load
+        from airflow_provider_chs3.operators._support.load_request import end_load
 
         self.log.info("Ending the queries of this load, and dropping its staging.")
         end_load(self._request, **self._runner_arguments(self.hook()))
 
     def _load(self, context: Context, *, resumes: str | None) -> dict[str, object]:
-        from airflow_provider_chs3.core.protocol import load_month
-        from airflow_provider_chs3.core.report import report
-        from airflow_provider_chs3.hooks.runner import drive
-        from airflow_provider_chs3.operators._load_request import load_request, load_runner
-        from airflow_provider_chs3.operators._waiting import check_merge_health, settle
+        from airflow_provider_chs3.core.load.protocol import load_month
+        from airflow_provider_chs3.core.load.report import report
+        from airflow_provider_chs3.operators._support.deferral import check_merge_health, settle
+        from airflow_provider_chs3.operators._support.load_request import load_request, load_runner
+        from airflow_provider_chs3.runners.blocking import drive
 
         with airflow_errors(), closing(self.pooled_hook()) as hook:
-            check_append(self)
+            self._check_append()
             check_merge_health(self.merge_health or {})
             # One for all: its client takes a tenth of a second to make.
             listing = self.listing()
@@ -279,18 +280,15 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage):
         emit_month(self, context, result)
         return result
 
+    def _check_append(self) -> None:
+        check_append(write_mode=self.write_mode, retries=self.retries, allow_duplicates=self.allow_duplicates)
+
     def _runner_arguments(self, hook: ClickHouseHook) -> dict[str, Any]:
         return {"hook": hook, "log": self.log, "progress_interval_seconds": self.progress_interval_seconds}
 
-    @property
-    def defers_inserts(self) -> bool:
-        """Whether inserts go on without their worker."""
-        # What was appended cannot be told from what was there: such an insert must end with its process.
-        return self.deferrable and self.write_mode == "replace"
-
     def _wait(self, context: Context, step: Insert) -> None:
         """Have the triggerer wait: this raises TaskDeferred."""
-        from airflow_provider_chs3.operators._waiting import insert_trigger
+        from airflow_provider_chs3.operators._support.deferral import insert_trigger
 
         assert self._request is not None  # it is what runs
         trigger = insert_trigger(self, context, step, self._request)

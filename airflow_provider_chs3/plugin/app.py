@@ -12,15 +12,15 @@ from typing import Annotated, Any
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse
 
-from airflow_provider_chs3.core.models import TableName
+from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.plugin.access import MAY_SEE_PAGE, ReadableDags, ReadableScope, refuse
+from airflow_provider_chs3.plugin.api.cluster import ClusterLook, cluster_looks
+from airflow_provider_chs3.plugin.api.month_details import DetailsLook, look_at_details, question_of
+from airflow_provider_chs3.plugin.api.months import Look, month_looks
+from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputLook, throughput_looks
 from airflow_provider_chs3.plugin.cache import SharedLooks
-from airflow_provider_chs3.plugin.cluster import ClusterLook, cluster_looks
 from airflow_provider_chs3.plugin.connections import connection_ids
-from airflow_provider_chs3.plugin.month_details import DetailsLook, look_at_details, question_of
-from airflow_provider_chs3.plugin.months import Look, month_looks
 from airflow_provider_chs3.plugin.rights import rights
-from airflow_provider_chs3.plugin.throughput import Days, ThroughputLook, throughput_looks
 
 _FILES = Path(__file__).parent / "static"
 _FILE_NAMES = frozenset(each.name for each in _FILES.iterdir())
@@ -32,7 +32,7 @@ _LOGS_FRESH_FACTOR = 6
 _LOOKS_AT_ONCE = 4
 #: Of a connection, a database, a table.
 Name = Annotated[str, Query(min_length=1, max_length=255)]
-#: As `core.models.Month` has it.
+#: As `core.values.models.Month` has it.
 MonthName = Annotated[str, Query(pattern="^(197[1-9]|19[89][0-9]|20[0-9]{2}|210[0-4])-(0[1-9]|1[0-2])$")]
 _HEADERS = {
     "Content-Security-Policy": (

@@ -12,7 +12,7 @@ from airflow.secrets.environment_variables import EnvironmentVariablesBackend
 from airflow.utils.session import create_session
 from sqlalchemy import select, tuple_
 
-from airflow_provider_chs3.core.ledger_cluster import cluster_of_ledgers
+from airflow_provider_chs3.core.ledger.cluster_name import cluster_of_ledgers
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import ConnectionOptions
 from airflow_provider_chs3.plugin.looks import carry_out

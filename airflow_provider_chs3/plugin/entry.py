@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from airflow import __version__
 from airflow.providers.common.compat.sdk import AirflowPlugin
 
-#: Where the API server mounts the page.
-URL_PREFIX = "/chs3"
-#: The page in the navigation of Airflow's UI.
-NAVIGATION_ROUTE = "chs3-months"
-#: XCom of tasks that are about months: their address on the page.
-LINK_KEY = "chs3_months_page"
-#: XCom of plans: what they found.
-PLAN_KEY = "chs3_plan"
-
-#: Up to Airflow 3.2 the UI logs in without a cookie, so that a page in a frame is nobody's.
-HAS_PAGE = tuple(int(number) for number in __version__.split(".")[:2]) >= (3, 3)
+from airflow_provider_chs3.plugin.constants import HAS_PAGE, NAVIGATION_ROUTE, URL_PREFIX
 
 #: Where Airflow shows the months that have to do with what is looked at → what it fills in.
 _DESTINATIONS = {

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.models import TableName
-from airflow_provider_chs3.plugin.told import NamedMonth, named_months
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.plugin.xcom import NamedMonth, named_months
 
 
 @dataclass(frozen=True, kw_only=True)

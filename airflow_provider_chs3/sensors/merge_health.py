@@ -13,13 +13,13 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.metrics import count_merges, counts_failures, running_seconds
-from airflow_provider_chs3.operators._on_page import OnMonthsPage
+from airflow_provider_chs3.plugin.links import OnMonthsPage
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.health import Reactions
-    from airflow_provider_chs3.core.models import Month
+    from airflow_provider_chs3.core.merges.health import Reactions
+    from airflow_provider_chs3.core.values.models import Month
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.triggers.merge_health import Merges
 
@@ -86,7 +86,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
-        from airflow_provider_chs3.core.health import Thresholds
+        from airflow_provider_chs3.core.merges.health import Thresholds
 
         super().__init__(**kwargs)
         self.table = table
@@ -113,7 +113,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         Raises:
             TaskDeferred: It has to wait, and is deferrable.
         """
-        from airflow_provider_chs3.core.health import Reactions, as_json, is_over, judge
+        from airflow_provider_chs3.core.merges.health import Reactions, as_json, is_over, judge
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
         with airflow_errors():
@@ -162,7 +162,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         )
 
     def _link(self, context: Context, hook: ClickHouseHook, months: Sequence[Month]) -> None:
-        from airflow_provider_chs3.hooks.runner import Runner
+        from airflow_provider_chs3.runners.blocking import Runner
 
         runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=0)
         self.link_to_page(context, runner, [str(month) for month in months])
@@ -191,7 +191,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         )
 
     def _months(self) -> tuple[Month, ...]:
-        from airflow_provider_chs3.core.models import Month
+        from airflow_provider_chs3.core.values.models import Month
 
         if bool(self.month) == (self.months is not None):
             raise ConfigurationError("Give either month or months, such as month='2026-10'.")

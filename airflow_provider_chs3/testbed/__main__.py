@@ -10,8 +10,8 @@ from types import FrameType
 
 # Each has a `main(arguments) -> exit code`.
 _COMMANDS = {
-    "cluster": "airflow_provider_chs3.testbed.serve",
-    "demo": "airflow_provider_chs3.testbed.demo",
+    "cluster": "airflow_provider_chs3.testbed.demo.serve",
+    "demo": "airflow_provider_chs3.testbed.demo.run",
 }
 
 

@@ -9,10 +9,15 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_chs3.core.progress import InsertProgress, progress_line, progress_of, progress_query
-from airflow_provider_chs3.core.stopping import StopRequest, stop_load
+from airflow_provider_chs3.core.load.cancel import StopRequest, stop_load
+from airflow_provider_chs3.core.workflow.insert_progress import (
+    InsertProgress,
+    progress_line,
+    progress_of,
+    progress_query,
+)
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.triggers import shared_poll
 from airflow_provider_chs3.triggers.servers import run_blocking
 

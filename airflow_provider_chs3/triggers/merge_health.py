@@ -10,14 +10,14 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_chs3.core.backoff import next_interval_seconds
-from airflow_provider_chs3.core.health import Reactions, Thresholds, Verdict, as_json, is_over, judge
-from airflow_provider_chs3.core.merge_state import MergeState, observe_months
-from airflow_provider_chs3.core.models import Month, TableName
-from airflow_provider_chs3.core.target_facts import TargetFacts
+from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
+from airflow_provider_chs3.core.merges.health import Reactions, Thresholds, Verdict, as_json, is_over, judge
+from airflow_provider_chs3.core.merges.observation import MergeState, observe_months
+from airflow_provider_chs3.core.merges.poll_interval import next_interval_seconds
+from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.triggers import shared_poll
 
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Merges(shared_poll.Subject[Months, States]):
         Args:
             hook: The connection.
             months: The months.
-            known: See `core.merge_state.observe_months`.
+            known: See `core.merges.observation.observe_months`.
 
         Raises:
             PreflightError: If the table is missing on a node, or not partitioned by month.
@@ -81,8 +81,8 @@ class Merges(shared_poll.Subject[Months, States]):
 class MergeHealthTrigger(BaseTrigger):
     """Waits until merges are over, or a person must act.
 
-    Its event holds `result`, as `core.health.as_json` gives it, or `error`, the text of an error that a retry would
-    meet again.
+    Its event holds `result`, as `core.merges.health.as_json` gives it, or `error`, the text of an error that a retry
+    would meet again.
 
     Args:
         clickhouse_conn_id: Connection of type `chs3`.
@@ -90,8 +90,8 @@ class MergeHealthTrigger(BaseTrigger):
         database: Its database; None takes the connection's.
         cluster: The cluster; None takes the Distributed table's, else the connection's.
         months: The months, `YYYY-MM`.
-        thresholds: Arguments of `core.health.Thresholds`.
-        reactions: Arguments of `core.health.Reactions`.
+        thresholds: Arguments of `core.merges.health.Thresholds`.
+        reactions: Arguments of `core.merges.health.Reactions`.
         poll_interval_seconds: Time between two looks while things change; it grows while they don't.
     """
 

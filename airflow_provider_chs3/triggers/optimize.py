@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_chs3.core.errors import hint_of, is_terminal
-from airflow_provider_chs3.core.optimize_request import OptimizeRequest
-from airflow_provider_chs3.core.optimize_stopping import stop_merging
-from airflow_provider_chs3.core.optimizing import merge
-from airflow_provider_chs3.core.steps import Pause, Say, Step, Steps
+from airflow_provider_chs3.core.merges.optimize import merge
+from airflow_provider_chs3.core.merges.optimize_cancel import stop_merging
+from airflow_provider_chs3.core.merges.optimize_request import OptimizeRequest
+from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
+from airflow_provider_chs3.core.workflow.operations import Pause, Say, Step, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.runner import Runner
-from airflow_provider_chs3.hooks.starting import with_starts
+from airflow_provider_chs3.runners.background import with_starts
+from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.triggers.servers import Server, server
 from airflow_provider_chs3.triggers.shared_poll import FIRST_POLL_SECONDS
 

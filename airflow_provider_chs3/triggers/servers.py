@@ -17,7 +17,7 @@ from typing import TypeVar
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import ConnectionOptions
-from airflow_provider_chs3.hooks.pooled import PooledClickHouseHook
+from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
 _T = TypeVar("_T")
 

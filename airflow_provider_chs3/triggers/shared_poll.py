@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from airflow_provider_chs3.core.errors import is_terminal
+from airflow_provider_chs3.core.values.error_codes import is_terminal
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.triggers.servers import Server, server
@@ -60,7 +60,7 @@ class Subject(ABC, Generic[_Item, _Answer]):
 
         Returns:
             Given the items that waiters want to know of, it gives an answer for each. It is called in a thread, may
-            block, and raises what `core.errors` tells apart: after errors that may pass it is called again.
+            block, and raises what `core.values.error_codes` tells apart: after errors that may pass it is called again.
         """
 
 

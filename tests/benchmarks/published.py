@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_chs3.core.ledger_table import create_ledger
-from airflow_provider_chs3.core.models import Fingerprint, S3Object, TableName
+from airflow_provider_chs3.core.ledger.table import create_ledger
+from airflow_provider_chs3.core.values.models import Fingerprint, S3Object, TableName
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.benchmarks.servers import BenchS3

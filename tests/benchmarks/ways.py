@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from airflow_provider_chs3.core.sql import identifier, literal
+from airflow_provider_chs3.core.sql.quoting import identifier, literal
 from airflow_provider_chs3.testbed.nodes import Node
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import COLUMNS

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.steps import Step, Steps, Together
+from airflow_provider_chs3.core.workflow.operations import Step, Steps, Together
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.backoff import LONGEST_INTERVAL_SECONDS, next_interval_seconds
-from airflow_provider_chs3.core.health import Thresholds, Verdict, judge
-from airflow_provider_chs3.core.merge_state import MergeState
+from airflow_provider_chs3.core.merges.health import Thresholds, Verdict, judge
+from airflow_provider_chs3.core.merges.observation import MergeState
+from airflow_provider_chs3.core.merges.poll_interval import LONGEST_INTERVAL_SECONDS, next_interval_seconds
 from tests.core.test_health import FEW, MANY, WAITING
 
 

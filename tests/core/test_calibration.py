@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.calibration import (
+from airflow_provider_chs3.core.calibration.candidates import Theme, Tried, Try, themes
+from airflow_provider_chs3.core.calibration.search import (
     FINAL_ROUNDS,
     LEAST_GAIN,
     ROUNDS,
@@ -17,9 +18,8 @@ from airflow_provider_chs3.core.calibration import (
     search,
     spread,
 )
-from airflow_provider_chs3.core.profile import BY_RULE, Knobs
-from airflow_provider_chs3.core.slices import Slice
-from airflow_provider_chs3.core.tries import Theme, Tried, Try, themes
+from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Knobs
+from airflow_provider_chs3.core.tuning.resource_share import Slice
 
 THREADS = Theme(name="threads", changes={"half": {"insert_threads": 0.5}, "twice": {"insert_threads": 2.0}})
 BLOCKS = Theme(name="blocks", changes={"larger": {"block": 2.0}})

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.cluster_facts import look_at_cluster
-from airflow_provider_chs3.core.cluster_overview import NodeOverview
-from airflow_provider_chs3.core.merge_limits import Limits
-from airflow_provider_chs3.core.models import Node, NodeSpec
-from airflow_provider_chs3.core.steps import Step, TryNodes
+from airflow_provider_chs3.core.values.merge_tree_limits import Limits
+from airflow_provider_chs3.core.values.models import Node, NodeSpec
+from airflow_provider_chs3.core.workflow.operations import Step, TryNodes
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
+from airflow_provider_chs3.plugin.observation.cluster import NodeOverview
+from airflow_provider_chs3.plugin.observation.cluster_facts import look_at_cluster
 from tests.core.driving import Driven, drive
 
 GIB = 1024**3

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.describing import describe
-from airflow_provider_chs3.core.formats import format_named
-from airflow_provider_chs3.core.key_template import KeyTemplate
-from airflow_provider_chs3.core.models import Manifest
-from airflow_provider_chs3.core.source_files import Files
-from airflow_provider_chs3.core.sources import Credentials, S3Source
-from airflow_provider_chs3.core.steps import Say, Together
+from airflow_provider_chs3.core.files.file_columns import describe
+from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.source.formats import format_named
+from airflow_provider_chs3.core.source.key_template import KeyTemplate
+from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
+from airflow_provider_chs3.core.values.models import Manifest
+from airflow_provider_chs3.core.workflow.operations import Say, Together
 from tests.core.driving import drive
 
 SOURCE = S3Source("bucket", KeyTemplate("{YYYY-MM}/"), "http://s3", Credentials(), base="bucket/")

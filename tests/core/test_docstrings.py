@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 CORE = Path(__file__).parents[2] / "airflow_provider_chs3" / "core"
-MODULES = sorted(CORE.glob("*.py"))
+MODULES = sorted(CORE.rglob("*.py"))
 
 
 def public(body: list[ast.stmt], name: str) -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]:

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.doctor_asking import leniently
-from airflow_provider_chs3.core.doctor_merges import check_backlog
-from airflow_provider_chs3.core.doctor_nodes import Clock, Pulse, check_clocks, check_versions, take_pulse
-from airflow_provider_chs3.core.doctor_privileges import PURPOSES, check_rights, privileges_by_purpose
-from airflow_provider_chs3.core.doctor_report import Check, Outcome
-from airflow_provider_chs3.core.doctor_room import check_room, judge_replicas
-from airflow_provider_chs3.core.doctor_specs import check_specs, find_sizes
-from airflow_provider_chs3.core.models import NodeSpec, TableName
-from airflow_provider_chs3.core.node_specs import NodeNow
-from airflow_provider_chs3.core.place import Place
-from airflow_provider_chs3.core.privileges import Needed
-from airflow_provider_chs3.core.sql import Sql
-from airflow_provider_chs3.core.steps import AskNodes, Timed
+from airflow_provider_chs3.core.cluster.node_capacity import NodeNow
+from airflow_provider_chs3.core.cluster.topology import Place
+from airflow_provider_chs3.core.doctor.asking import leniently
+from airflow_provider_chs3.core.doctor.disks import check_room, judge_replicas
+from airflow_provider_chs3.core.doctor.merges import check_backlog
+from airflow_provider_chs3.core.doctor.node_capacity import check_specs, find_sizes
+from airflow_provider_chs3.core.doctor.nodes import Clock, Pulse, check_clocks, check_versions, take_pulse
+from airflow_provider_chs3.core.doctor.privileges import PURPOSES, check_rights, privileges_by_purpose
+from airflow_provider_chs3.core.doctor.report import Check, Outcome
+from airflow_provider_chs3.core.preflight.privileges import Needed
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.values.models import NodeSpec, TableName
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Timed
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from tests.core.driving import drive, server_error
 from tests.core.surroundings import FACTS, ONE, THREE, TWO, surroundings

@@ -7,7 +7,13 @@ import inspect
 import pytest
 
 from airflow_provider_chs3 import exceptions
-from airflow_provider_chs3.core.errors import hint_of, is_object_gone, is_of_servers, is_terminal, known_codes
+from airflow_provider_chs3.core.values.error_codes import (
+    hint_of,
+    is_object_gone,
+    is_of_servers,
+    is_terminal,
+    known_codes,
+)
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,
@@ -97,9 +103,9 @@ def test_every_code_that_is_known_has_a_way_out():
 
 
 def test_no_code_is_both_terminal_and_not():
-    from airflow_provider_chs3.core import errors
+    from airflow_provider_chs3.core.values import error_codes
 
-    codes = [code for codes, _ in (*errors._TERMINAL, *errors._TRANSIENT) for code in codes]
+    codes = [code for codes, _ in (*error_codes._TERMINAL, *error_codes._TRANSIENT) for code in codes]
     assert len(codes) == len(set(codes))
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.ledger import MonthOnNode, Record
-from airflow_provider_chs3.core.models import Node
-from airflow_provider_chs3.core.mutations import Mutation
-from airflow_provider_chs3.core.partition import PartitionState
-from airflow_provider_chs3.core.parts import Contents, Evidence, Part
-from airflow_provider_chs3.core.standing import Standing, Wanted, is_changed, standing
+from airflow_provider_chs3.core.ledger.comparison import Standing, Wanted, is_changed, standing
+from airflow_provider_chs3.core.ledger.mutations import Mutation
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import Contents, Evidence, Part
+from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.values.models import Node
 from tests.core.surroundings import TARGET
 
 NODE = Node(1, 1, "127.0.0.1", 9000)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.health import (
+from airflow_provider_chs3.core.merges.health import (
     Health,
     Reactions,
     Thresholds,
@@ -18,9 +18,9 @@ from airflow_provider_chs3.core.health import (
     judge,
     overall,
 )
-from airflow_provider_chs3.core.merge_limits import Limits
-from airflow_provider_chs3.core.merge_state import Merge, MergeState, Mutation, Replica
-from airflow_provider_chs3.core.models import Month
+from airflow_provider_chs3.core.merges.observation import Merge, MergeState, Mutation, Replica
+from airflow_provider_chs3.core.values.merge_tree_limits import Limits
+from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError, MergeHealthError
 from tests.core.surroundings import ONE, TWO
 

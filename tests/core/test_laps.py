@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.laps import Laps, begin_laps
-from airflow_provider_chs3.core.steps import Now, Steps
+from airflow_provider_chs3.core.workflow.operations import Now, Steps
+from airflow_provider_chs3.core.workflow.step_timer import Laps, begin_laps
 from tests.core.driving import drive
 
 

@@ -8,19 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.ledger import (
-    LEDGER_TABLE,
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import PARTITION
+from airflow_provider_chs3.core.ledger.records import (
     MonthOnNode,
     Record,
     look_up,
     month_on_node,
     record,
 )
-from airflow_provider_chs3.core.ledger_table import COLUMNS, LedgerKey, create_ledger
-from airflow_provider_chs3.core.models import Month, TableName
-from airflow_provider_chs3.core.partition import PartitionState
-from airflow_provider_chs3.core.parts import PARTITION
-from airflow_provider_chs3.core.sql import literal
+from airflow_provider_chs3.core.ledger.table import COLUMNS, LEDGER_TABLE, LedgerKey, create_ledger
+from airflow_provider_chs3.core.sql.quoting import literal
+from airflow_provider_chs3.core.values.models import Month, TableName
 
 PUBLISHED = Record(
     event="published",

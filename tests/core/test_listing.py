@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.key_template import KeyTemplate
-from airflow_provider_chs3.core.listing import list_ready_month
-from airflow_provider_chs3.core.models import Month, S3Object, TableName
-from airflow_provider_chs3.core.request import LoadRequest, Policies
-from airflow_provider_chs3.core.sources import Credentials, S3Source
-from airflow_provider_chs3.core.steps import Ask, ListObjects
+from airflow_provider_chs3.core.attempt.listing import list_ready_month
+from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
+from airflow_provider_chs3.core.source.key_template import KeyTemplate
+from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
+from airflow_provider_chs3.core.values.models import Month, S3Object, TableName
+from airflow_provider_chs3.core.workflow.operations import Ask, ListObjects
 from airflow_provider_chs3.exceptions import NotReadyError
 from tests.core.driving import drive
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_chs3.core.merge_limits import Limits
-from airflow_provider_chs3.core.merge_state import Merge, MergeState, Mutation, Replica, observe
-from airflow_provider_chs3.core.models import Month
+from airflow_provider_chs3.core.merges.observation import Merge, MergeState, Mutation, Replica, observe
+from airflow_provider_chs3.core.values.merge_tree_limits import Limits
+from airflow_provider_chs3.core.values.models import Month
 from tests.core.driving import Driven, drive
 from tests.core.surroundings import ONE, surroundings, with_target
 

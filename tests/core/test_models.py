@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_provider_chs3.core.models import LoadResult, Manifest, Month, Node, S3Object, TableName
+from airflow_provider_chs3.core.values.models import LoadResult, Manifest, Month, Node, S3Object, TableName
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 WRITTEN = datetime(2026, 10, 2, tzinfo=UTC)

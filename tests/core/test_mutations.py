@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.mutations import Mutation, are_elsewhere, mutations_of, wait_for
+from airflow_provider_chs3.core.ledger.mutations import Mutation, are_elsewhere, mutations_of, wait_for
 
 
 def mutation(command: str, *, number: int = 12, partition_id: str = "", **changes) -> Mutation:

@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_provider_chs3.core.columns import FileGroup
-from airflow_provider_chs3.core.data_shape import DataShape, row_width_bytes, shape_of
-from airflow_provider_chs3.core.file_groups import Reading
-from airflow_provider_chs3.core.formats import format_named
-from airflow_provider_chs3.core.key_template import KeyTemplate
-from airflow_provider_chs3.core.merge_limits import Limits
-from airflow_provider_chs3.core.models import Manifest, NodeSpec, S3Object
-from airflow_provider_chs3.core.node_specs import Disk, NodeNow, SizedNode, ask_nodes_now, size_nodes
-from airflow_provider_chs3.core.slices import Share, slice_of, smallest
-from airflow_provider_chs3.core.source_files import Files
-from airflow_provider_chs3.core.sources import Credentials, S3Source
+from airflow_provider_chs3.core.cluster.node_capacity import Disk, NodeNow, SizedNode, ask_nodes_now, size_nodes
+from airflow_provider_chs3.core.files.data_volume import DataShape, row_width_bytes, shape_of
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.loaded_columns import FileGroup
+from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.source.formats import format_named
+from airflow_provider_chs3.core.source.key_template import KeyTemplate
+from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
+from airflow_provider_chs3.core.tuning.resource_share import Share, slice_of, smallest
+from airflow_provider_chs3.core.values.merge_tree_limits import Limits
+from airflow_provider_chs3.core.values.models import Manifest, NodeSpec, S3Object
 from airflow_provider_chs3.exceptions import ConfigurationError
 from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, THREE, TWO, surroundings

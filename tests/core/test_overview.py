@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.health import Health
-from airflow_provider_chs3.core.month_state import Load, MonthState, state_of
-from airflow_provider_chs3.core.standing import Standing
+from airflow_provider_chs3.core.ledger.comparison import Standing
+from airflow_provider_chs3.core.merges.health import Health
+from airflow_provider_chs3.plugin.observation.month_state import Load, MonthState, state_of
 
 NOTHING = (Load.NONE, Health.HEALTHY)
 

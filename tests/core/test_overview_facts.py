@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.merge_limits import Limits
-from airflow_provider_chs3.core.models import Node, TableName
-from airflow_provider_chs3.core.overview_facts import look_at_all_tables
-from airflow_provider_chs3.core.steps import Step, TryNodes
+from airflow_provider_chs3.core.values.merge_tree_limits import Limits
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.workflow.operations import Step, TryNodes
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
+from airflow_provider_chs3.plugin.observation.months_facts import look_at_all_tables
 from tests.core.driving import Driven, drive
 
 NODES = [Node(1, 1, "a", 9000), Node(2, 1, "b", 9000)]

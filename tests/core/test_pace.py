@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.merge_state import Merge, MergeState
-from airflow_provider_chs3.core.pace import Pace, pace_of
+from airflow_provider_chs3.core.merges.merge_rate import Pace, pace_of
+from airflow_provider_chs3.core.merges.observation import Merge, MergeState
 from tests.core.test_health import FEW, REPLICA
 
 MIB = 1024**2

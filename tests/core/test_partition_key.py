@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_provider_chs3.core.models import Month, Node
-from airflow_provider_chs3.core.preflight import partition_id_of
-from airflow_provider_chs3.core.steps import AskNodes
-from airflow_provider_chs3.core.target import Surroundings
-from airflow_provider_chs3.core.target_facts import Column
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
+from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.core.workflow.operations import AskNodes
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, TARGET, surroundings, with_target

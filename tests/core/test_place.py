@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.models import Node, TableName
-from airflow_provider_chs3.core.place import Place, check_distribution, locate
+from airflow_provider_chs3.core.cluster.topology import Place, check_distribution, locate
+from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive
 

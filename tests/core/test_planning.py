@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_provider_chs3.core.key_template import KeyTemplate
-from airflow_provider_chs3.core.ledger import MonthOnNode, Record
-from airflow_provider_chs3.core.ledger_table import COLUMNS
-from airflow_provider_chs3.core.models import Manifest, Month, S3Object, TableName
-from airflow_provider_chs3.core.month_lookup import look_up_months
-from airflow_provider_chs3.core.mutations import mutations_of
-from airflow_provider_chs3.core.partition import PartitionState
-from airflow_provider_chs3.core.planned import MonthObjects, PlannedMonth
-from airflow_provider_chs3.core.planning import list_months
-from airflow_provider_chs3.core.sources import Credentials, S3Source
-from airflow_provider_chs3.core.steps import Ask, AskNodes, ListObjects
+from airflow_provider_chs3.core.ledger.mutations import mutations_of
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.queries import look_up_months
+from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.ledger.table import COLUMNS
+from airflow_provider_chs3.core.months.plan import list_months
+from airflow_provider_chs3.core.months.planned import MonthObjects, PlannedMonth
+from airflow_provider_chs3.core.source.key_template import KeyTemplate
+from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
+from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, TableName
+from airflow_provider_chs3.core.workflow.operations import Ask, AskNodes, ListObjects
 from airflow_provider_chs3.exceptions import SourceError
 from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, THREE, TWO, surroundings

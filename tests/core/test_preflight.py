@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.models import Node
-from airflow_provider_chs3.core.place import ONLY_NODE
-from airflow_provider_chs3.core.preflight import check_target
-from airflow_provider_chs3.core.target import Surroundings
-from airflow_provider_chs3.core.target_facts import Column
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
+from airflow_provider_chs3.core.preflight.target_checks import check_target
+from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.surroundings import FACTS, ONE, TARGET, THREE, TWO, WITHOUT_TABLE, surroundings, with_target
 

@@ -6,10 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_provider_chs3.core.load_privileges import privileges_of_load
-from airflow_provider_chs3.core.models import TableName
-from airflow_provider_chs3.core.place import ONLY_NODE, Place
-from airflow_provider_chs3.core.privileges import (
+from airflow_provider_chs3.core.cluster.topology import ONLY_NODE, Place
+from airflow_provider_chs3.core.preflight.privileges import (
     check_privileges,
     privileges_of_adopting,
     privileges_of_merge_health,
@@ -18,8 +16,10 @@ from airflow_provider_chs3.core.privileges import (
     privileges_of_planning,
     privileges_of_replication,
 )
-from airflow_provider_chs3.core.request import Policies
-from airflow_provider_chs3.core.sources import Credentials
+from airflow_provider_chs3.core.request.load_request import Policies
+from airflow_provider_chs3.core.request.privileges import privileges_of_load
+from airflow_provider_chs3.core.source.s3_source import Credentials
+from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive
 from tests.core.surroundings import ONE, TWO

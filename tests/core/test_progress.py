@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.progress import (
+from airflow_provider_chs3.core.workflow.insert_progress import (
     InsertProgress,
     NodeProgress,
     progress_line,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.data_shape import DataShape
-from airflow_provider_chs3.core.models import NodeSpec
+from airflow_provider_chs3.core.files.data_volume import DataShape
+from airflow_provider_chs3.core.values.models import NodeSpec
 from tests.core.test_tuning import GIB, MIB, tuned
 
 

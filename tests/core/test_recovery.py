@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.models import Setting
-from airflow_provider_chs3.core.recovery import MAX_NEW_LISTS, MAX_WAITS, Course, after, lowered
-from airflow_provider_chs3.core.tuning import YOURS
+from airflow_provider_chs3.core.attempt.retry_policy import MAX_NEW_LISTS, MAX_WAITS, Course, after, lowered
+from airflow_provider_chs3.core.tuning.insert_settings import YOURS
+from airflow_provider_chs3.core.values.models import Setting
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ClickHouseServerError,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.models import Month, TableName
-from airflow_provider_chs3.core.reloading import Reload, reload_of
+from airflow_provider_chs3.core.request.reload import Reload, reload_of
+from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 OCTOBER = Month(2026, 10)

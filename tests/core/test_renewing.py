@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_provider_chs3.core.columns import Selection
-from airflow_provider_chs3.core.ledger import MonthOnNode, Record
-from airflow_provider_chs3.core.ledger_table import COLUMNS, LEDGER_TABLE, LedgerKey
-from airflow_provider_chs3.core.models import Month, TableName
-from airflow_provider_chs3.core.partition import PartitionState
-from airflow_provider_chs3.core.parts import Evidence, Part
-from airflow_provider_chs3.core.renewing import renew_records
-from airflow_provider_chs3.core.steps import AskNodes, Say
+from airflow_provider_chs3.core.files.loaded_columns import Selection
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import Evidence, Part
+from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.ledger.table import COLUMNS, LEDGER_TABLE, LedgerKey
+from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
+from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Say
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive, server_error
 from tests.core.surroundings import FACTS, ONE, TWO, surroundings

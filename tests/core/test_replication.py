@@ -7,20 +7,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_provider_chs3.core.columns import Selection
-from airflow_provider_chs3.core.file_groups import Reading
-from airflow_provider_chs3.core.inserting import Inserted, Staged, verify
-from airflow_provider_chs3.core.ledger import LedgerKey, MonthOnNode, Record
-from airflow_provider_chs3.core.models import Manifest, Month, Node, TableName
-from airflow_provider_chs3.core.partition import PartitionState
-from airflow_provider_chs3.core.place import KeeperPlace
-from airflow_provider_chs3.core.planning import look_up_months
-from airflow_provider_chs3.core.publishing import publish
-from airflow_provider_chs3.core.replica_checks import find_replicas
-from airflow_provider_chs3.core.replica_records import with_records_of_replicas
-from airflow_provider_chs3.core.replication import follow
-from airflow_provider_chs3.core.request import Policies
-from airflow_provider_chs3.core.staging import Attempt, create_staging
+from airflow_provider_chs3.core.cluster.replication import follow
+from airflow_provider_chs3.core.cluster.topology import KeeperPlace
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.loaded_columns import Selection
+from airflow_provider_chs3.core.insertion.insert import Inserted, Staged, verify
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.records import LedgerKey, MonthOnNode, Record
+from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
+from airflow_provider_chs3.core.months.plan import look_up_months
+from airflow_provider_chs3.core.preflight.replicas import find_replicas
+from airflow_provider_chs3.core.publication.publish import publish
+from airflow_provider_chs3.core.request.load_request import Policies
+from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
+from airflow_provider_chs3.core.values.models import Manifest, Month, Node, TableName
 from airflow_provider_chs3.exceptions import PreflightError, TargetChangedError, VerificationError
 from tests.core.driving import drive
 from tests.core.surroundings import ONE, TWO, surroundings, with_target

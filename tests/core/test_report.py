@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.models import LoadResult, Month, TableName
-from airflow_provider_chs3.core.report import report
+from airflow_provider_chs3.core.load.report import report
+from airflow_provider_chs3.core.values.models import LoadResult, Month, TableName
 
 RESULT = LoadResult(
     status="published",

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_provider_chs3.core.merge_limits import Limits
-from airflow_provider_chs3.core.models import Manifest, Month, S3Object
-from airflow_provider_chs3.core.node_specs import Disk, NodeNow, OtherParts
-from airflow_provider_chs3.core.request import Policies
-from airflow_provider_chs3.core.risks import look_for_risks
-from airflow_provider_chs3.core.steps import Say
+from airflow_provider_chs3.core.attempt.warnings import look_for_risks
+from airflow_provider_chs3.core.cluster.node_capacity import Disk, NodeNow, OtherParts
+from airflow_provider_chs3.core.request.load_request import Policies
+from airflow_provider_chs3.core.values.merge_tree_limits import Limits
+from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
+from airflow_provider_chs3.core.workflow.operations import Say
 from airflow_provider_chs3.exceptions import PreflightError, TransientError
 from tests.core.surroundings import ONE, THREE, TWO, surroundings
 

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from airflow_provider_chs3.core.models import Month
-from airflow_provider_chs3.core.run_month import month_of_run, months_of_run
+from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.run_month import month_of_run, months_of_run
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 BERLIN, TOKYO, APIA = ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Tokyo"), ZoneInfo("Pacific/Apia")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.slow_loads import Judgement, Timed, judge
+from airflow_provider_chs3.plugin.observation.slow_loads import Judgement, Timed, judge
 
 
 def load(rows: int = 1000, **seconds: float) -> Timed:

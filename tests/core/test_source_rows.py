@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_provider_chs3.core.columns import FileGroup
-from airflow_provider_chs3.core.formats import format_named
-from airflow_provider_chs3.core.source_rows import rows_of_source, source_read_of
-from airflow_provider_chs3.core.sources import Batch
-from airflow_provider_chs3.core.steps import Ask, InsertStats, Pause, SourceRead
-from airflow_provider_chs3.core.underway import DoneInsert
+from airflow_provider_chs3.core.attempt.resume import DoneInsert
+from airflow_provider_chs3.core.files.loaded_columns import FileGroup
+from airflow_provider_chs3.core.proof.row_counts import rows_of_source, source_read_of
+from airflow_provider_chs3.core.source.formats import format_named
+from airflow_provider_chs3.core.source.s3_source import Batch
+from airflow_provider_chs3.core.workflow.operations import Ask, InsertStats, Pause, SourceRead
 from airflow_provider_chs3.exceptions import TransientError
 from tests.core.driving import drive, server_error
 from tests.core.surroundings import ONE, TWO

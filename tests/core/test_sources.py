@@ -7,10 +7,10 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from airflow_provider_chs3.core.key_template import KeyTemplate
-from airflow_provider_chs3.core.models import Manifest, S3Object
-from airflow_provider_chs3.core.sources import Credentials, S3Source
-from airflow_provider_chs3.core.sql import literal
+from airflow_provider_chs3.core.source.key_template import KeyTemplate
+from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
+from airflow_provider_chs3.core.sql.quoting import literal
+from airflow_provider_chs3.core.values.models import Manifest, S3Object
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 TEMPLATE = KeyTemplate("t/{YYYY-MM}/")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.sql_text import after, elements, items, strings, without_parentheses
+from airflow_provider_chs3.core.sql.server_text import after, elements, items, strings, without_parentheses
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.models import Month, Node, TableName
-from airflow_provider_chs3.core.sql import literal
-from airflow_provider_chs3.core.staging import (
+from airflow_provider_chs3.core.sql.quoting import literal
+from airflow_provider_chs3.core.staging.tables import (
     Attempt,
     check_not_superseded,
     create_staging,
@@ -17,7 +16,8 @@ from airflow_provider_chs3.core.staging import (
     end_earlier_attempts,
     take_over,
 )
-from airflow_provider_chs3.core.steps import AskNodes, Pause, Step
+from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Pause, Step
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
 from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, TARGET, THREE, TWO, surroundings

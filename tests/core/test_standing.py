@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.ledger import MonthOnNode, Record
-from airflow_provider_chs3.core.models import Node
-from airflow_provider_chs3.core.partition import PartitionState
-from airflow_provider_chs3.core.parts import Evidence
-from airflow_provider_chs3.core.standing import Standing, Wanted, is_changed, standing
+from airflow_provider_chs3.core.ledger.comparison import Standing, Wanted, is_changed, standing
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import Evidence
+from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.values.models import Node
 from tests.core.surroundings import TARGET
 
 ONE, TWO, THREE = (Node(number, 1, f"ch-{number}", 9000) for number in (1, 2, 3))

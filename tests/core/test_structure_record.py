@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.structure_record import (
+from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.ledger.structure_record import (
     as_text,
     difference,
     loaded_of,
     settings_of_reading,
     structure_of,
 )
-from airflow_provider_chs3.core.target_facts import Column
 from tests.core.surroundings import TARGET, surroundings, with_target
 
 AT = Column("at", "DateTime", in_partition_key=True)

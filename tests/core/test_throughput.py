@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.models import Node, TableName
-from airflow_provider_chs3.core.steps import Step, TryNodes
-from airflow_provider_chs3.core.throughput import Throughput, look_at_throughput
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.workflow.operations import Step, TryNodes
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
+from airflow_provider_chs3.plugin.observation.throughput import Throughput, look_at_throughput
 from tests.core.driving import Driven, drive, server_error
 
 NODES = A, B = [Node(1, 1, "a", 9000), Node(2, 1, "b", 9000)]

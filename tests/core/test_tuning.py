@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.data_shape import DataShape
-from airflow_provider_chs3.core.models import NodeSpec, Setting
-from airflow_provider_chs3.core.slices import ISOLATED, Share, slice_of
-from airflow_provider_chs3.core.tuning import (
+from airflow_provider_chs3.core.files.data_volume import DataShape
+from airflow_provider_chs3.core.tuning.insert_settings import (
     DDL_SETTINGS,
     EXACT_NAMES,
     REQUIRED_SETTINGS,
@@ -18,6 +16,8 @@ from airflow_provider_chs3.core.tuning import (
     tunable,
     tuned_settings,
 )
+from airflow_provider_chs3.core.tuning.resource_share import ISOLATED, Share, slice_of
+from airflow_provider_chs3.core.values.models import NodeSpec, Setting
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 MIB = 1024**2

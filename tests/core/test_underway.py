@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_provider_chs3.core.columns import FileGroup, LoadedColumn
-from airflow_provider_chs3.core.file_groups import Reading
-from airflow_provider_chs3.core.insert_plan import InsertPlan
-from airflow_provider_chs3.core.models import Manifest, Month, S3Object, Setting, TableName
-from airflow_provider_chs3.core.recovery import Course
-from airflow_provider_chs3.core.stopping import StopRequest
-from airflow_provider_chs3.core.target_facts import Column
-from airflow_provider_chs3.core.underway import Underway
+from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
+from airflow_provider_chs3.core.attempt.resume import Underway
+from airflow_provider_chs3.core.attempt.retry_policy import Course
+from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
+from airflow_provider_chs3.core.load.cancel import StopRequest
+from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, Setting, TableName
 from airflow_provider_chs3.exceptions import ObjectsChangedError
 from tests.core.surroundings import surroundings
 

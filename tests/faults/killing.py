@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_chs3 import hooks
-from airflow_provider_chs3.core.steps import Ask, AskNodes, ListObjects, Now, Pause, Say, Step, Together
-from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.core.workflow.operations import Ask, AskNodes, ListObjects, Now, Pause, Say, Step, Together
+from airflow_provider_chs3.runners.blocking import Runner
 
 _PERFORM = Runner.__dict__["perform"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.steps import Pause, Step
-from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.core.workflow.operations import Pause, Step
+from airflow_provider_chs3.runners.blocking import Runner
 
 _RECOVERY = re.compile(r"Wait \d+ s")
 

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from airflow_provider_chs3.core.steps import Ask, AskNodes, Insert, Step
+from airflow_provider_chs3.core.workflow.operations import Ask, AskNodes, Insert, Step
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import writes

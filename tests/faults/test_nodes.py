@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core import publishing
+from airflow_provider_chs3.core.publication import publish
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
@@ -137,7 +137,7 @@ def test_parts_that_a_server_finds_broken_cost_a_reload_and_other_lost_ones_stop
 def test_a_query_that_reads_what_was_replaced_keeps_the_month_unpublished(
     mortal_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publishing, "_WAITS_FOR_REPLACED_SECONDS", (0.1, 0.2))
+    monkeypatch.setattr(publish, "_WAITS_FOR_REPLACED_SECONDS", (0.1, 0.2))
     sql = (
         f"SELECT max(trip_id + sleepEachRow(0.02)) FROM {mortal_lake.database}.trips "
         "SETTINGS function_sleep_max_microseconds_per_block = 0"

@@ -12,9 +12,9 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from clickhouse_driver.errors import ServerException
 
-from airflow_provider_chs3.core.steps import AskNodes, Insert, Step
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Insert, Step
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import Worker, perform, performing, steps_of, writes
 from tests.faults.outcome import assert_exact

@@ -15,7 +15,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG
 from airflow.sdk.execution_time.supervisor import in_process_api_server
 
-from airflow_provider_chs3.core.steps import Step
+from airflow_provider_chs3.core.workflow.operations import Step
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import Strike, Worker, steps_of, strikes_after, strikes_amid
 from tests.faults.outcome import assert_exact, assert_untouched

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_chs3.exceptions import ClickHouseServerError
-from airflow_provider_chs3.hooks.pooled import PooledClickHouseHook
+from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook

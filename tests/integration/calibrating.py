@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.steps import InsertSideBySide, InsertStats, Now, Say, Step
-from airflow_provider_chs3.hooks.runner import Runner
+from airflow_provider_chs3.core.workflow.operations import InsertSideBySide, InsertStats, Now, Say, Step
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
+from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
 

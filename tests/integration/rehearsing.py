@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_provider_chs3.shell import main as shell
+from airflow_provider_chs3.cli import main as shell
 from tests.integration.lake import Lake
 
 #: Exit code, stdout, stderr.

@@ -205,7 +205,7 @@ def test_settings_that_would_make_loads_inexact(trips_lake: Lake) -> None:
 
 def test_a_server_below_the_lowest_version(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     # No such server runs here, so the bar is raised instead.
-    monkeypatch.setattr("airflow_provider_chs3.core.place.LOWEST_VERSION", (99, 1))
+    monkeypatch.setattr("airflow_provider_chs3.core.cluster.topology.LOWEST_VERSION", (99, 1))
     trips_lake.upload(TRIPS)
     refused(trips_lake, r"runs ClickHouse 2\d\.\d+.*below 99.1, the lowest supported: upgrade it")
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.ledger_table import COLUMNS
-from airflow_provider_chs3.core.overview_statements import records
-from airflow_provider_chs3.core.steps import InsertSideBySide, Step
+from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.core.ledger.table import COLUMNS
+from airflow_provider_chs3.core.workflow.operations import InsertSideBySide, Step
 from airflow_provider_chs3.exceptions import NotReadyError
-from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.ledger import CleanStagingOperator, ListLedgerOperator
-from airflow_provider_chs3.shell.main import main
+from airflow_provider_chs3.plugin.observation.months_queries import records
+from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.calibrating import GIVEN, SMALLEST_BUDGET, TRIPS, Timed, calibrate, calibrate_operator

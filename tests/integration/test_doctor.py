@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.hooks import runner
-from airflow_provider_chs3.shell.main import main
+from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.runners import blocking
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.credentials import Credentials
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
@@ -150,8 +150,8 @@ class TestServers:
     def test_a_worker_whose_clock_is_an_hour_ahead_is_found(
         self, lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        right = runner.time.time
-        monkeypatch.setattr(runner.time, "time", lambda: right() + 3600)
+        right = blocking.time.time
+        monkeypatch.setattr(blocking.time, "time", lambda: right() + 3600)
         _, checks, _ = doctor()
         (finding,) = checks["clocks"]["findings"]
         assert finding.startswith("the clock of this machine is at least 3,")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core import adopting
-from airflow_provider_chs3.core.sql import table
+from airflow_provider_chs3.core.months import adopt as adopting
+from airflow_provider_chs3.core.sql.quoting import table
 from airflow_provider_chs3.operators.ledger import (
     AdoptMonthsOperator,
     CleanStagingOperator,

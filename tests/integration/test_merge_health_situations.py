@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_chs3.core.health import Health, Verdict, judge
-from airflow_provider_chs3.core.merge_state import observe_months
-from airflow_provider_chs3.core.models import Month, TableName
+from airflow_provider_chs3.core.merges.health import Health, Verdict, judge
+from airflow_provider_chs3.core.merges.observation import observe_months
+from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.runner import Runner
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
+from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.integration.lake import MONTH, Lake
 from tests.integration.situations import ON_A_CLUSTER_OF_ITS_OWN, ON_THE_CLUSTER, Situation, create

@@ -15,12 +15,12 @@ from urllib.parse import quote
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core import recovery
+from airflow_provider_chs3.core.attempt import retry_policy
 from airflow_provider_chs3.exceptions import ClickHouseServerError
-from airflow_provider_chs3.hooks import detached
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.s3 import S3Listing
-from airflow_provider_chs3.operators._load_request import load_request
+from airflow_provider_chs3.operators._support.load_request import load_request
+from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
@@ -183,7 +183,7 @@ def make_secrets(
         trips_lake.upload(TRIPS)
         secrets = Secrets(trips_lake, TemporaryKeys.of(chs3_s3, actions=ending.actions), monkeypatch)
         secrets.connect(ending)
-        monkeypatch.setattr(recovery, "WAIT_SECONDS", 0)
+        monkeypatch.setattr(retry_policy, "WAIT_SECONDS", 0)
         caplog.clear()
         caplog.set_level(logging.DEBUG)
         return secrets

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.models import Month, TableName
-from airflow_provider_chs3.core.overview import MonthState
-from airflow_provider_chs3.core.staging import Attempt
+from airflow_provider_chs3.core.staging.tables import Attempt
+from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.operators.ledger import (
     AdoptMonthsOperator,
     CleanStagingOperator,
@@ -21,7 +20,8 @@ from airflow_provider_chs3.operators.ledger import (
 )
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
-from airflow_provider_chs3.plugin.months import month_looks
+from airflow_provider_chs3.plugin.api.months import month_looks
+from airflow_provider_chs3.plugin.observation.months import MonthState
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.credentials import Credentials

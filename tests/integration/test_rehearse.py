@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from airflow_provider_chs3.core import rehearsal
-from airflow_provider_chs3.shell.rehearse import Rehearsal
+from airflow_provider_chs3.cli.rehearse import Rehearsal
+from airflow_provider_chs3.core.rehearsal import scratch
 from tests.integration.lake import Lake
 from tests.integration.rehearsing import Rehearse, rehearse
 
@@ -69,8 +69,8 @@ def test_a_row_of_somebody_else_is_noticed(lake: Lake, rehearse: Rehearse, monke
 
 
 def test_a_value_that_is_another_is_noticed(lake: Lake, rehearse: Rehearse, monkeypatch: pytest.MonkeyPatch) -> None:
-    body = rehearsal.body_of_file
-    monkeypatch.setattr(rehearsal, "body_of_file", lambda rows: body(rows).replace(b"0.39", b"0.38", 1))
+    body = scratch.body_of_file
+    monkeypatch.setattr(scratch, "body_of_file", lambda rows: body(rows).replace(b"0.39", b"0.38", 1))
     code, out, _ = rehearse()
     assert code == 1
     assert "Decimal('0.38')" in out

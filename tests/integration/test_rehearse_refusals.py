@@ -40,8 +40,8 @@ def test_a_prefix_that_keys_cannot_have(rehearse: Rehearse, prefix: str) -> None
 
 
 def test_a_connection_that_breaks(lake: Lake, rehearse: Rehearse, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_provider_chs3.cli.rehearse import Rehearsal
     from airflow_provider_chs3.exceptions import ClickHouseConnectionError
-    from airflow_provider_chs3.shell.rehearse import Rehearsal
 
     def break_off(self: Rehearsal) -> str:
         raise ClickHouseConnectionError("gone", "ch1:9000")

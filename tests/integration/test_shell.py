@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_provider_chs3.shell.main import main
+from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core import rehearsed
-from airflow_provider_chs3.shell import main as shell
-from airflow_provider_chs3.shell.rehearse import MismatchError, Rehearsal
+from airflow_provider_chs3.cli import main as shell
+from airflow_provider_chs3.cli.rehearse import MismatchError, Rehearsal
+from airflow_provider_chs3.core.cluster import untested_engines
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
 
@@ -23,7 +23,7 @@ TRIPS = Trips(rows_per_month=300, files_per_month=3)
 @pytest.fixture
 def table(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """A table of an engine that counts as one that nobody has tested."""
-    monkeypatch.setattr(rehearsed, "_UNTESTED", ("Replacing",))
+    monkeypatch.setattr(untested_engines, "_UNTESTED", ("Replacing",))
     lake.create_table(engine="ReplacingMergeTree")
     lake.upload(TRIPS)
     # The user of the other tests may not make tables of this engine.

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 
 import airflow_provider_chs3
-from airflow_provider_chs3.core.ledger_table import COLUMNS
-from airflow_provider_chs3.core.models import LoadResult
+from airflow_provider_chs3.core.ledger.table import COLUMNS
+from airflow_provider_chs3.core.values.models import LoadResult
 from airflow_provider_chs3.hooks.connection import KNOWN_EXTRAS
 
 SNAPSHOT = Path(__file__).parent / "public_api.txt"
@@ -42,7 +42,8 @@ def _modules() -> Iterator[ModuleType]:
 def _names(module: ModuleType) -> Iterator[str]:
     for name, value in vars(module).items():
         function = inspect.unwrap(value)
-        if name.startswith(("_", "pytest_")) or getattr(function, "__module__", "") != module.__name__:
+        is_here = getattr(function, "__module__", "") == module.__name__ or name in getattr(module, "__all__", ())
+        if name.startswith(("_", "pytest_")) or not is_here:
             continue
         where = f"{module.__name__}.{name}"
         if inspect.isclass(value):

@@ -14,7 +14,8 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_chs3 import plugin
 from airflow_provider_chs3.plugin.app import create_app
-from airflow_provider_chs3.plugin.entry import URL_PREFIX, Chs3Plugin
+from airflow_provider_chs3.plugin.constants import URL_PREFIX
+from airflow_provider_chs3.plugin.entry import Chs3Plugin
 
 AsUser = Callable[[str | None], TestClient]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_chs3.core.sql import literal
+from airflow_provider_chs3.core.sql.quoting import literal
 from tests.integration.lake import MONTH, Lake
 from tests.plugin.browsing import keep
 from tests.plugin.test_months import HOSTILE, TASK, fail, loaded

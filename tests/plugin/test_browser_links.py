@@ -11,7 +11,7 @@ from airflow.models.dagrun import DagRun
 from airflow.sdk import DAG
 
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
-from airflow_provider_chs3.plugin.entry import HAS_PAGE
+from airflow_provider_chs3.plugin.constants import HAS_PAGE
 from tests.integration.lake import Lake
 from tests.plugin.browsing import keep
 from tests.plugin.test_months import TRIPS

@@ -17,7 +17,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_chs3.core import recovery
+from airflow_provider_chs3.core.attempt import retry_policy
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Server
 from tests.profiles.hostile import Case, Hostile, alone, at_random, in_turn
@@ -39,7 +39,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="only cases whose name holds this")
     given = parser.parse_args()
     # What is full under such a profile stays full.
-    recovery.WAIT_SECONDS = 0
+    retry_policy.WAIT_SECONDS = 0
     with ClickHouseCluster.start(1) as cluster:
         hostile = Hostile(cluster)
         if given.all:

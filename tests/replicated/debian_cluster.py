@@ -19,7 +19,7 @@ from typing import Any
 
 from clickhouse_driver import Client
 
-from airflow_provider_chs3.core.models import Node
+from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.testbed import keeper
 from airflow_provider_chs3.testbed.keeper import Keeper
 from airflow_provider_chs3.testbed.node_config import to_xml

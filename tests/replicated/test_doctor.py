@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.doctor_room import judge_replicas, replicas_statement
+from airflow_provider_chs3.core.doctor.disks import judge_replicas, replicas_statement
 from tests.replicated.conftest import FIRST, FOLLOWER, Replicated
 
 

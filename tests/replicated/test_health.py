@@ -13,9 +13,9 @@ import pytest
 from clickhouse_driver import Client
 from clickhouse_driver.errors import ServerException
 
-from airflow_provider_chs3.core.health import Health, Thresholds, Verdict, judge
-from airflow_provider_chs3.core.merge_state import Replica, queue_query, replica_of, replicas_query
-from airflow_provider_chs3.core.models import Node, TableName
+from airflow_provider_chs3.core.merges.health import Health, Thresholds, Verdict, judge
+from airflow_provider_chs3.core.merges.observation import Replica, queue_query, replica_of, replicas_query
+from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.testbed.keeper import Keeper
 from airflow_provider_chs3.testbed.ports import HOST, free_ports
 from tests.core.test_health import FEW

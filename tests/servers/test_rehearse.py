@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_chs3.shell.rehearse import Rehearsal
+from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.integration.lake import Lake
 from tests.integration.rehearsing import Rehearse, rehearse

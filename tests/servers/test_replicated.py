@@ -7,11 +7,11 @@ from contextlib import suppress
 
 import pytest
 
+from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
-from airflow_provider_chs3.shell.main import main
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from airflow_provider_chs3.cli.arguments import months_of, parser
+from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
-from airflow_provider_chs3.shell.arguments import months_of, parser
-from airflow_provider_chs3.shell.main import main
 
 
 def months(*arguments: str) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ def test_an_error_is_told_with_the_way_out_and_never_without_a_word(
     def fail(given: object) -> None:
         raise error
 
-    monkeypatch.setattr("airflow_provider_chs3.shell.main._run", fail)
+    monkeypatch.setattr("airflow_provider_chs3.cli.main._run", fail)
     assert main(["ledger", "--table", "trips"]) == 2
     assert capsys.readouterr().err.endswith(f"{said}\n")
 
@@ -91,7 +91,7 @@ def test_an_error_is_told_with_the_way_out_and_never_without_a_word(
     ],
 )
 def test_a_table_may_be_named_with_its_database(given: list[str], found: tuple[str, str | None]) -> None:
-    from airflow_provider_chs3.shell.commands import _table
+    from airflow_provider_chs3.cli.commands import _table
 
     named = _table(parser().parse_args(["ledger", *given]))
     assert (named["table"], named["database"]) == found
@@ -106,7 +106,7 @@ def test_no_option_takes_a_secret() -> None:
 
 def test_help_needs_no_airflow() -> None:
     code = (
-        "import sys; from airflow_provider_chs3.shell.main import parser; parser().format_help(); "
+        "import sys; from airflow_provider_chs3.cli.main import parser; parser().format_help(); "
         "print('airflow' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.shell.tables import age, rendered, size
+from airflow_provider_chs3.cli.tables import age, rendered, size
 
 
 def test_text_stands_to_the_left_and_numbers_to_the_right() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.demo_lake import Lake
+from airflow_provider_chs3.testbed.demo.lake import Lake
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 

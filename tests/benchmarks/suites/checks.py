@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from unittest import mock
 
-from airflow_provider_chs3.core.columns import LoadedColumn
+from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from tests.benchmarks.lake import Lake
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from unittest import mock
 
-from airflow_provider_chs3.core import ledger_table
+from airflow_provider_chs3.core.ledger.records import table
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
 from tests.benchmarks.measure import SECONDS, watched
@@ -55,5 +55,5 @@ def _measured(lake: Lake, months: Months) -> Figures:
 
 
 def _without_fsync(lake: Lake, months: Months) -> Figures:
-    with mock.patch.dict(ledger_table.DURABLE, dict.fromkeys(ledger_table.DURABLE, 0)):
+    with mock.patch.dict(table.DURABLE, dict.fromkeys(table.DURABLE, 0)):
         return _measured(lake, months)

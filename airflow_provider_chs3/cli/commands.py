@@ -1,0 +1,241 @@
+"""What the commands do: an operator each, whose result is shown."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from airflow_provider_chs3.cli.arguments import months_of
+from airflow_provider_chs3.cli.doctor_output import described, diagnosis
+from airflow_provider_chs3.cli.rehearse import Rehearsal
+from airflow_provider_chs3.cli.tables import age, rendered, size
+from airflow_provider_chs3.core.months.adopt import AdoptedMonth
+from airflow_provider_chs3.core.months.forget import ForgottenMonth
+from airflow_provider_chs3.core.months.planned import PlannedMonth
+from airflow_provider_chs3.core.months.status import MonthInLedger
+from airflow_provider_chs3.core.staging.orphans import Orphan
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
+from airflow_provider_chs3.operators.ledger import (
+    AdoptMonthsOperator,
+    CleanStagingOperator,
+    ForgetMonthsOperator,
+    ListLedgerOperator,
+)
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command found.
+
+    Args:
+        as_json: JSON-safe values: a list, or an object.
+        as_text: The same for people.
+        is_fine: Whether all is as it should be.
+    """
+
+    as_json: list[dict[str, Any]] | dict[str, Any]
+    as_text: str
+    is_fine: bool
+
+
+def _ledger(given: argparse.Namespace) -> Outcome:
+    months = months_of(given)
+    operator = ListLedgerOperator(task_id="ledger", months=months, **_table(given))
+    listed = operator.listed()
+    header = ["month", "partition", "standing", "rows", "size", "objects", "published (UTC)", "rows/s", "attempt"]
+    rows = [
+        [each.month, each.partition_id, each.standing, each.rows, size(each.size_bytes), *_published(each)]
+        for each in listed
+    ]
+    nothing = "The ledger knows no such month." if months else "The ledger knows no month of this table."
+    text = rendered(header, rows) if rows else nothing
+    return Outcome([each.as_json() for each in listed], text, all(each.is_as_published for each in listed))
+
+
+def _published(each: MonthInLedger) -> list[object]:
+    if not each.attempt:
+        return [None] * 4
+    speed = "adopted" if each.was_adopted else f"{each.rows_per_second or 0:,}"
+    return [each.objects, each.published_at, speed, each.attempt]
+
+
+def _plan(given: argparse.Namespace) -> Outcome:
+    operator = PlanMonthsOperator(
+        task_id="plan", definition=given.definition, **_table(given), **_source(given), **_named_months(given)
+    )
+    planned: list[PlannedMonth] = operator.planned({})
+    rows = [
+        [
+            each.month,
+            "load" if each.is_to_load else "leave",
+            each.reason,
+            each.objects.count,
+            size(each.objects.size_bytes),
+        ]
+        for each in planned
+    ]
+    values = [
+        {
+            "month": str(each.month),
+            "is_to_load": each.is_to_load,
+            "reason": each.reason,
+            "objects": each.objects.count,
+            "source_bytes": each.objects.size_bytes,
+            "fingerprint": each.objects.fingerprint,
+        }
+        for each in planned
+    ]
+    text = rendered(["month", "to do", "reason", "objects", "size"], rows)
+    return Outcome(values, text, not any(each.is_to_load for each in planned))
+
+
+def _adopt(given: argparse.Namespace) -> Outcome:
+    operator = AdoptMonthsOperator(
+        task_id="adopt", definition=given.definition, **_table(given), **_source(given), **_named_months(given)
+    )
+    adopted: list[AdoptedMonth] = operator.adopted()
+    rows = [[each.month, each.status, sum(each.rows_by_node.values()), each.reason] for each in adopted]
+    return Outcome(
+        [each.as_json() for each in adopted],
+        rendered(["month", "status", "rows", "reason"], rows),
+        all(each.status != "refused" for each in adopted),
+    )
+
+
+def _forget(given: argparse.Namespace) -> Outcome:
+    months = months_of(given)
+    if given.all_months and not months:
+        listed = ListLedgerOperator(task_id="ledger", **_table(given)).listed()
+        months = tuple(str(each.month) for each in listed if each.month)
+        if not months:
+            return Outcome([], "The ledger knows no month.", is_fine=True)
+    operator = ForgetMonthsOperator(task_id="forget", months=months, **_table(given))
+    forgotten: list[ForgottenMonth] = operator.forgotten()
+    rows = [[each.month, "forgotten" if each.was_known else "was not known", each.rows] for each in forgotten]
+    text = rendered(["month", "status", "rows that stay"], rows)
+    return Outcome([each.as_json() for each in forgotten], text, is_fine=True)
+
+
+def _clean(given: argparse.Namespace) -> Outcome:
+    operator = CleanStagingOperator(
+        task_id="clean",
+        database=given.database,
+        cluster=given.cluster,
+        older_than_seconds=given.older_than_hours * 3600,
+        dry_run_only=given.dry_run,
+        clickhouse_conn_id=given.conn_id,
+    )
+    found: list[Orphan] = operator.cleaned()
+    rows = [
+        [
+            each.name,
+            "dropped" if each.was_dropped else "would be dropped",
+            age(each.age_seconds),
+            sum(each.rows_by_node.values()),
+            size(each.size_bytes),
+            len(each.rows_by_node),
+            each.queries,
+        ]
+        for each in found
+    ]
+    header = ["staging", "status", "age", "rows", "size", "nodes", "queries"]
+    text = rendered(header, rows) if rows else "No staging is that old."
+    return Outcome([each.as_json() for each in found], text, all(each.was_dropped for each in found))
+
+
+def _doctor(given: argparse.Namespace) -> Outcome:
+    arguments = {**_table(given), **_source(given)}
+    if given.calibrate:
+        return _calibrated(given, arguments)
+    found = diagnosis(arguments, month=given.month, purposes=tuple(given.purposes or ("load",)))
+    return Outcome(found.as_json(), described(found), found.is_well)
+
+
+def _calibrated(given: argparse.Namespace, arguments: Mapping[str, Any]) -> Outcome:
+    if missing := [f"--{name}" for name in ("table", "key", "month") if not getattr(given, name)]:
+        raise ConfigurationError(f"--calibrate loads a sample of a month: give {', '.join(missing)}, too.")
+    found = CalibrateLoadOperator(
+        task_id="calibrate",
+        month=given.month,
+        budget_seconds=given.budget_seconds,
+        least_try_seconds=given.least_try_seconds,
+        **arguments,
+    ).calibrated({})
+    return Outcome(found.as_json(), found.described(), is_fine=True)
+
+
+def _rehearse(given: argparse.Namespace) -> Outcome:
+    arguments = {**_access(given), "cluster": given.cluster, "clickhouse_conn_id": given.conn_id}
+    like = given.like.rpartition(".") if given.like else None
+    rehearsed = Rehearsal(
+        arguments,
+        database=given.database,
+        prefix=given.prefix,
+        like=TableName(like[0] or given.database, like[2]) if like else None,
+        staging_database=given.staging_database,
+        tell=given.tell,
+        warn=given.warn,
+    )
+    if given.clean:
+        left = rehearsed.clean()
+        return Outcome([{"table": name} for name in left], _cleaned(len(left)), is_fine=True)
+    found = rehearsed.play()
+    text = "Every month held exactly the rows of its objects." if found.is_exact else "The promise does not hold here."
+    return Outcome(asdict(found), text, found.is_exact)
+
+
+def _cleaned(count: int) -> str:
+    if not count:
+        return "No table of a rehearsal was left."
+    return "1 rehearsal was left, and is gone." if count == 1 else f"{count} rehearsals were left, and are gone."
+
+
+def _table(given: argparse.Namespace) -> dict[str, Any]:
+    # As all else here names tables. One with a dot in its own name wants its database beside it.
+    database, dot, table = (given.table or "").partition(".")
+    is_qualified = bool(database and dot and table and not given.database)
+    return {
+        "table": table if is_qualified else given.table,
+        "database": database if is_qualified else given.database,
+        "cluster": given.cluster,
+        "staging_database": given.staging_database,
+        "clickhouse_conn_id": given.conn_id,
+    }
+
+
+def _source(given: argparse.Namespace) -> dict[str, Any]:
+    return {"key": given.key, **_access(given)}
+
+
+def _access(given: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "bucket": given.bucket,
+        "aws_conn_id": given.aws_conn_id or None,
+        "named_collection": given.named_collection,
+        "role_arn": given.role_arn,
+        "endpoint_url": given.endpoint_url,
+    }
+
+
+def _named_months(given: argparse.Namespace) -> dict[str, Any]:
+    months = months_of(given)
+    if bool(months) == given.all_months:
+        raise ConfigurationError("Name the months: --month, --from and --to, or --all-months.")
+    return {"months": months, "all_months": given.all_months}
+
+
+#: What each command does.
+COMMANDS: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
+    "ledger": _ledger,
+    "plan": _plan,
+    "adopt": _adopt,
+    "forget": _forget,
+    "clean": _clean,
+    "doctor": _doctor,
+    "rehearse": _rehearse,
+}

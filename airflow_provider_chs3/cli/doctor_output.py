@@ -1,0 +1,149 @@
+"""`doctor`: from the command line to what is looked at, and how it is shown."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow_provider_chs3.cli.tables import rendered, size
+from airflow_provider_chs3.core.doctor.report import Check, Diagnosis, NodeReport, Outcome
+from airflow_provider_chs3.core.doctor.run import DoctorRequest, examine
+from airflow_provider_chs3.core.source.s3_source import S3Source
+from airflow_provider_chs3.core.tuning.insert_settings import settings_table, tunable
+from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.connection import ConnectionOptions
+from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.operators.monthly import MonthlyOperator
+from airflow_provider_chs3.runners.blocking import Runner
+
+_LOG = logging.getLogger(__name__)
+
+#: A node that takes a connection and says nothing is given up after this.
+_PATIENCE_SECONDS = 30.0
+
+_SIGNS = {Outcome.WELL: "ok", Outcome.FINDING: "FINDING", Outcome.LEFT_OUT: "left out"}
+
+
+def diagnosis(arguments: Mapping[str, Any], *, month: str | None, purposes: tuple[str, ...]) -> Diagnosis:
+    """Look at all that loads lean on.
+
+    Args:
+        arguments: Those of `MonthlyOperator`; table, key and bucket may be None.
+        month: The month to rehearse a load of, `YYYY-MM`; None for none.
+        purposes: What the connection's user is for.
+
+    Raises:
+        ConfigurationError: If the connection, the month or the key cannot be understood.
+    """
+    wanted = Month.parse(month) if month else None
+    conn_id = arguments["clickhouse_conn_id"]
+    options = ClickHouseHook(clickhouse_conn_id=conn_id).options
+    patience_seconds = min(_PATIENCE_SECONDS, options.send_receive_timeout_seconds)
+    hasty = replace(options, send_receive_timeout_seconds=patience_seconds)
+    listing = S3Listing(arguments["aws_conn_id"], is_patient=False)
+    runner = Runner(
+        hook=ClickHouseHook.with_options(hasty, clickhouse_conn_id=conn_id),
+        listing=listing,
+        log=_LOG,
+        progress_interval_seconds=10,
+    )
+    source, error = _source(arguments, listing)
+    request = _request(arguments, options, purposes)
+    return runner.run(examine(replace(request, source=source, source_error=error, month=wanted)))
+
+
+def _request(arguments: Mapping[str, Any], options: ConnectionOptions, purposes: tuple[str, ...]) -> DoctorRequest:
+    return DoctorRequest(
+        target=TableName(arguments["database"] or options.database, arguments["table"] or ""),
+        cluster=arguments["cluster"] or None,
+        default_cluster=options.cluster,
+        staging_database=arguments["staging_database"],
+        declared=options.node_specs,
+        addresses=tuple(options.node_addresses),
+        settings=tunable(options.settings),
+        purposes=purposes,
+        now=datetime.now(UTC),
+    )
+
+
+def _source(arguments: Mapping[str, Any], listing: S3Listing) -> tuple[S3Source | None, str]:
+    """Where the objects are, or why that is not known."""
+    if not arguments["key"] or not (arguments["bucket"] or arguments["named_collection"]):
+        return None, ""
+    operator = MonthlyOperator(task_id="doctor", **{**arguments, "table": arguments["table"] or "none"})
+    try:
+        if not arguments["named_collection"]:
+            listing.access()
+    except Chs3Error as error:
+        return None, str(error)
+    except Exception as error:
+        # Airflow's connection, boto3's chain of credentials, STS: each has errors of its own.
+        where = f"AWS connection {arguments['aws_conn_id']!r}"
+        return None, f"{where} gives no access to S3: {type(error).__name__}: {error}. Mend it, or give --aws-conn-id."
+    return operator.source(listing), ""
+
+
+def described(found: Diagnosis) -> str:
+    """For people: the checks, the nodes, the settings with their reasons, and how many findings there are."""
+    blocks = ["\n".join(_lines(found))]
+    if found.nodes:
+        blocks.append(_nodes(found.nodes))
+    if found.settings:
+        blocks.append(f"Settings, beside those that make every load exact:\n{settings_table(found.settings)}")
+    count = sum(len(check.findings) for check in found.checks)
+    blocks.append(f"{count} finding{'' if count == 1 else 's'}." if count else "All is well.")
+    return "\n\n".join(blocks)
+
+
+def _lines(found: Diagnosis) -> Iterator[str]:
+    width = max(len(check.name) for check in found.checks)
+    for check in found.checks:
+        for sign, text in _said(check):
+            yield f"{sign:<{_SIGN_WIDTH}}  {check.name:<{width}}  {' '.join(text.split())}"
+
+
+_SIGN_WIDTH = max(map(len, _SIGNS.values()))
+
+
+def _said(check: Check) -> Iterator[tuple[str, str]]:
+    if check.summary:
+        yield _SIGNS[Outcome.WELL] if not check.findings else "", check.summary
+    for finding in check.findings:
+        yield _SIGNS[Outcome.FINDING], finding
+    if check.left_out:
+        yield _SIGNS[Outcome.LEFT_OUT], check.left_out
+    for remark in check.remarks:
+        yield "note", remark
+
+
+def _nodes(nodes: tuple[NodeReport, ...]) -> str:
+    header = ["node", "version", "answers in", "clock", "cores", "memory", "specs", "disks free", "S3 list", "S3 read"]
+    rows = [
+        [
+            each.node,
+            each.version or "does not answer",
+            _milliseconds(each.answer_seconds),
+            _ahead(each.clock_ahead_seconds),
+            each.cores,
+            size(each.memory_bytes) if each.memory_bytes else None,
+            each.source,
+            size(each.disk_free_bytes) if each.disk_free_bytes is not None else None,
+            _milliseconds(each.list_seconds),
+            _milliseconds(each.read_seconds),
+        ]
+        for each in nodes
+    ]
+    return rendered(header, rows)
+
+
+def _milliseconds(seconds: float | None) -> str | None:
+    return None if seconds is None else f"{seconds * 1000:,.0f} ms"
+
+
+def _ahead(seconds: float | None) -> str | None:
+    return None if seconds is None else f"{seconds:+,.3f} s"

@@ -1,0 +1,75 @@
+"""From the command line to the exit code."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from airflow_provider_chs3.cli.arguments import parser
+from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
+from airflow_provider_chs3.exceptions import Chs3Error
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.cli.commands import Outcome
+
+FINE, NOT_AS_IT_SHOULD_BE, ERROR = 0, 1, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command that the command line names, and print what it found.
+
+    Args:
+        arguments: Instead of those of the process.
+
+    Returns:
+        The exit code: 0 if all is as it should be, 1 if not, 2 after an error.
+
+    Raises:
+        SystemExit: With code 2, if arguments are wrong; with 0 after `--help`.
+    """
+    given = parser().parse_args(arguments)
+    stdout = sys.stdout
+    # What long commands tell as they go, before their result.
+    given.tell = (lambda line: None) if given.json else (lambda line: print(line, file=stdout, flush=True))
+    # What they leave, should they end with an error.
+    given.warn = lambda line: sys.stderr.write(f"{given.command}: {line}\n")
+    try:
+        # Airflow logs to stdout, which is for the result alone.
+        with contextlib.redirect_stdout(sys.stderr if given.verbose else io.StringIO()):
+            outcome = _run(given)
+        shown = json.dumps(outcome.as_json, indent=2, ensure_ascii=False) if given.json else outcome.as_text
+        stdout.write(f"{shown}\n")
+        stdout.flush()
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{given.command}: interrupted\n")
+        return ERROR
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough. At its end Python would try to write the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
+        return ERROR
+    except Exception as error:
+        if given.verbose:
+            traceback.print_exc()
+        sys.stderr.write(f"{given.command}: {_said(error)}\n")
+        return ERROR
+    return FINE if outcome.is_fine else NOT_AS_IT_SHOULD_BE
+
+
+def _said(error: Exception) -> str:
+    """What an error says, and the way out that does not depend on a retry."""
+    hint = hint_of(error) if isinstance(error, Chs3Error) and is_terminal(error) else ""
+    return f"{str(error) or type(error).__name__} {hint}".rstrip()
+
+
+def _run(given: argparse.Namespace) -> Outcome:
+    # Imports Airflow, which takes seconds that `--help` need not wait for.
+    from airflow_provider_chs3.cli.commands import COMMANDS
+
+    return COMMANDS[given.command](given)

@@ -1,0 +1,60 @@
+"""What is made for a rehearsal, and goes with its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from airflow_provider_chs3.cli.rehearsed_objects import RehearsedObjects
+from airflow_provider_chs3.core.cluster.topology import Place
+from airflow_provider_chs3.core.rehearsal.cleaning import Cleaned, clean_after
+from airflow_provider_chs3.core.rehearsal.scratch import Plan, Where, create_table, plan_table
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.exceptions import Chs3Error, TransientError
+from airflow_provider_chs3.runners.blocking import Runner
+
+#: What to do about what is left.
+CLEAN = "run `rehearse --clean` with the same arguments when that can be reached again"
+
+
+@contextmanager
+def stage(
+    runner: Runner, where: Where, objects: RehearsedObjects, *, warn: Callable[[str], object]
+) -> Iterator[tuple[Node, ...]]:
+    """Create the table of a rehearsal, give its nodes, and remove all that the rehearsal has made.
+
+    Args:
+        runner: What carries steps out.
+        where: Which table.
+        objects: The rehearsal's.
+        warn: Told what is left behind, where it ends with another error.
+
+    Raises:
+        Chs3Error: If the table cannot be made, or something is left behind.
+    """
+    plan: Plan = runner.run(plan_table(where))
+    try:
+        runner.run(create_table(plan))
+        yield plan.place.nodes
+    except BaseException:
+        # Also after Ctrl-C: a load that it broke off has left staging and queries.
+        for left in _strike(runner, plan.place, objects):
+            warn(f"{left}; {CLEAN}.")
+        raise
+    if left := "; ".join(_strike(runner, plan.place, objects)):
+        raise TransientError(f"{left}; {CLEAN}.")
+
+
+def _strike(runner: Runner, place: Place, objects: RehearsedObjects) -> Iterator[str]:
+    """Remove what the rehearsal has made, and tell what stays."""
+    try:
+        objects.delete_own()
+    except Exception as error:
+        # Airflow's connection, boto3's chain of credentials: each has errors of its own.
+        yield f"left s3://{objects.bucket}/{objects.folder} ({error})"
+    try:
+        cleaned: Cleaned = runner.run(clean_after(place))
+    except Chs3Error as error:
+        yield f"left {place.target}, with staging and records ({error})"
+    else:
+        yield from filter(None, (cleaned.left,))

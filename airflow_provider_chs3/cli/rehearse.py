@@ -1,0 +1,290 @@
+"""`rehearse`: the promise of this package, proved on the user's own servers with small objects and tables."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from airflow_provider_chs3.cli.rehearsal_stage import CLEAN, stage
+from airflow_provider_chs3.cli.rehearsed_objects import RehearsedObjects
+from airflow_provider_chs3.core.cluster.untested_engines import NAME_PREFIX
+from airflow_provider_chs3.core.load.protocol import load_month
+from airflow_provider_chs3.core.rehearsal import scratch
+from airflow_provider_chs3.core.rehearsal.cleaning import Cleaned, clean_database
+from airflow_provider_chs3.core.rehearsal.report import Played, Scene
+from airflow_provider_chs3.core.rehearsal.scratch import MONTH, Where
+from airflow_provider_chs3.core.values.error_codes import S3_ERROR, hint_of
+from airflow_provider_chs3.core.values.models import LoadResult, Node, TableName
+from airflow_provider_chs3.core.workflow.operations import Insert, Step, Steps
+from airflow_provider_chs3.exceptions import (
+    Chs3Error,
+    ClickHouseServerError,
+    SupersededError,
+    TargetChangedError,
+    TerminalError,
+    TransientError,
+    VerificationError,
+)
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.operators._support.load_request import load_request
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.runners.blocking import Runner
+from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+
+_LOG = logging.getLogger(__name__)
+
+#: Of small parts: healthy servers take seconds.
+_MERGES_TIMEOUT_SECONDS = 120
+#: Rows a second: so that an insert takes seconds, and can be left in the middle.
+_SLOWLY = {"max_execution_speed": 50, "timeout_before_checking_execution_speed": 0}
+
+
+class MismatchError(Chs3Error):
+    """The table does not hold the rows of the objects."""
+
+
+#: What disproves the promise. All other errors say nothing of it.
+_DISPROOFS = (MismatchError, VerificationError, TargetChangedError)
+
+
+class Rehearsal:
+    """Loads small objects into a table of its own, and compares every value.
+
+    Args:
+        arguments: Those of the operators: `bucket`, `cluster`, `clickhouse_conn_id`, `aws_conn_id`, `named_collection`,
+            `role_arn`, `endpoint_url`.
+        database: Where the table and its staging are made.
+        prefix: Beginning of the keys; nothing may be there.
+        like: A table whose engine, replicas and settings it has; None makes a plain MergeTree.
+        staging_database: That of the loads of `like`, whose ledger remembers the rehearsal where the engine needs one;
+            None is the database of `like`.
+        tell: Told each scene as it ends.
+        warn: Told what is left behind, where another error is what the rehearsal ends with.
+
+    Raises:
+        ConfigurationError: If the connection or the prefix cannot be understood.
+    """
+
+    def __init__(
+        self,
+        arguments: Mapping[str, Any],
+        *,
+        database: str,
+        prefix: str,
+        like: TableName | None,
+        staging_database: str | None,
+        tell: Callable[[str], object],
+        warn: Callable[[str], object],
+    ) -> None:
+        self.arguments = dict(arguments)
+        self.staging_database = staging_database
+        self.tell = tell
+        self.warn = warn
+        self.hook = ClickHouseHook(clickhouse_conn_id=arguments["clickhouse_conn_id"])
+        self.listing = S3Listing(arguments["aws_conn_id"])
+        name = f"{NAME_PREFIX}{uuid.uuid4().hex[:8]}"
+        self.objects = RehearsedObjects(self.listing, bucket=arguments["bucket"], prefix=prefix, name=name)
+        self.runner = Runner(hook=self.hook, listing=self.listing, log=_LOG, progress_interval_seconds=10)
+        self.where = Where(
+            target=TableName(database, name),
+            cluster=arguments["cluster"],
+            default_cluster=self.hook.options.cluster,
+            like=like,
+        )
+        self._versions = itertools.count(1)
+        self.nodes: tuple[Node, ...] = ()
+
+    def play(self) -> Played:
+        """Play all scenes; the last is the first that went wrong, if one did.
+
+        Raises:
+            ConfigurationError: If something is under the prefix.
+            Chs3Error: If the table cannot be made, a scene cannot be played to its end, or something is left behind.
+        """
+        self.objects.check_unused()
+        scenes: list[Scene] = []
+        with stage(self.runner, self.where, self.objects, warn=self.warn) as self.nodes:
+            versions, engine = self.runner.run(scratch.look_at_servers(self.where, self.nodes))
+            played = Played(versions, len(self.nodes), len({node.shard_num for node in self.nodes}), engine, scenes)
+            self.tell(played.header)
+            for name, play in self._plays().items():
+                scenes.append(self._played(name, play))
+                self.tell(str(scenes[-1]))
+                if not scenes[-1].is_exact:
+                    return played
+        if remembered := self.runner.run(scratch.remember_passed(self.where, self.staging_database)):
+            self.tell(
+                f"{remembered} remembers it: {self.where.like} may be loaded until ClickHouse's version, the engine or "
+                "the storage policy change."
+            )
+        return played
+
+    def clean(self) -> list[str]:
+        """Remove what rehearsals that were killed have left: tables, staging, records, and objects under the prefix.
+
+        Returns:
+            The names of the tables.
+
+        Raises:
+            TransientError: If a node did not answer; the others are clean.
+        """
+        cleaned: Cleaned = self.runner.run(clean_database(self.where))
+        self.objects.delete_left()
+        if cleaned.left:
+            raise TransientError(f"{cleaned.left}; the other nodes are clean: {CLEAN}.")
+        return list(cleaned.tables)
+
+    def _plays(self) -> dict[str, Callable[[], str]]:
+        def with_more_files() -> str:
+            for _ in range(len(self.nodes) + 1):
+                self.objects.add()
+            return self._load()
+
+        def changing(play: Callable[[], str]) -> Callable[[], str]:
+            def with_other_objects() -> str:
+                self.objects.write(0, version=next(self._versions))
+                return play()
+
+            return with_other_objects
+
+        return {
+            "a first load": with_more_files,
+            "the same once more": lambda: self._load(status="unchanged"),
+            "files that come late": with_more_files,
+            "a file that is overwritten": changing(self._load),
+            "a file that is deleted": self._load_without_a_file,
+            "a worker that dies in mid-insert": changing(lambda: self._die(lambda step: isinstance(step, Insert))),
+            "a worker that dies before it publishes": changing(lambda: self._die(_is("Record the intent"))),
+            "a worker that dies while it publishes": changing(lambda: self._die(_is(f"Record {MONTH} as published"))),
+            "two loads at once": changing(self._load_twice),
+            "the wait for merges": self._wait_for_merges,
+            "unchanged after all of this": lambda: self._load(status="unchanged"),
+        }
+
+    def _played(self, name: str, play: Callable[[], str]) -> Scene:
+        began = time.monotonic()
+        try:
+            found, is_exact = f"{play()}, {self._check()} rows as in the objects", True
+        except _DISPROOFS as error:
+            found, is_exact = f"{type(error).__name__}: {error}", False
+        except Exception as error:
+            raise TerminalError(f"{name} could not be rehearsed: {_said(error)}") from error
+        return Scene(name, round(time.monotonic() - began, 1), is_exact, found)
+
+    def _check(self) -> int:
+        expected = self.objects.rows
+        cluster = self.where.cluster or self.where.default_cluster
+        found = [
+            (*row[:4], tuple(row[4])) for row in self.hook.query(scratch.read_table(self.where, cluster or None).text)
+        ]
+        if found != expected:
+            lacks, has = (sorted(set(one) - set(other))[:2] for one, other in ((expected, found), (found, expected)))
+            raise MismatchError(
+                f"the table holds {len(found)} rows and the objects {len(expected)}; it lacks {lacks}, and has {has}"
+            )
+        of_shards: dict[int, set[object]] = {}
+        for node, digest in self.runner.run(scratch.digests(self.where, self.nodes)).items():
+            of_shards.setdefault(node.shard_num, set()).add(digest)
+        if unlike := [number for number, found_there in of_shards.items() if len(found_there) > 1]:
+            raise MismatchError(f"replicas of shard {', '.join(map(str, unlike))} hold different rows")
+        return len(found)
+
+    def _operator(self, **options: Any) -> S3ToClickHouseOperator:
+        return S3ToClickHouseOperator(
+            task_id="rehearse",
+            table=self.where.target.table,
+            database=self.where.target.database,
+            key=f"{self.objects.folder}{{YYYY-MM}}/",
+            file_format="JSONEachRow",
+            month=str(MONTH),
+            max_shrink_fraction=1,
+            **self.arguments,
+            **options,
+        )
+
+    def _steps(self, **options: Any) -> Steps[LoadResult]:
+        return load_month(load_request(self._operator(**options), {}, self.listing, resumes=None))
+
+    def _load(self, *, status: str = "published") -> str:
+        result: LoadResult = self.runner.run(self._steps())
+        if result.status != status:
+            raise MismatchError(f"the load was {result.status} ({result.reason}), not {status}")
+        return result.status
+
+    def _load_without_a_file(self) -> str:
+        self.objects.delete_one()
+        return self._load()
+
+    def _die(self, is_last: Callable[[Step], bool]) -> str:
+        """Carry out a load up to a step, and no further; what it has begun goes on. Then load as a retry does."""
+        steps = self._steps(settings=_SLOWLY)
+        outcome: Any = None
+        while True:
+            step = steps.send(outcome)
+            if is_last(step):
+                break
+            outcome = self.runner.perform(step)
+        if isinstance(step, Insert):
+            threading.Thread(target=_quietly, args=(self.runner.perform, step), daemon=True).start()
+            time.sleep(0.3)
+        # No clean-up runs, as with a process that is killed.
+        steps.close()
+        return self._load()
+
+    def _load_twice(self) -> str:
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            running = [pool.submit(self._load_beside_another) for _ in range(2)]
+        told = sorted(each.result() for each in running)
+        if "published" not in told:
+            raise MismatchError(f"none of them has published: {', '.join(told)}")
+        return " and ".join(told)
+
+    def _load_beside_another(self) -> str:
+        try:
+            return str(self.runner.run(self._steps()).status)
+        except SupersededError:
+            return "gave way"
+
+    def _wait_for_merges(self) -> str:
+        sensor = ClickHouseMergeHealthSensor(
+            task_id="rehearse",
+            table=self.where.target.table,
+            database=self.where.target.database,
+            cluster=self.arguments["cluster"],
+            clickhouse_conn_id=self.arguments["clickhouse_conn_id"],
+            months=[str(MONTH)],
+        )
+        ends = time.monotonic() + _MERGES_TIMEOUT_SECONDS
+        while not sensor.poke({}):
+            if time.monotonic() > ends:
+                raise TransientError(f"merges have not settled in {_MERGES_TIMEOUT_SECONDS} s.")
+            time.sleep(1)
+        return "healthy"
+
+
+def _is(beginning: str) -> Callable[[Step], bool]:
+    return lambda step: step.name.startswith(beginning)
+
+
+def _said(error: Exception) -> str:
+    """What an error says, and the way out."""
+    if isinstance(error, ClickHouseServerError) and error.code == S3_ERROR and "NoSuchBucket" in error.message:
+        hint = "The servers find no such bucket: with --named-collection, the bucket is what its url ends with."
+    else:
+        hint = hint_of(error) if isinstance(error, Chs3Error) else ""
+    return f"{str(error) or type(error).__name__} {hint}".rstrip()
+
+
+def _quietly(perform: Callable[[Step], Any], step: Step) -> None:
+    """Log the error of an insert that was left alone: the retry ends it."""
+    try:
+        perform(step)
+    except Chs3Error as error:
+        _LOG.debug("The insert that was left alone has ended: %s", error)

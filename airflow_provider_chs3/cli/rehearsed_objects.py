@@ -1,0 +1,87 @@
+"""The objects of a rehearsal: small, and each with rows that are known."""
+
+from __future__ import annotations
+
+import re
+
+from airflow_provider_chs3.core.cluster.untested_engines import NAME_PREFIX
+from airflow_provider_chs3.core.rehearsal import scratch
+from airflow_provider_chs3.core.rehearsal.scratch import MONTH
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.s3 import S3Listing
+
+#: What a load's template of keys takes for something else, or ClickHouse in a key.
+_NOT_LITERAL = re.compile(r"^/|//|[{}*?]")
+
+
+class RehearsedObjects:
+    """Writes, overwrites and deletes objects under a prefix.
+
+    Args:
+        listing: What reaches the bucket.
+        bucket: The bucket.
+        prefix: Beginning of the keys; nothing may be there.
+        name: The rehearsal's.
+
+    Raises:
+        ConfigurationError: If keys cannot begin so.
+    """
+
+    def __init__(self, listing: S3Listing, *, bucket: str, prefix: str, name: str) -> None:
+        if _NOT_LITERAL.search(prefix):
+            raise ConfigurationError(
+                f"--prefix {prefix!r}: give the beginning of keys in the bucket, without a slash in front, two in a "
+                "row, braces and wildcards."
+            )
+        self.listing = listing
+        self.bucket = bucket
+        self.prefix = prefix
+        self.folder = f"{prefix}{name}/"
+        self._files: dict[int, list[scratch.Row]] = {}
+
+    @property
+    def rows(self) -> list[scratch.Row]:
+        """The rows of all objects, in order."""
+        return sorted(row for rows in self._files.values() for row in rows)
+
+    def check_unused(self) -> None:
+        """See to it that nothing of anybody is there.
+
+        Raises:
+            ConfigurationError: If something is under the prefix.
+        """
+        if any(True for _ in self.listing.objects(self.bucket, self.prefix)):
+            raise ConfigurationError(
+                f"There are objects under s3://{self.bucket}/{self.prefix}: give a prefix of nobody's, as a rehearsal "
+                "writes, overwrites and deletes there. What an earlier one left goes with --clean."
+            )
+
+    def add(self) -> None:
+        """Write one more."""
+        self.write(len(self._files), version=0)
+
+    def write(self, number: int, *, version: int) -> None:
+        """Write or overwrite one.
+
+        Args:
+            number: The object's, from 0.
+            version: Another one gives other rows.
+        """
+        self._files[number] = scratch.rows_of_file(number, version=version)
+        self.listing.put(self.bucket, self._key(number), scratch.body_of_file(self._files[number]))
+
+    def delete_one(self) -> None:
+        """Delete the last."""
+        number, _ = self._files.popitem()
+        self.listing.delete(self.bucket, self._key(number))
+
+    def delete_own(self) -> None:
+        """Delete all of this rehearsal."""
+        self.listing.delete(self.bucket, self.folder)
+
+    def delete_left(self) -> None:
+        """Delete those of all rehearsals under the prefix."""
+        self.listing.delete(self.bucket, f"{self.prefix}{NAME_PREFIX}")
+
+    def _key(self, number: int) -> str:
+        return f"{self.folder}{MONTH}/part-{number:03d}.jsonl"

@@ -1,0 +1,206 @@
+"""One load under way: what was found out before anything is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.attempt.retry_policy import Course
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lacks_elements_of_containers
+from airflow_provider_chs3.core.ledger.comparison import Wanted, spread
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
+from airflow_provider_chs3.core.ledger.records import MonthOnNode, look_up, month_on_node
+from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
+from airflow_provider_chs3.core.ledger.table import COLUMNS, LedgerKey
+from airflow_provider_chs3.core.request.load_request import LoadRequest
+from airflow_provider_chs3.core.source.csv_dialect import reading_settings
+from airflow_provider_chs3.core.source.file_set import LOOK_THREADS, Files
+from airflow_provider_chs3.core.source.s3_source import S3Source
+from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
+from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
+from airflow_provider_chs3.core.staging.tables import Attempt
+from airflow_provider_chs3.core.values.models import Manifest, Node, SettingValues, TableName
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
+from airflow_provider_chs3.core.workflow.step_timer import NO_LAPS, Laps
+
+#: Types of what GeoParquet holds.
+_SHAPES = re.compile(r"\b(?:Point|Ring|(?:Multi)?(?:LineString|Polygon)|Geometry)\b")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """A load under way.
+
+    Args:
+        request: What was asked for.
+        around: Where it takes place.
+        files: What it reads.
+        key: What the ledger knows the month by.
+        course: What went wrong before, in earlier tries of this load.
+        laps: What it has spent its time on so far.
+    """
+
+    request: LoadRequest
+    around: Surroundings
+    files: Files
+    key: LedgerKey
+    course: Course
+    laps: Laps = NO_LAPS
+
+    @classmethod
+    def of(
+        cls,
+        request: LoadRequest,
+        around: Surroundings,
+        course: Course,
+        *,
+        source: S3Source,
+        manifest: Manifest,
+        partition_id: str = "",
+        laps: Laps = NO_LAPS,
+    ) -> Load:
+        """A load of what was listed, into what was found."""
+        files = Files(
+            source=source,
+            manifest=manifest,
+            format=request.format_of(manifest),
+            compression=request.compression,
+            cluster=around.cluster,
+            look_threads=_look_threads(request, around),
+            settings=_reading_settings(request, around),
+            neutral=neutral_settings(around.reading_defaults, request.settings),
+            waiting=WITHOUT_ABSENT if around.absent else {},
+        )
+        key = LedgerKey(around.target, around.shape.uuid, request.month, partition_id)
+        return cls(request=request, around=around, files=files, key=key, course=course, laps=laps)
+
+    @property
+    def attempt(self) -> Attempt:
+        """This attempt."""
+        return Attempt(self.around.target, self.request.month, self.request.nonce)
+
+    @property
+    def staging(self) -> TableName:
+        """This attempt's staging table."""
+        return self.attempt.staging(self.around)
+
+    def end_lap(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[Load]:
+        """The same load, once the time since the last lap was counted as this one's."""
+        laps = yield from self.laps.end(name, at_least_seconds=at_least_seconds)
+        return replace(self, laps=laps)
+
+    def of_objects(self, manifest: Manifest) -> Load:
+        """The same load of these objects."""
+        return replace(self, files=replace(self.files, manifest=manifest))
+
+    def with_ledger(self) -> Load:
+        """The same load, once the ledger is on every node."""
+        nodes = {node: replace(facts, ledger_columns=frozenset(COLUMNS)) for node, facts in self.around.nodes.items()}
+        return replace(self, around=replace(self.around, nodes=nodes))
+
+    def key_on(self, node: Node) -> LedgerKey:
+        """What that node's ledger knows the month by: its own table, which may have been made anew there alone."""
+        target = self.around.nodes[node].target
+        return replace(self.key, target_uuid=target.uuid) if target else self.key
+
+    @property
+    def wanted(self) -> Wanted:
+        """What the month is compared with."""
+        return Wanted(
+            fingerprint=self.files.manifest.fingerprint,
+            definition=self.request.definition,
+            structure=self.request.structure(self.around),
+        )
+
+    def look_up(self) -> Steps[dict[Node, MonthOnNode]]:
+        """Ask every node for its newest record of the month, and for the month's parts."""
+        ledger = self.around.ledger
+        statements = {
+            node: look_up(ledger, self.key_on(node), columns=facts.ledger_columns)
+            for node, facts in self.around.nodes.items()
+        }
+        answers = yield AskNodes(name=f"Look up {self.request.month} in the ledger", sql=statements)
+        return with_records_of_replicas(self.around, {node: month_on_node(rows[0]) for node, rows in answers.items()})
+
+
+def values_of(
+    load: Load,
+    *,
+    rows: int,
+    state: PartitionState,
+    rows_of_shards: Mapping[int, int] | None = None,
+    beside: Contents = NOTHING_BESIDE,
+    structure: str = "",
+    details: Mapping[str, object] | None = None,
+) -> dict[str, str | int | Mapping[str, object]]:
+    """What a node's record tells of a month.
+
+    Args:
+        load: What was read, and how.
+        rows: Rows of the month on the node.
+        state: The partition there.
+        rows_of_shards: Rows of the month on each shard, where it is published.
+        beside: What a crash may show beside the partition.
+        structure: The table, and what was loaded into it, where it is published (see `core.ledger.structure_record`).
+        details: What else there is to tell.
+    """
+    manifest = load.files.manifest
+    return {
+        "attempt": load.request.nonce,
+        "fingerprint": manifest.fingerprint,
+        "definition": load.request.definition,
+        "objects": len(manifest.objects),
+        "source_bytes": manifest.size_bytes,
+        "nodes": spread(load.around.nodes, load.around.shape),
+        "rows": rows,
+        **evidence_of_state(state, rows_of_shards, beside=beside),
+        "structure": structure,
+        # Whoever comes by this node alone learns where the rest of the month is.
+        "details": {**({"cluster": load.around.cluster} if load.around.cluster else {}), **(details or {})},
+    }
+
+
+def _reading_settings(request: LoadRequest, around: Surroundings) -> SettingValues:
+    types = [ColumnType(each.type) for each in around.shape.columns]
+    settings = reading_settings(
+        request.selection.csv,
+        is_selected=bool(request.selection.select),
+        has_nested_containers=any(map(lacks_elements_of_containers, types)),
+        has_escaped_labels=any(map(has_escaped_labels, types)),
+        has_shapes=any(_SHAPES.search(each.text) for each in types),
+    )
+    known, own = around.known_settings, request.settings
+    return {name: value for name, value in settings.items() if name in known and name not in own}
+
+
+def evidence_of_state(
+    state: PartitionState, rows_of_shards: Mapping[int, int] | None = None, *, beside: Contents = NOTHING_BESIDE
+) -> dict[str, str | int]:
+    """The columns of a record by which the partition is known again.
+
+    Args:
+        state: The partition.
+        rows_of_shards: Rows of the month on each shard; None where they are not known yet.
+        beside: What a crash may show beside the partition.
+    """
+    return {
+        "min_block": state.min_block,
+        "max_block": state.max_block,
+        "data_version": state.data_version,
+        "evidence": state.evidence(rows_of_shards, beside=beside).as_text(),
+    }
+
+
+def rows_of_shards(states: Mapping[Node, PartitionState]) -> dict[int, int]:
+    """Rows of a month on each shard, by its number; a row counts once, however many replicas have it."""
+    return {node.shard_num: state.rows for node, state in sorted(states.items(), reverse=True)}
+
+
+def _look_threads(request: LoadRequest, around: Surroundings) -> int:
+    given, highest = str(request.settings.get("max_threads", "")), around.known_settings.get("max_threads")
+    # What is no number is refused with the insert: here the error would be taken for one of a file.
+    return int(given) if given.isdecimal() else min(LOOK_THREADS, highest or LOOK_THREADS)

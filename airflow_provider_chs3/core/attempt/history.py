@@ -1,0 +1,150 @@
+"""What the past of a table tells its next load: what the last one needed, and what a calibration found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.attempt.context import Load
+from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.source.formats import compression_of_key
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.tuning.calibrated_profile import Circumstances, Profile, short_version
+from airflow_provider_chs3.core.values.models import NodeSpec, TableName
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
+
+#: The event of a profile's record, which is about no month, and has none of a month's numbers.
+CALIBRATED = "calibrated"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Past:
+    """What the first node's ledger tells.
+
+    Args:
+        memory_steps: How often the table's newest load had to lower its need of memory.
+        memory_bytes: What that load could use.
+        profile: The newest profile of a table of this name; None where there is none, or it is not to be used.
+        is_of_this_table: Whether it is of the table that is there now.
+        version: ClickHouse's on that node.
+    """
+
+    memory_steps: int = 0
+    memory_bytes: int = 0
+    profile: Profile | None = None
+    is_of_this_table: bool = True
+    version: str = ""
+
+    def usable_profile(self, now: Circumstances) -> tuple[Profile | None, str]:
+        """The profile, if it holds.
+
+        Args:
+            now: What the load meets.
+
+        Returns:
+            The profile, or None; and what to tell of it, empty where there is nothing to tell.
+        """
+        if self.profile is None:
+            return None, ""
+        why = self.profile.measured_on.difference(now) if self.is_of_this_table else "the table was made anew"
+        if why:
+            told = f"This load goes by the rules, as what was calibrated {self.profile.at} holds no more ({why})"
+            return None, f"{told}: calibrate the table again."
+        if not self.profile.knobs.turned():
+            return self.profile, f"Calibrated {self.profile.at}: no setting was better than the rules have it."
+        return self.profile, f"Calibrated {self.profile.at}: settings that say so are not those of the rules."
+
+
+def look_back(load: Load) -> Steps[Past]:
+    """Ask the first node's ledger, with one statement.
+
+    Args:
+        load: The load.
+    """
+    coordinator = load.around.coordinator
+    if not load.around.nodes[coordinator].has_ledger:
+        return Past()
+    sql = _look_back(load)
+    answer = yield AskNodes(name="Look up what earlier loads of the table tell", sql={coordinator: sql})
+    loads, profiles, version = answer[coordinator][0]
+    memory_steps, memory_bytes = loads[0] if loads else (0, 0)
+    uuid, details = profiles[0] if profiles else ("", "")
+    return Past(
+        memory_steps=memory_steps,
+        memory_bytes=memory_bytes,
+        profile=Profile.of_json(json.loads(details)["profile"]) if profiles else None,
+        is_of_this_table=uuid == load.key_on(coordinator).target_uuid,
+        version=short_version(version),
+    )
+
+
+def _look_back(load: Load) -> Sql:
+    ledger, key = table(load.around.ledger), load.key_on(load.around.coordinator)
+    newest_load = (
+        "SELECT JSONExtractUInt(details, 'memory_steps'), JSONExtractUInt(details, 'memory_bytes') "
+        f"FROM {ledger} WHERE {key.table_condition} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
+    )
+    newest_profile = (
+        f"SELECT target_uuid, details FROM {ledger} WHERE {key.name_condition} AND event = {literal(CALIBRATED)} "
+        "ORDER BY recorded_at DESC LIMIT 1"
+    )
+    profiles = f"({_as_array(newest_profile)})" if load.request.use_calibration else "emptyArrayString()"
+    return Sql(f"SELECT ({_as_array(newest_load)}), {profiles}, version()")
+
+
+def _as_array(select: str) -> str:
+    # Not a tuple out of a sub-query: that is a Nullable(Tuple(…)), which clickhouse-driver cannot read.
+    columns, rest = select.removeprefix("SELECT ").split(" FROM ", 1)
+    return f"SELECT groupArray(found) FROM (SELECT ({columns}) AS found FROM {rest})"
+
+
+def circumstances_of(files: Files, *, nodes: int, spec: NodeSpec, version: str) -> Circumstances:
+    """What a load meets.
+
+    Args:
+        files: The month's files.
+        nodes: How many nodes load.
+        spec: The smallest of them.
+        version: ClickHouse's.
+    """
+    compressions = {compression_of_key(each.key) for each in files.manifest.objects}
+    given = files.compression if files.compression != "auto" else "+".join(sorted(compressions))
+    return Circumstances(
+        files=files.format.name if given in ("", "none") else f"{files.format.name}, {given}",
+        nodes=nodes,
+        cores=spec.cores,
+        memory_bytes=spec.memory_bytes,
+        version=version,
+    )
+
+
+def record_profile(load: Load, ledger: TableName, details: Mapping[str, Any]) -> Steps[None]:
+    """Record a profile on every node, so that loads find it whichever node is the first.
+
+    It is under the month of the sample, before all records of that month: its standing goes by the highest number.
+
+    Args:
+        load: What was calibrated.
+        ledger: The ledger, which is there on every node.
+        details: The profile, and its evidence.
+    """
+    text = json.dumps(details, sort_keys=True, ensure_ascii=False)
+    statements = {}
+    for node in load.around.nodes:
+        key = load.key_on(node)
+        values = {
+            "event": CALIBRATED,
+            "target_database": key.target.database,
+            "target_table": key.target.table,
+            "target_uuid": key.target_uuid,
+            "month": str(key.month),
+            "attempt": load.request.nonce,
+            "details": text,
+        }
+        names = ", ".join(map(identifier, values))
+        statements[node] = Sql(
+            f"INSERT INTO {table(ledger)} (sequence, {names}) SELECT 0, {', '.join(map(literal, values.values()))}"
+        )
+    yield AskNodes(name="Record the profile on every node", sql=statements)

@@ -1,0 +1,260 @@
+"""An insert that goes on without the process that started it: what is recorded of it, and how it is found again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow_provider_chs3.core.attempt.context import Load, values_of
+from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
+from airflow_provider_chs3.core.attempt.retry_policy import Course
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.records import MonthOnNode, record
+from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE, LedgerKey, lacks_of_ledger
+from airflow_provider_chs3.core.preflight.replicas import find_replicas
+from airflow_provider_chs3.core.request.load_request import LoadRequest
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.staging.tables import Attempt, is_staging_there, superseded
+from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
+from airflow_provider_chs3.core.values.models import Manifest, Month, Node, TableName
+from airflow_provider_chs3.core.workflow.operations import AskNodes, InsertStats, SourceRead, Steps
+from airflow_provider_chs3.exceptions import ObjectsChangedError, SupersededError
+
+#: What is said of a month of which `is_published_by_owner` holds.
+PUBLISHED_BY_OWNER = "an earlier try of this task has published it"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class DoneInsert:
+    """One insert of a load that has ended well.
+
+    Args:
+        query_id: Its query id.
+        stats: What was seen of it.
+    """
+
+    query_id: str
+    stats: InsertStats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beginning:
+    """How a load came to insert.
+
+    Args:
+        before: What the nodes held then.
+        reason: Why it loads, in words.
+    """
+
+    before: Mapping[Node, MonthOnNode]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Underway:
+    """What is recorded of an attempt that has begun to insert.
+
+    Args:
+        around: Where it takes place.
+        nonce: The attempt.
+        fingerprint: Of the objects that it reads.
+        newest: When the newest of them was written.
+        before: The month's partition on each node, by shard and replica, when the load began.
+        reason: Why it loads.
+        course: How it goes about it.
+        plan: What it inserts.
+        running: Query id of the insert that was started last; empty once that was seen to end.
+        done: Those that have ended.
+        seconds_by_step: What it had spent its time on when it was recorded.
+    """
+
+    around: Surroundings
+    nonce: str
+    fingerprint: str
+    newest: datetime
+    before: Mapping[str, PartitionState]
+    reason: str
+    course: Course
+    plan: InsertPlan
+    running: str
+    done: tuple[DoneInsert, ...]
+    seconds_by_step: Mapping[str, float] = field(default_factory=dict)
+
+    def manifest_in(self, listed: Manifest) -> Manifest:
+        """The objects that it reads, in a listing of now; those that came later stay out.
+
+        Raises:
+            ObjectsChangedError: If they are not what they were.
+        """
+        manifest = Manifest.of(each for each in listed.objects if each.last_modified <= self.newest)
+        if manifest.fingerprint != self.fingerprint:
+            raise ObjectsChangedError("Objects of the month changed while they were loaded. Nothing was published.")
+        return manifest
+
+    def beginning(self, now: Mapping[Node, MonthOnNode]) -> Beginning:
+        """How the load came to insert.
+
+        Args:
+            now: What the nodes hold now: their records are those of then, or this attempt has been overtaken.
+        """
+        before = {
+            node: MonthOnNode(month.record, self.before.get(_key(node), PartitionState()), month.has_history)
+            for node, month in now.items()
+        }
+        return Beginning(before=before, reason=self.reason)
+
+
+def record_underway(
+    load: Load, plan: InsertPlan, beginning: Beginning, *, done: Sequence[DoneInsert], running: str
+) -> Steps[None]:
+    """Record on the coordinator, before an insert is sent, all that is needed to go on without this process.
+
+    Args:
+        load: The load.
+        plan: What it inserts.
+        beginning: How it came to insert.
+        done: Inserts that have ended.
+        running: Query id of the one that is started next; empty for none.
+    """
+    newest = max((each.last_modified for each in load.files.manifest.objects), default=_EPOCH)
+    details = {
+        "owner": load.request.owner,
+        "is_durable": load.request.is_durable,
+        "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
+        "before": {_key(node): _as_json(month.state) for node, month in beginning.before.items()},
+        "reason": beginning.reason,
+        "structure": load.request.structure(load.around),
+        "course": asdict(load.course),
+        "plan": plan.as_json(),
+        "running": running,
+        "done": [asdict(each) for each in done],
+        "seconds_by_step": dict(load.laps.seconds),
+    }
+    coordinator = load.around.coordinator
+    values = values_of(load, rows=0, state=PartitionState(), details=details)
+    sql = record(load.around.ledger, load.key_on(coordinator), "inserting", values, staging=load.staging)
+    yield AskNodes(name=f"Record that {load.request.month} is being inserted", sql={coordinator: sql})
+
+
+def find_underway(request: LoadRequest) -> Steps[Underway | None]:
+    """Find what an earlier process of the same task left, if all of its staging is still there.
+
+    Args:
+        request: What is asked for now; what is made of the objects, and the table, must be the same as then.
+
+    Raises:
+        SupersededError: If the task waited for an attempt, and another load has taken over.
+    """
+    around = yield from look_around(
+        target=request.target,
+        cluster=request.cluster,
+        default_cluster=request.default_cluster,
+        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
+        settings=names_to_look_up(request.settings),
+    )
+    key = _key_of(around, request.month)
+    if key is None:
+        return None
+    ask = AskNodes(name="Look for an insert of this task", sql={around.coordinator: _newest(around.ledger, key)})
+    rows = (yield ask)[around.coordinator]
+    if not rows:
+        return None
+    nonce, owner, definition, fingerprint, details = rows[0]
+    if request.resumes not in (None, nonce):
+        raise SupersededError(superseded(Attempt(around.target, request.month, request.resumes or "")))
+    found = json.loads(details)
+    # Older versions of this package did not record the structure.
+    now = request.structure(around)
+    is_same = definition == request.definition and found.get("structure", now) == now
+    is_own = owner == request.owner and is_same and found["is_durable"]
+    if not is_own or not (yield from is_staging_there(around, Attempt(around.target, request.month, nonce))):
+        return None
+    around = yield from find_replicas(around)
+    return _of_json(around, nonce, fingerprint, found)
+
+
+def _newest(ledger: TableName, key: LedgerKey) -> Sql:
+    return Sql(
+        "SELECT attempt, JSONExtractString(details, 'owner'), definition, fingerprint, details "
+        f"FROM {table(ledger)} WHERE {key.condition} AND event = 'inserting' "
+        "ORDER BY sequence DESC, recorded_at DESC LIMIT 1"
+    )
+
+
+def is_published_by_owner(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
+    """Whether an earlier try of the same task, which then died, has published a month: for the task it is new.
+
+    Args:
+        load: The load.
+        months: What each node has.
+    """
+    record = months[load.around.coordinator].record
+    if not load.request.owner or record is None:
+        return False
+    return record.attempt in (yield from attempts_of(load.around, load.request.month, load.request.owner))
+
+
+def attempts_of(around: Surroundings, month: Month, owner: str) -> Steps[set[str]]:
+    """The attempts at a month that a task has made, as far as they began to insert.
+
+    Args:
+        around: Where it loads.
+        month: The month.
+        owner: Names the task.
+    """
+    key = _key_of(around, month)
+    if key is None:
+        return set()
+    sql = Sql(
+        f"SELECT DISTINCT attempt FROM {table(around.ledger)} WHERE {key.condition} AND event = 'inserting' "
+        f"AND JSONExtractString(details, 'owner') = {literal(owner)}"
+    )
+    ask = AskNodes(name="Look for loads of this task", sql={around.coordinator: sql})
+    return {nonce for (nonce,) in (yield ask)[around.coordinator]}
+
+
+def _key_of(around: Surroundings, month: Month) -> LedgerKey | None:
+    """What the coordinator's ledger knows a month by; None where it has no ledger, or no such table."""
+    facts = around.nodes[around.coordinator]
+    if facts.target is None or not facts.has_ledger or lacks_of_ledger(facts.ledger_columns):
+        return None
+    return LedgerKey(around.target, facts.target.uuid, month, "")
+
+
+def _of_json(around: Surroundings, nonce: str, fingerprint: str, details: Mapping[str, Any]) -> Underway:
+    return Underway(
+        around=around,
+        nonce=nonce,
+        fingerprint=fingerprint,
+        newest=_EPOCH + details["newest_microseconds"] * _MICROSECOND,
+        before={node: PartitionState(**state, each_part=None) for node, state in details["before"].items()},
+        reason=details["reason"],
+        course=Course(**details["course"]),
+        plan=InsertPlan.of_json(details["plan"]),
+        running=details["running"],
+        done=tuple(DoneInsert(each["query_id"], _stats_of_json(each["stats"])) for each in details["done"]),
+        # Older versions of this package did not record it.
+        seconds_by_step=details.get("seconds_by_step", {}),
+    )
+
+
+def _stats_of_json(values: Mapping[str, Any]) -> InsertStats:
+    # Older versions of this package did not record what was read.
+    source = values.get("source")
+    return InsertStats(**{**values, "source": SourceRead(**source) if source else None})
+
+
+def _as_json(state: PartitionState) -> dict[str, Any]:
+    """Without its parts: what is there is compared with the record, which has them."""
+    return {name: value for name, value in asdict(state).items() if name not in ("each_part", "mutations")}
+
+
+def _key(node: Node) -> str:
+    return f"{node.shard_num}_{node.replica_num}"

@@ -1,0 +1,180 @@
+"""How a load goes on by itself after an error: from the start, with what the error asks to be changed.
+
+Starting over is always safe: an attempt has a staging table of its own, and the next one ends what it left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.tuning.insert_settings import DEFAULT_BLOCK_BYTES, DEFAULT_BLOCK_ROWS, YOURS
+from airflow_provider_chs3.core.values.error_codes import (
+    MEMORY_LIMIT_EXCEEDED,
+    S3_ERROR,
+    TOO_MANY_PARTS,
+    is_broken_off,
+    is_object_gone,
+    is_of_insert,
+    is_terminal,
+)
+from airflow_provider_chs3.core.values.models import Setting
+from airflow_provider_chs3.exceptions import (
+    Chs3Error,
+    ClickHouseServerError,
+    InsertLostError,
+    ObjectsChangedError,
+    TransientError,
+)
+
+#: How often a month whose objects change is listed again.
+MAX_NEW_LISTS = 3
+#: How often a load waits for servers or storage that are full.
+MAX_WAITS = 3
+#: How often an insert of which no server tells how it ended is started again.
+MAX_LOST = 3
+#: How long it waits: the first time, and so much longer each further time.
+WAIT_SECONDS = 20
+
+_BUSY = {
+    202: "too many queries run there",
+    203: "no connection is free there",
+    TOO_MANY_PARTS: "it has too many parts, which merges must make fewer first",
+    S3_ERROR: "the storage did not answer as it should",
+}
+
+_THREADS = ("max_insert_threads",)
+_BLOCK = ("min_insert_block_size_bytes", "min_insert_block_size_rows")
+_READERS = ("max_threads", "input_format_parquet_memory_high_watermark")
+#: Blocks first: they only cost parts. Fewer threads cost time.
+_ORDER = (_BLOCK, _THREADS, _READERS)
+#: What the server takes where nothing was computed.
+_DEFAULTS = {_BLOCK[0]: DEFAULT_BLOCK_BYTES, _BLOCK[1]: DEFAULT_BLOCK_ROWS}
+#: What is not halved any further.
+_FLOORS = {_BLOCK[0]: 16 * 1024**2, _BLOCK[1]: 2**16, _THREADS[0]: 1, _READERS[0]: 1, _READERS[1]: 64 * 1024**2}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Course:
+    """How a load goes about it, after what went wrong before.
+
+    Args:
+        memory_steps: How often its need of memory was lowered.
+        reader_steps: How often its reading threads were halved, for a storage that did not keep up.
+        new_lists: How often the objects were listed again because they changed.
+        waits: How often it waited for servers or storage.
+        lost: How often nobody knew how its insert ended.
+    """
+
+    memory_steps: int = 0
+    reader_steps: int = 0
+    new_lists: int = 0
+    waits: int = 0
+    lost: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Again:
+    """Start over.
+
+    Args:
+        course: How to go about it then.
+        reason: Why, in words.
+        wait_seconds: How long to wait before.
+    """
+
+    course: Course
+    reason: str
+    wait_seconds: int = 0
+
+
+def after(error: Chs3Error, course: Course) -> Again | None:
+    """What to do after an error of a load.
+
+    Args:
+        error: What went wrong.
+        course: How the load went about it.
+
+    Returns:
+        How to start over; None where a load by itself cannot mend it.
+    """
+    if isinstance(error, ObjectsChangedError) or (isinstance(error, ClickHouseServerError) and is_object_gone(error)):
+        return _list_again(course)
+    if isinstance(error, InsertLostError) and course.lost < MAX_LOST:
+        return Again(course=replace(course, lost=course.lost + 1), reason="with a new insert")
+    if not isinstance(error, ClickHouseServerError) or is_terminal(error):
+        return None
+    if error.code == MEMORY_LIMIT_EXCEEDED and not is_of_insert(error):
+        # What is lowered are settings of the insert.
+        return _wait(error, course, "it ran out of memory") if _is_of_server(error) else None
+    if error.code == MEMORY_LIMIT_EXCEEDED:
+        waits = _is_of_server(error) and course.waits < MAX_WAITS
+        lower = replace(course, memory_steps=course.memory_steps + 1, waits=course.waits + int(waits))
+        wait_seconds = WAIT_SECONDS * (course.waits + 1) if waits else 0
+        reason = f"{error.host} ran out of memory: with less of it"
+        return Again(course=lower, reason=reason, wait_seconds=wait_seconds)
+    code = S3_ERROR if is_broken_off(error) else error.code
+    if code == S3_ERROR:
+        course = replace(course, reader_steps=course.reader_steps + 1)
+    return _wait(error, course, _BUSY[code]) if code in _BUSY else None
+
+
+def _wait(error: ClickHouseServerError, course: Course, why: str) -> Again | None:
+    if course.waits == MAX_WAITS:
+        return None
+    waited = replace(course, waits=course.waits + 1)
+    reason = f"{error.host}: {why} (wait {waited.waits} of {MAX_WAITS})"
+    return Again(course=waited, reason=reason, wait_seconds=WAIT_SECONDS * waited.waits)
+
+
+def _is_of_server(error: ClickHouseServerError) -> bool:
+    """Whether it is the server's limit of memory: what others hold of it may soon be free."""
+    return "(total)" in error.message
+
+
+def _list_again(course: Course) -> Again | None:
+    if course.new_lists == MAX_NEW_LISTS:
+        return None
+    listed = replace(course, new_lists=course.new_lists + 1)
+    return Again(course=listed, reason=f"objects changed: with a new list ({listed.new_lists} of {MAX_NEW_LISTS})")
+
+
+def lowered(settings: tuple[Setting, ...], course: Course) -> tuple[Setting, ...]:
+    """The settings after all that went wrong.
+
+    Each step of memory halves one of block, insert threads and reading threads, in turns; what a user gave stays.
+
+    Args:
+        settings: As they were computed.
+        course: How often they are to be lowered.
+
+    Raises:
+        TransientError: If there is nothing left to lower.
+    """
+    values = {each.name: each for each in settings}
+    for _ in range(course.reader_steps):
+        values = _halved(values, _READERS[:1], "the storage did not keep up")
+    steps = course.memory_steps
+    while steps:
+        before = values
+        for names in _ORDER:
+            halved = _halved(values, names, "an earlier try ran out of memory")
+            if steps and halved != values:
+                values, steps = halved, steps - 1
+        if values == before:
+            raise TransientError(
+                "A node ran out of memory even with the smallest blocks and the fewest threads that a load takes: give "
+                "loads more memory (memory_share, node_specs, the server's limits), or load fewer months at once. "
+                "Nothing was published."
+            )
+    return tuple(values.values())
+
+
+def _halved(values: Mapping[str, Setting], names: tuple[str, ...], why: str) -> dict[str, Setting]:
+    halved = dict(values)
+    for name in names:
+        setting = values.get(name)
+        value = int(setting.value) if setting else _DEFAULTS.get(name, 0)
+        if value > _FLOORS[name] and not (setting and setting.reason == YOURS):
+            halved[name] = Setting(name, max(value // 2, _FLOORS[name]), f"half of {value}, as {why}")
+    return halved

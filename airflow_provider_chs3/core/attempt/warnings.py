@@ -1,0 +1,119 @@
+"""What may spoil a load that could start: looked at once it is due, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from airflow_provider_chs3.core.attempt.context import Load
+from airflow_provider_chs3.core.attempt.materialized_views import fill_statements
+from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, OtherParts, shown
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.operations import Say, Steps
+from airflow_provider_chs3.exceptions import PreflightError, TransientError
+
+
+def look_for_risks(load: Load, now: Mapping[Node, NodeNow]) -> Steps[None]:
+    """Look at disks, at the target's parts and at what hangs on it.
+
+    What stands in the way is an error; what the user should know is said.
+
+    Args:
+        load: The load.
+        now: How the nodes are right now.
+
+    Raises:
+        PreflightError: If a node has no room for its part of the month.
+        TransientError: If the target has so many parts that INSERTs into it are refused: merges make them fewer.
+    """
+    without_room, too_full = list(nodes_without_room(load, now)), list(_too_full(load, now))
+    if without_room:
+        raise PreflightError([*without_room, *too_full])
+    if too_full:
+        raise TransientError("\n".join(too_full))
+    for remark in (*_slowed_down(load, now), *_remarks(load, now)):
+        yield Say(name=remark)
+    if load.request.policies.write_mode == "replace":
+        yield from _tell_of_views(load, now)
+
+
+def _tell_of_views(load: Load, now: Mapping[Node, NodeNow]) -> Steps[None]:
+    viewed = [node for node, each in now.items() if each.views]
+    if not viewed:
+        return
+    views = sorted({view for node in viewed for view in now[node].views})
+    statements = yield from fill_statements(load, viewed[0])
+    text = (
+        f"{', '.join(views)} read from {load.around.target}, but see no rows of {load.request.month}: to a "
+        "materialized view, a partition that is put into place is no INSERT. Fill them from the table afterwards."
+    )
+    if statements:
+        text += " On every node these do it once; the how-to guide on views has a way that may be repeated:"
+    yield Say(name="\n  ".join((text, *statements)))
+
+
+def nodes_without_room(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
+    """Nodes whose disks hold less than their part of the objects; staging takes about as much as Parquet does."""
+    # Every replica holds all of its shard.
+    needed_bytes = load.files.manifest.size_bytes // len(load.around.publishers)
+    for node, each in now.items():
+        free_bytes = sum(disk.free_bytes for disk in each.disks)
+        if each.disks and free_bytes < needed_bytes:
+            names = ", ".join(disk.name for disk in each.disks)
+            yield (
+                f"There are {free_bytes:,} bytes free on {names} of {shown(node)}, but its part of "
+                f"{load.request.month} is about {needed_bytes:,} bytes: make room there. The month before stays until "
+                "the new one is published."
+            )
+
+
+def _too_full(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
+    """Nodes where INSERTs into the target are refused (252), or would be once the month is there.
+
+    The limits are for the whole table: one partition with too many parts refuses INSERTs into all. REPLACE PARTITION
+    is neither refused nor slowed down by them (seen on 26.9), so that a load would go on making it worse. The parts of
+    the partition that it replaces do not count, and a month without objects only takes parts away.
+    """
+    if not load.files.manifest.objects:
+        return
+    ours = 1 if load.request.policies.write_mode == "replace" else 0
+    for node, others in _others(now):
+        limits, fact = others.limits, ""
+        if _counts(others) and others.fullest_parts >= (limit := limits.parts_to_throw_insert):
+            fact = f"{others.fullest_parts:,} parts in one partition (parts_to_throw_insert={limit:,})"
+        elif others.parts + ours >= (limit := limits.max_parts_in_total):
+            fact = f"{others.parts:,} parts (max_parts_in_total={limit:,})"
+        if fact:
+            yield (
+                f"{load.around.target} on {shown(node)} refuses INSERTs, as it has {fact}: wait for its merges, or "
+                "find out why they do not keep up (system.merges, system.mutations). Nothing was loaded."
+            )
+
+
+def _slowed_down(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
+    for node, others in _others(now):
+        limit = others.limits.parts_to_delay_insert
+        if _counts(others) and others.fullest_parts >= limit:
+            yield (
+                f"{load.around.target} on {shown(node)} slows down INSERTs, as it has {others.fullest_parts:,} parts "
+                f"in one partition (parts_to_delay_insert={limit:,}): merges do not keep up."
+            )
+
+
+def _others(now: Mapping[Node, NodeNow]) -> Iterator[tuple[Node, OtherParts]]:
+    return ((node, each.others) for node, each in now.items() if each.others is not None)
+
+
+def _counts(others: OtherParts) -> bool:
+    """Whether the number of parts matters, which it does not where they are large."""
+    return others.fullest_bytes <= others.fullest_parts * others.limits.max_avg_part_size_for_too_many_parts
+
+
+def _remarks(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
+    target, month = load.around.target, load.request.month
+    if load.request.policies.write_mode == "append":
+        return
+    if load.around.shape.rows_expire:
+        yield f"Rows of {target} expire (TTL): those of {month} go at the first merge after they were published."
+    remote = sorted({disk.name for each in now.values() for disk in each.disks if disk.kind != "Local"})
+    if remote:
+        yield f"{target} lies on {', '.join(remote)}, which is not a local disk: staging is written there too."

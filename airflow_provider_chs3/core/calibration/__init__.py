@@ -1,0 +1,1 @@
+"""Which settings suit a table best, measured on samples of its files."""

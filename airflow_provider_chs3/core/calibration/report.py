@@ -1,0 +1,156 @@
+"""What a calibration found, for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from airflow_provider_chs3.core.calibration.candidates import Tried, Try
+from airflow_provider_chs3.core.calibration.search import Choice
+from airflow_provider_chs3.core.tuning.calibrated_profile import Profile
+from airflow_provider_chs3.core.tuning.insert_settings import settings_table
+from airflow_provider_chs3.core.values.models import Month, Setting, TableName
+
+
+@dataclass(frozen=True, slots=True)
+class TryRecord:
+    """One try, and what came of it."""
+
+    asked: Try
+    tried: Tried
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """What a calibration found.
+
+    Args:
+        target: The table.
+        month: Whose files were the sample.
+        profile: What loads go by from now on.
+        choice: What was chosen, and why.
+        tries: All tries, in their order.
+        settings: Those of the sample that are not the rules'.
+        memory_bytes: What each try might use on a node; 0 is not known.
+        seconds: What all took.
+        objects: Objects of the sample.
+        of_objects: Those of its month.
+        source_bytes: The sample's size.
+        specs: Node → what it has for loads, in words.
+        versions: Node → ClickHouse's version.
+    """
+
+    target: TableName
+    month: Month
+    profile: Profile
+    choice: Choice
+    tries: tuple[TryRecord, ...]
+    settings: tuple[Setting, ...]
+    memory_bytes: int
+    seconds: float
+    objects: int
+    of_objects: int
+    source_bytes: int
+    specs: Mapping[str, str]
+    versions: Mapping[str, str]
+
+    @property
+    def gain(self) -> float:
+        """How many times as fast as by the rule; 1 where loads stay with it."""
+        both = self.profile.rule_seconds and self.profile.seconds
+        return self.profile.rule_seconds / self.profile.seconds if both else 1.0
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as JSON-safe values."""
+        return {
+            "target": str(self.target),
+            "month": str(self.month),
+            "profile": self.profile.as_json(),
+            "is_better": bool(self.profile.knobs.turned()),
+            "gain": round(self.gain, 3),
+            "noise": round(self.choice.noise, 3),
+            "reason": self.choice.reason,
+            "settings": {each.name: each.value for each in self.settings},
+            "tries": [dict(zip(_COLUMNS, line, strict=True)) for line in self._lines()],
+            "tried": len(self.tries),
+            "seconds": round(self.seconds, 3),
+            "memory_bytes": self.memory_bytes,
+            "objects": self.objects,
+            "of_objects": self.of_objects,
+            "source_bytes": self.source_bytes,
+            "specs": dict(self.specs),
+            "versions": dict(self.versions),
+        }
+
+    def described(self) -> str:
+        """A table of the tries, and what follows, for people."""
+        profile, choice = self.profile, self.choice
+        blocks = [f"Tries, each of {self.objects} objects of {self.month}:\n{_table([*self._lines()])}"]
+        if not self.tries:
+            blocks = ["There was nothing to try: the given settings leave nothing open, or there was no time."]
+        if self.settings:
+            blocks.append(f"Loads of {self.target} go by these from now on:\n{settings_table(self.settings)}")
+            speed = f", {self.gain:.2f} × as fast: {profile.seconds:.2f} s against {profile.rule_seconds:.2f} s"
+        else:
+            blocks.append(f"Loads of {self.target} go by the rules.")
+            speed = ""
+        end = f"Chosen: {choice.reason}{speed}. {len(self.tries)} tries in {self.seconds:.0f} s."
+        if profile.parallel_months:
+            end += f" Months side by side: {profile.parallel_months} (parallel_months)."
+        return "\n".join((*blocks, end))
+
+    def _lines(self) -> Iterator[tuple[Any, ...]]:
+        """A line for each way that was tried."""
+        by_label: dict[str, list[Tried]] = {}
+        for each in self.tries:
+            by_label.setdefault(each.asked.label, []).append(each.tried)
+        for label, every in by_label.items():
+            seconds = [each.seconds for each in every if each.seconds is not None]
+            peaks = [each.peak_memory_bytes for each in every if each.peak_memory_bytes is not None]
+            yield (
+                label,
+                [round(each, 3) for each in seconds],
+                round(median(seconds), 3) if seconds else None,
+                max(each.parts for each in every),
+                max(peaks, default=None),
+                self.choice.verdicts.get(label, ""),
+            )
+
+
+_COLUMNS = ("label", "seconds", "median_seconds", "parts", "peak_memory_bytes", "verdict")
+
+
+def try_line(asked: Try, tried: Tried) -> str:
+    """One try in words.
+
+    Args:
+        asked: What was tried.
+        tried: What came of it.
+    """
+    if tried.seconds is None:
+        return f"{asked.label}: out of its share of memory"
+    peak = f", {_mib(tried.peak_memory_bytes)} of memory" if tried.peak_memory_bytes else ""
+    return f"{asked.label}: {tried.seconds:.2f} s, {tried.parts} parts{peak}"
+
+
+def _table(lines: list[tuple[Any, ...]]) -> str:
+    shown = [
+        (
+            label,
+            " ".join(f"{each:.2f}" for each in seconds),
+            "" if middle is None else f"{middle:.2f}",
+            str(parts or ""),
+            _mib(peak) if peak else "",
+            verdict,
+        )
+        for label, seconds, middle, parts, peak, verdict in lines
+    ]
+    rows = [("settings", "seconds", "median", "parts", "memory", ""), *shown]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return "\n".join("  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / 1024**2:,.0f} MiB"

@@ -1,0 +1,282 @@
+"""Calibrate a table: load a sample of its files into throw-away tables under a few settings, and keep the best.
+
+list → look around → size the sample → try, in turns → choose → record on every node
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.attempt.context import Load
+from airflow_provider_chs3.core.attempt.discovery import list_and_look_around
+from airflow_provider_chs3.core.attempt.history import circumstances_of, record_profile
+from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
+from airflow_provider_chs3.core.attempt.retry_policy import Course
+from airflow_provider_chs3.core.attempt.warnings import nodes_without_room
+from airflow_provider_chs3.core.calibration.candidates import Tried, Try, themes
+from airflow_provider_chs3.core.calibration.report import Calibration, TryRecord, try_line
+from airflow_provider_chs3.core.calibration.search import FINAL_ROUNDS, Choice, most_tries, search
+from airflow_provider_chs3.core.calibration.trial import Bench, Trial, run_try
+from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now, shown, size_nodes
+from airflow_provider_chs3.core.files.file_schema import read_columns
+from airflow_provider_chs3.core.ledger.table import make_ledger
+from airflow_provider_chs3.core.load.cancel import StopRequest, look_around_to_end
+from airflow_provider_chs3.core.preflight.replicas import find_replicas
+from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
+from airflow_provider_chs3.core.request.load_request import LoadRequest
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.staging.tables import end_attempt, end_earlier_attempts
+from airflow_provider_chs3.core.tuning.calibrated_profile import Knobs, Profile, short_version
+from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
+from airflow_provider_chs3.core.tuning.resource_share import smallest
+from airflow_provider_chs3.core.values.models import Manifest, Node
+from airflow_provider_chs3.core.workflow.operations import Now, Say, Steps
+from airflow_provider_chs3.core.workflow.step_timer import NO_LAPS
+from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, NotReadyError, PreflightError
+
+#: The first sample has so many bytes of files for each node: what it takes tells how large the others may be.
+_FIRST_BYTES = 64 * 1024**2
+#: Files of a node in a sample, where there are so many: each has work, and some more.
+_LEAST_FILES = 2
+#: So many tries are to find room in the budget.
+_USUAL_TRIES = 40
+#: With room for fewer there is nothing to compare.
+_FEWEST_TRIES = 2 * FINAL_ROUNDS + 4
+#: How many months are tried side by side, where there are as many cores.
+_SIDE_BY_SIDE = (2, 4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationRequest:
+    """What is to be calibrated.
+
+    Args:
+        load: What a load of the sample's month would be asked for.
+        budget_seconds: What all may take.
+        least_try_seconds: What takes less tells nothing.
+
+    Raises:
+        ConfigurationError: If a number is out of its range.
+    """
+
+    load: LoadRequest
+    budget_seconds: float
+    least_try_seconds: float
+
+    def __post_init__(self) -> None:
+        if self.budget_seconds <= 0:
+            raise ConfigurationError(f"budget_seconds={self.budget_seconds:g} must be above 0.")
+        if self.least_try_seconds < 0:
+            raise ConfigurationError(f"least_try_seconds={self.least_try_seconds:g} must not be negative.")
+
+
+def calibrate(request: CalibrationRequest) -> Steps[Calibration]:
+    """Find the settings that load the table's files the fastest, and record them for its loads.
+
+    The target, its months and what the ledger knows of them stay as they are.
+
+    Raises:
+        NotReadyError: If the month has no objects.
+        PreflightError: If a load would not begin either.
+        ConfigurationError: If the month has too little data, or the budget is too small.
+    """
+    began: float = yield Now(name="Look at the clock")
+    load = yield from _prepare(request.load)
+    trial = Trial(load.around.target, load.request.month, load.request.nonce)
+    yield from end_earlier_attempts(load.around, trial)
+    now = yield from _look_at_nodes(load)
+    versions = yield from _versions(load)
+    try:
+        bench = yield from _bench(load, now, began)
+        bench = yield from _sized(bench, request)
+        records, choice = yield from _search(bench, request)
+    except Exception:
+        yield from _clean_up(load, trial)
+        raise
+    yield from _clean_up(load, trial)
+    ended: float = yield Now(name="Look at the clock")
+    calibration = _result(bench, versions, choice, records, ended)
+    ledger = load.around.ledger
+    yield from make_ledger(ledger, {node: facts.ledger_columns for node, facts in load.around.nodes.items()})
+    yield from record_profile(load, ledger, calibration.as_json())
+    yield Say(name=calibration.described())
+    return calibration
+
+
+def stop_calibration(request: LoadRequest) -> Steps[None]:
+    """End a calibration from outside: no query of it runs on any node, and its tables are gone, when this is done.
+
+    Raises:
+        TransientError: If queries do not end.
+    """
+    around = yield from look_around_to_end(StopRequest.of(request))
+    yield from end_attempt(around, Trial(around.target, request.month, request.nonce))
+
+
+def _prepare(request: LoadRequest) -> Steps[Load]:
+    source, manifest, around, _ = yield from list_and_look_around(request, NO_LAPS)
+    if not manifest.objects:
+        where = f"{source.bucket or source.credentials.named_collection}/{source.template.text}"
+        raise NotReadyError(
+            f"No objects for {request.month} under {where} to calibrate with: name a month that has some."
+        )
+    check_target(around, required_settings=REQUIRED_SETTINGS)
+    around = yield from find_replicas(around)
+    partition_id = yield from partition_id_of(around, request.month)
+    return Load.of(request, around, Course(), source=source, manifest=manifest, partition_id=partition_id)
+
+
+def _look_at_nodes(load: Load) -> Steps[Mapping[Node, NodeNow]]:
+    """Ask when an earlier calibration was ended: its inserts and its tables leave room to this one."""
+    now = yield from ask_nodes_now(load.around, partition_id=load.key.partition_id)
+    if findings := list(nodes_without_room(load, now)):
+        raise PreflightError(findings)
+    return now
+
+
+def _versions(load: Load) -> Steps[dict[Node, str]]:
+    answers = yield load.around.on_each(name="Ask every node for its version", sql=Sql("SELECT version()"))
+    return {node: rows[0][0] for node, rows in answers.items()}
+
+
+def _bench(load: Load, now: Mapping[Node, NodeNow], began: float) -> Steps[Bench]:
+    """What all tries have in common, with a first sample."""
+    request = load.request
+    nodes = size_nodes(load.around, now, argument=request.node_specs, connection=request.connection_node_specs)
+    manifest = sample_of(load.files.manifest, _FIRST_BYTES * len(nodes), nodes=len(nodes))
+    first = load.of_objects(manifest)
+    reading = yield from read_columns(first.files, request.selection, load.around.shape.columns)
+    return Bench(
+        load=first,
+        now=now,
+        nodes=nodes,
+        reading=reading,
+        whole=load.files.manifest,
+        began=began,
+    )
+
+
+def sample_of(manifest: Manifest, size_bytes: float, *, nodes: int) -> Manifest:
+    """Files of a month, spread over all of them, of about that size.
+
+    Args:
+        manifest: The month's files.
+        size_bytes: What they should have together.
+        nodes: How many nodes share them: each gets two, where there are so many.
+    """
+    every = manifest.objects
+    wanted = -(-int(len(every) * size_bytes) // max(1, manifest.size_bytes))
+    count = min(len(every), max(wanted, _LEAST_FILES * nodes))
+    return Manifest.of(every[number * len(every) // count] for number in range(count))
+
+
+def _sized(bench: Bench, request: CalibrationRequest) -> Steps[Bench]:
+    """Find out how much fits the budget. The first try takes its time for the caches, too: another one tells."""
+    tried = yield from run_try(bench, Try(label="the first sample"), number=0)
+    goal_seconds = request.budget_seconds / _USUAL_TRIES
+    before = bench.load.files.manifest
+    size_bytes = before.size_bytes * goal_seconds / max(tried.seconds or 0.0, 0.001)
+    manifest = sample_of(bench.whole, size_bytes, nodes=len(bench.nodes))
+    if len(manifest.objects) > len(before.objects) or len(manifest.objects) < len(before.objects) / 2:
+        load = bench.load.of_objects(manifest)
+        reading = yield from read_columns(load.files, request.load.selection, load.around.shape.columns)
+        bench = replace(bench, load=load, reading=reading)
+    tried = yield from run_try(bench, Try(label="the sample"), number=1)
+    seconds = tried.seconds or 0.0
+    files = bench.load.files.manifest
+    month = request.load.month
+    if seconds < request.least_try_seconds:
+        raise ConfigurationError(
+            f"A sample of {month}, {len(files.objects)} objects, loads in {seconds:.2f} s, which is too little to tell "
+            f"settings apart (least_try_seconds={request.least_try_seconds:g}): name a month with more data."
+        )
+    if tried.at_seconds + _FEWEST_TRIES * seconds > request.budget_seconds:
+        raise ConfigurationError(
+            f"The smallest sample of {month}, {len(files.objects)} objects, loads in {seconds:.1f} s, so that "
+            f"budget_seconds={request.budget_seconds:g} has no room for {_FEWEST_TRIES} tries: give "
+            f"{tried.at_seconds + _USUAL_TRIES * seconds:.0f}."
+        )
+    yield Say(
+        name=f"The sample: {len(files.objects)} of {len(bench.whole.objects)} objects of {month}, "
+        f"{files.size_bytes:,} bytes; by the rule it loads in {seconds:.2f} s."
+    )
+    return bench
+
+
+def _search(bench: Bench, request: CalibrationRequest) -> Steps[tuple[list[TryRecord], Choice]]:
+    one = bench.slice_of(1, 1)
+    every = [
+        replace(
+            theme, changes={label: each for label, each in theme.changes.items() if not bench.is_rule(Knobs(**each))}
+        )
+        for theme in themes(one, is_text=not bench.load.files.format.is_typed)
+    ]
+    numbers = [
+        each
+        for each in _SIDE_BY_SIDE
+        if each <= max(2, one.node_cores // 2)
+        and len(bench.load.files.manifest.objects) >= each * _LEAST_FILES * len(bench.nodes)
+    ]
+    most = most_tries(every, side_by_side=numbers)
+    yield Say(
+        name=f"At most {most} tries, within {request.budget_seconds:g} s; each may take {one.memory_bytes} "
+        f"bytes of each node's memory{one.remarks}."
+    )
+    searching = search(
+        every,
+        budget_seconds=request.budget_seconds,
+        is_same=bench.is_same,
+        nodes=len(bench.nodes),
+        side_by_side=numbers,
+    )
+    records: list[TryRecord] = []
+    tried: Tried | None = None
+    while True:
+        try:
+            asked = searching.send(tried)  # type: ignore[arg-type]  # None starts it
+        except StopIteration as done:
+            return records, done.value
+        tried = yield from run_try(bench, asked, number=len(records) + 2)
+        records.append(TryRecord(asked, tried))
+        where = f"Try {len(records)} of at most {most}, {tried.at_seconds:.0f} of {request.budget_seconds:g} s"
+        yield Say(name=f"{where}: {try_line(asked, tried)}")
+
+
+def _clean_up(load: Load, trial: Trial) -> Steps[None]:
+    try:
+        yield from end_attempt(load.around, trial)
+    except Chs3Error as error:
+        yield Say(name=f"Tables of the tries could not be removed; the next calibration will do it. ({error})")
+
+
+def _result(
+    bench: Bench, versions: Mapping[Node, str], choice: Choice, records: list[TryRecord], now: float
+) -> Calibration:
+    request, files = bench.load.request, bench.load.files
+    spec = smallest(each.spec for each in bench.nodes.values())
+    version = short_version(versions[bench.load.around.coordinator])
+    profile = Profile(
+        knobs=choice.knobs,
+        parallel_months=choice.parallel_months,
+        measured_on=circumstances_of(files, nodes=len(bench.nodes), spec=spec, version=version),
+        at=f"{request.now:%Y-%m-%d}",
+        seconds=choice.seconds,
+        rule_seconds=choice.rule_seconds,
+    )
+    plan: InsertPlan = bench.plan(choice.knobs, profile=profile)
+    return Calibration(
+        target=bench.load.around.target,
+        month=request.month,
+        profile=profile,
+        choice=choice,
+        tries=tuple(records),
+        settings=tuple(each for each in plan.settings if each.reason == profile.reason),
+        memory_bytes=plan.memory_bytes,
+        seconds=now - bench.began,
+        objects=len(files.manifest.objects),
+        of_objects=len(bench.whole.objects),
+        source_bytes=files.manifest.size_bytes,
+        specs={shown(node): str(each) for node, each in bench.nodes.items()},
+        versions={shown(node): version for node, version in versions.items()},
+    )

@@ -1,0 +1,198 @@
+"""One try of a calibration: a sample loaded into a table that is thrown away."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.attempt.context import Load
+from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
+from airflow_provider_chs3.core.calibration.candidates import Tried, Try
+from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode
+from airflow_provider_chs3.core.files.data_volume import DataShape, shape_of
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.insertion.insert_statement import insert_step
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, end_attempt
+from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Circumstances, Knobs, Profile
+from airflow_provider_chs3.core.tuning.insert_settings import load_settings
+from airflow_provider_chs3.core.tuning.resource_share import Slice, slice_of, smallest
+from airflow_provider_chs3.core.values.error_codes import MEMORY_LIMIT_EXCEEDED
+from airflow_provider_chs3.core.values.models import Manifest, Node
+from airflow_provider_chs3.core.workflow.operations import InsertSideBySide, InsertStats, Now, Steps
+from airflow_provider_chs3.exceptions import ClickHouseServerError
+
+
+@dataclass(frozen=True, slots=True)
+class Trial(Attempt):
+    """The tables of one calibration. Loads of the table's months neither end it nor give way to it."""
+
+    @property
+    def prefix(self) -> str:
+        """Beginning of the names of all calibrations of this table."""
+        identity = f"{self.target.database}\0{self.target.table}\0calibration"
+        return f"chs3_{hashlib.sha256(identity.encode()).hexdigest()[:16]}_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What all tries have in common.
+
+    Args:
+        load: A load of the sample.
+        now: How the nodes were at the beginning, when nothing of the calibration ran.
+        nodes: What each has for loads.
+        reading: What is read of the sample.
+        whole: All of the month's files.
+        began: When the calibration began, by the clock of `Now`.
+    """
+
+    load: Load
+    now: Mapping[Node, NodeNow]
+    nodes: Mapping[Node, SizedNode]
+    reading: Reading
+    whole: Manifest
+    began: float
+
+    def slice_of(self, months: int, side_by_side: int) -> Slice:
+        """What one load of a part of the sample may use.
+
+        Args:
+            months: Into how many parts the sample is cut.
+            side_by_side: How many of them load at the same time.
+        """
+        spec = smallest(each.spec for each in self.nodes.values())
+        share = replace(self.load.request.share, parallel_months=side_by_side)
+        # As the last of them to begin finds the nodes: the others run by then, too.
+        now = [replace(each, inserts=each.inserts + side_by_side - 1) for each in self.now.values()]
+        return slice_of(spec, share, self._data(months), now)
+
+    def plan(
+        self,
+        knobs: Knobs,
+        *,
+        months: int = 1,
+        side_by_side: int = 1,
+        is_held: bool = False,
+        profile: Profile | None = None,
+    ) -> InsertPlan:
+        """What is inserted, and how.
+
+        Args:
+            knobs: Where tuning departs from its rules.
+            months: As in `slice_of`.
+            side_by_side: As in `slice_of`.
+            is_held: Whether the servers hold it to its own slice of the memory, rather than to all loads' share.
+            profile: Gives settings their reason; None where nobody reads it.
+        """
+        request, one = self.load.request, self.slice_of(months, side_by_side)
+        if is_held:
+            one = replace(one, limit_bytes=min(one.memory_bytes, one.limit_bytes))
+        settings = load_settings(
+            one=one,
+            data=self._data(months),
+            known=self.load.around.known_settings,
+            own=request.settings,
+            null_as_default=request.selection.null_as_default,
+            by_sharding_key=request.policies.distribution == "sharding_key",
+            profile=profile or _nameless(knobs),
+        )
+        return InsertPlan(reading=self.reading, settings=settings, memory_bytes=one.memory_bytes, memory_steps=0)
+
+    def is_same(self, knobs: Knobs, others: Knobs) -> bool:
+        """Whether two ways lead to the same settings, as where the user gave one, or memory allows no more."""
+        return self.plan(knobs).setting_values == self.plan(others).setting_values
+
+    def is_rule(self, knobs: Knobs) -> bool:
+        """Whether a way leads to the rule's settings."""
+        return self.is_same(knobs, BY_RULE)
+
+    def parts(self, months: int) -> list[Load]:
+        """The sample, cut into so many parts: every file is in one of them."""
+        objects = self.load.files.manifest.objects
+        return [self.load.of_objects(Manifest.of(objects[number::months])) for number in range(months)]
+
+    def _data(self, months: int) -> DataShape:
+        reading, cut = self.reading, self.parts(months)[0]
+        part = replace(
+            reading,
+            rows=None if reading.rows is None else reading.rows // months,
+            uncompressed_bytes=None if reading.uncompressed_bytes is None else reading.uncompressed_bytes // months,
+        )
+        is_remote = any(each.is_on_remote_disk for each in self.now.values())
+        return shape_of(cut.files, part, nodes=len(self.nodes), is_on_remote_disk=is_remote)
+
+
+def _nameless(knobs: Knobs) -> Profile | None:
+    """The knobs as a profile whose reasons nobody reads."""
+    if knobs == BY_RULE:
+        return None
+    nowhere = Circumstances(files="", nodes=0, cores=0, memory_bytes=0, version="")
+    return Profile(knobs=knobs, parallel_months=None, measured_on=nowhere, at="", seconds=0.0, rule_seconds=0.0)
+
+
+def run_try(bench: Bench, asked: Try, *, number: int) -> Steps[Tried]:
+    """Load the sample into a table of this try alone, and drop it.
+
+    What departs from the rule is held to a load's slice of the memory by the servers themselves.
+
+    Args:
+        bench: What all tries have in common.
+        asked: What to load with.
+        number: Makes the table's name unlike those of the other tries.
+
+    Raises:
+        ClickHouseServerError: What a try ended with, unless it ran out of its share.
+    """
+    request = bench.load.request
+    trial = Trial(bench.load.around.target, request.month, f"{request.nonce}t{number:03d}")
+    plan = bench.plan(asked.knobs, months=asked.months, side_by_side=asked.side_by_side, is_held=asked.knobs != BY_RULE)
+    yield from create_staging(bench.load.around, trial)
+    try:
+        stats = yield from _insert(bench, asked, plan, trial)
+        parts = yield from _count_parts(bench, trial)
+    except ClickHouseServerError as error:
+        yield from end_attempt(bench.load.around, trial)
+        if error.code != MEMORY_LIMIT_EXCEEDED or asked.knobs == BY_RULE:
+            raise
+        stats, parts = None, 0
+    else:
+        yield from end_attempt(bench.load.around, trial)
+    now: float = yield Now(name="Look at the clock")
+    return Tried(
+        seconds=stats.seconds if stats else None,
+        parts=parts,
+        peak_memory_bytes=stats.peak_memory_bytes if stats else None,
+        at_seconds=now - bench.began,
+    )
+
+
+def _insert(bench: Bench, asked: Try, plan: InsertPlan, trial: Trial) -> Steps[InsertStats]:
+    """Insert the parts of the sample, so many at a time."""
+    seconds, read_rows, peaks = 0.0, 0, [0]
+    steps = [
+        insert_step(
+            part, plan, group, batch, into=trial.staging(bench.load.around), query_id=f"{trial.name}_insert{at}_{each}"
+        )
+        for at, part in enumerate(bench.parts(asked.months))
+        for each, (group, batch) in enumerate(plan.reading.batches(part.files))
+    ]
+    for first in range(0, len(steps), asked.side_by_side):
+        inserts = tuple(steps[first : first + asked.side_by_side])
+        done: tuple[InsertStats, ...] = yield InsertSideBySide(name=f"Try {asked.label}", inserts=inserts)
+        seconds += max(each.seconds for each in done)
+        read_rows += sum(each.read_rows for each in done)
+        peaks.append(sum(each.peak_memory_bytes or 0 for each in done))
+    return InsertStats(seconds, read_rows, max(peaks) or None)
+
+
+def _count_parts(bench: Bench, trial: Trial) -> Steps[int]:
+    """The parts that were written: those that a merge took in meanwhile are still listed."""
+    staging = trial.staging(bench.load.around)
+    sql = Sql(
+        f"SELECT countIf(level = 0) FROM system.parts WHERE database = {literal(staging.database)} "
+        f"AND table = {literal(staging.table)}"
+    )
+    answers = yield bench.load.around.on_each(name="Count the parts of the try", sql=sql)
+    return sum(answers[node][0][0] for node in bench.load.around.publishers)

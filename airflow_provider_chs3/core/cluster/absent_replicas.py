@@ -1,0 +1,74 @@
+"""Which replicas a load does without: those that are down, where another one of their shard is up.
+
+Replicas are restarted and replaced in any week, so nothing that goes on every night may need all of them. What one
+misses it fetches from the others when it comes back, which is Keeper's doing. So Keeper has the last word on who is
+down: a replica that it still knows as alive may write to the month at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from airflow_provider_chs3.core.cluster.topology import Place
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Row, Say, Steps, TryNodes
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
+
+
+def leave_out_absent(place: Place) -> Steps[Place]:
+    """Leave out the nodes that do not answer, where the table is replicated and other replicas of theirs are up.
+
+    Args:
+        place: The table, and the nodes that hold it.
+
+    Raises:
+        ClickHouseConnectionError: If a node does not answer that cannot be left out.
+    """
+    if len({node.shard_num for node in place.nodes}) == len(place.nodes):
+        return place
+    answers: Mapping[Node, list[Row] | Chs3Error] = yield TryNodes(
+        name="Ask which replicas are up", sql=dict.fromkeys(place.nodes, Sql("SELECT 1"))
+    )
+    down = {node: error for node, error in answers.items() if isinstance(error, ClickHouseConnectionError)}
+    if not down:
+        return place
+    up = tuple(node for node in place.nodes if node not in down)
+    yield from _check_absent(place, up, down)
+    for node in down:
+        yield Say(name=f"{node} is down. Other replicas of its shard are up: this goes on without it.")
+    return replace(place, nodes=up, absent=tuple(down))
+
+
+def _check_absent(place: Place, up: tuple[Node, ...], down: Mapping[Node, ClickHouseConnectionError]) -> Steps[None]:
+    target = place.target
+    sql = Sql(
+        "SELECT zookeeper_name, replica_name, mapKeys(mapFilter((name, is_active) -> is_active, replica_is_active)) "
+        f"FROM system.replicas WHERE database = {literal(target.database)} AND table = {literal(target.table)}"
+    )
+    answers = yield AskNodes(name=f"Ask Keeper for the replicas of {target}", sql=dict.fromkeys(up, sql))
+    for node, error in down.items():
+        of_shard = [
+            rows[0]
+            for each, rows in answers.items()
+            # The newest record of a shard is told by its Keeper, and only one is asked
+            # (see `core.ledger.records.record`).
+            if each.shard_num == node.shard_num and rows and rows[0][0] == "default"
+        ]
+        answering = {name for _, name, _ in of_shard}
+        # Where Keeper itself is away, nobody is active.
+        if not of_shard or any(set(active) != answering for _, _, active in of_shard):
+            raise ClickHouseConnectionError(
+                _why_needed(error, node, has_others=bool(of_shard)), error.host, error.query_id
+            )
+
+
+def _why_needed(error: ClickHouseConnectionError, node: Node, *, has_others: bool) -> str:
+    if not has_others:
+        return error.message
+    return (
+        f"{error.message} Another replica of shard {node.shard_num} is up, but Keeper still takes this one for alive, "
+        "as it does until the session of a dead server ends (session_timeout_ms, 30 s by default). Then loads go on "
+        "without it."
+    )

@@ -1,0 +1,258 @@
+"""What the servers say about themselves and the target: asked once, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from airflow_provider_chs3.core.cluster.absent_replicas import leave_out_absent
+from airflow_provider_chs3.core.cluster.table_facts import TargetFacts, target_facts, target_query
+from airflow_provider_chs3.core.cluster.topology import KeeperPlace, Place, check_versions, locate
+from airflow_provider_chs3.core.cluster.untested_engines import family, has_passed, is_rehearsal
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
+from airflow_provider_chs3.core.sql.server_defaults import defaults_query, evaluating_settings, is_about_reading
+from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Node, NodeSpec, SettingValues, TableName
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Row, Steps, Together
+
+#: What a node says of its size: cores, the limit of its memory, its macros, and whether it has
+#: `system.asynchronous_metrics`, which would tell of the machine's.
+SIZE = """(SELECT any(toUInt32OrZero(extract(default, '\\d+'))) FROM system.settings WHERE name = 'max_threads'),
+    (SELECT any(toUInt64OrZero(value)) FROM system.server_settings WHERE name = 'max_server_memory_usage'),
+    (SELECT groupArray((macro, substitution)) FROM system.macros WHERE macro IN ('cores', 'memory')),
+    (SELECT count() FROM system.tables WHERE database = 'system' AND name = 'asynchronous_metrics')"""
+
+
+#: Settings without which a server refuses a new table with types, codecs or keys that the target has, and a cast to its
+#: types: `allow_suspicious_low_cardinality_types`, `enable_alp_codec`, and on older servers many more. Those that the
+#: user's profile lets statements switch on.
+_PERMISSIONS = """(SELECT groupArray(name) FROM system.settings
+        WHERE match(name, '^allow_suspicious_|^(allow|enable)_.*(types?|codecs?|index|statistics?|index_for_json)$')
+        AND type = 'Bool' AND NOT is_obsolete AND alias_for = ''
+        AND NOT readonly AND coalesce(max, '') NOT IN ('0', 'false'))"""
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """One node.
+
+    Args:
+        target: The target there, or None.
+        databases: Those of the databases in question that exist.
+        ledger_columns: The columns of its ledger; none where it has no ledger.
+        known_settings: Those of the settings in question that the server knows, each with the highest number that the
+            user's profile allows, or None.
+        measured: Cores and memory limit, as the server sees them; 0 bytes are not known.
+        macros: Those of its macros that declare its size: `cores`, `memory`.
+        has_metrics: Whether it has `system.asynchronous_metrics`.
+        keeper: Where a replicated target is known in Keeper; asked for by `core.cluster.replication`.
+        time_zone: That of columns that name none.
+        permissions: The settings that a CREATE of the target again may need, and may switch on.
+        reading_defaults: The settings that are about reading files, each with the server's default.
+        ledger_engine: The engine of its ledger; empty where it has none.
+        is_rehearsed: Whether the target's engine is a tested one, or a rehearsal has passed there.
+    """
+
+    target: TargetFacts | None
+    databases: frozenset[str]
+    ledger_columns: frozenset[str]
+    known_settings: Mapping[str, int | None]
+    measured: NodeSpec
+    macros: Mapping[str, str] = field(default_factory=dict)
+    has_metrics: bool = False
+    keeper: KeeperPlace | None = None
+    time_zone: str = ""
+    permissions: frozenset[str] = frozenset()
+    reading_defaults: Mapping[str, str] = field(default_factory=dict)
+    ledger_engine: str = ""
+    is_rehearsed: bool = True
+
+    @property
+    def has_ledger(self) -> bool:
+        """Whether the ledger is there."""
+        return bool(self.ledger_columns)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where the load takes place.
+
+    Args:
+        cluster: The cluster that reads and writes; None for a single server.
+        target: The local table on every node.
+        ledger: The ledger on every node.
+        nodes: What each node said.
+        absent: Replicas that are down; see `Place`.
+        sharding_key: The expression of the Distributed table that the user named; see `Place`.
+    """
+
+    cluster: str | None
+    target: TableName
+    ledger: TableName
+    nodes: dict[Node, NodeFacts]
+    absent: tuple[Node, ...] = ()
+    sharding_key: str | None = None
+
+    @property
+    def staging_database(self) -> str:
+        """Where staging goes: beside the ledger."""
+        return self.ledger.database
+
+    @property
+    def coordinator(self) -> Node:
+        """The node that decides between two attempts at the same time."""
+        return min(self.nodes)
+
+    @property
+    def publishers(self) -> tuple[Node, ...]:
+        """One node of each shard. The others, if there are any, are its replicas, and follow."""
+        return tuple({node.shard_num: node for node in sorted(self.nodes, reverse=True)}.values())[::-1]
+
+    @property
+    def shape(self) -> TargetFacts:
+        """The target's structure, which is the same on every node once the preflight has passed."""
+        target = self.nodes[self.coordinator].target
+        assert target is not None  # the preflight saw to it
+        return target
+
+    @property
+    def time_zone(self) -> str:
+        """That of columns that name none, on every node."""
+        return ", ".join(sorted({facts.time_zone for facts in self.nodes.values()}))
+
+    @property
+    def known_settings(self) -> dict[str, int | None]:
+        """The settings that every node knows, each with the highest number that the user's profiles allow, or None."""
+        every = [facts.known_settings for facts in self.nodes.values()]
+        known = (name for name in every[0] if all(name in others for others in every))
+        return {name: min(filter(None, (each[name] for each in every)), default=None) for name in known}
+
+    @property
+    def permissions(self) -> SettingValues:
+        """What lets a statement on any node use all types, codecs and keys that the target has."""
+        return dict.fromkeys(sorted(frozenset.intersection(*(facts.permissions for facts in self.nodes.values()))), 1)
+
+    @property
+    def evaluating(self) -> SettingValues:
+        """The settings with which a statement evaluates the target's keys as the target does, under any profile."""
+        return {**evaluating_settings(self.reading_defaults), **self.permissions}
+
+    @property
+    def reading_defaults(self) -> dict[str, str]:
+        """The settings about reading files that every node knows, each with the coordinator's default."""
+        others = [facts.reading_defaults for facts in self.nodes.values()]
+        return {
+            name: default
+            for name, default in self.nodes[self.coordinator].reading_defaults.items()
+            if all(name in known for known in others)
+        }
+
+    def on_each(self, *, name: str, sql: Sql, settings: SettingValues | None = None) -> AskNodes:
+        """The same statement for every node."""
+        return AskNodes(name=name, sql=dict.fromkeys(self.nodes, sql), settings=settings or {})
+
+
+def look_around(
+    *,
+    target: TableName,
+    cluster: str | None,
+    default_cluster: str | None,
+    ledger: TableName,
+    settings: Iterable[str],
+    needs_all: bool = False,
+) -> Steps[Surroundings]:
+    """Find the nodes, and ask each for its facts.
+
+    Args:
+        target: The table that the user named: local, or Distributed.
+        cluster: The cluster that the user named; None takes the Distributed table's, else the default.
+        default_cluster: The cluster where neither says one; None is the single server that the connection leads to.
+        ledger: Where the ledger is; its database defaults to the target's where it is empty.
+        settings: Names to look up on every node.
+        needs_all: Whether all replicas must be up, as what is written would not be repeated on one that comes back.
+
+    Raises:
+        PreflightError: If the cluster is not known, differs from the Distributed table's, or a server is too old.
+    """
+    place = yield from locate(target=target, cluster=cluster, default_cluster=default_cluster, ledger=ledger)
+    if not needs_all:
+        place = yield from leave_out_absent(place)
+    looks = (check_versions(place.nodes), look_at(place, settings=settings))
+    around: Surroundings = (yield Together(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[1]
+    return around
+
+
+def look_at(place: Place, *, settings: Iterable[str]) -> Steps[Surroundings]:
+    """Ask each node of a place for its facts.
+
+    Args:
+        place: The table, and the nodes that hold it.
+        settings: Names to look up on every node.
+    """
+    sql = Sql(_facts_query(place.target, place.ledger, settings))
+    answers = yield AskNodes(name=f"Look at {place.target} on every node", sql=dict.fromkeys(place.nodes, sql))
+    facts = {node: _node_facts(rows[0], place.ledger) for node, rows in answers.items()}
+    facts = yield from _recall_rehearsals(place, facts)
+    return Surroundings(
+        cluster=place.cluster,
+        target=place.target,
+        ledger=place.ledger,
+        nodes=facts,
+        absent=place.absent,
+        sharding_key=place.sharding_key,
+    )
+
+
+def _recall_rehearsals(place: Place, nodes: dict[Node, NodeFacts]) -> Steps[dict[Node, NodeFacts]]:
+    untested = {node: facts for node, facts in nodes.items() if facts.target and family(facts.target.engine)}
+    if not untested or is_rehearsal(place.target):
+        return nodes
+    sql = {node: has_passed(place.ledger, place.target) for node, facts in untested.items() if facts.has_ledger}
+    answers = yield AskNodes(name="Look for a rehearsal that has passed", sql=sql)
+    passed = {node for node, rows in answers.items() if rows[0][0]}
+    return nodes | {node: replace(facts, is_rehearsed=node in passed) for node, facts in untested.items()}
+
+
+def look_at_target(around: Surroundings) -> Steps[dict[Node, TargetFacts | None]]:
+    """Ask each node once more what the target is there: less than half of what `look_at` asks for.
+
+    Args:
+        around: What the nodes said before.
+    """
+    ask = around.on_each(name=f"Look at {around.target} again", sql=Sql(f"SELECT {target_query(around.target)}"))
+    return {node: target_facts(rows[0]) for node, rows in (yield ask).items()}
+
+
+def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) -> str:
+    names = tuple(settings)
+    # Only who asks for a setting of tables needs the right to.
+    of_tables = " UNION ALL SELECT name, NULL FROM system.merge_tree_settings" if ADAPTIVE_BUFFERS in names else ""
+    return f"""SELECT {target_query(target)},
+    (SELECT groupArray(name) FROM system.databases WHERE {one_of("name", (target.database, ledger.database))}),
+    (SELECT groupArray(name) FROM system.columns
+        WHERE database = {literal(ledger.database)} AND table = {literal(ledger.table)}),
+    (SELECT any(engine) FROM system.tables
+        WHERE database = {literal(ledger.database)} AND name = {literal(ledger.table)}),
+    (SELECT groupArray((name, max)) FROM (SELECT name, max FROM system.settings{of_tables})
+        WHERE {one_of("name", names)}),
+    {_PERMISSIONS},
+    {defaults_query()},
+    timezone(), {SIZE}
+"""
+
+
+def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
+    *target, databases, of_ledger, ledger_engine, settings, permissions, defaults = row[:-5]
+    time_zone, cores, memory_bytes, macros, metrics = row[-5:]
+    return NodeFacts(
+        target=target_facts(target),
+        databases=frozenset(databases),
+        ledger_columns=frozenset(of_ledger),
+        ledger_engine=ledger_engine or "",
+        known_settings={name: int(most) if most and most.isdecimal() else None for name, most in settings},
+        measured=NodeSpec(cores=int(cores), memory_bytes=int(memory_bytes)),
+        macros=dict(macros),
+        has_metrics=bool(metrics),
+        time_zone=time_zone,
+        permissions=frozenset(permissions),
+        reading_defaults={name: default for name, default in defaults if is_about_reading(name)},
+    )

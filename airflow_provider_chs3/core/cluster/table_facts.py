@@ -1,0 +1,184 @@
+"""The target as one node knows it: engine, keys, columns, indices, projections."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.sql.quoting import literal
+from airflow_provider_chs3.core.sql.server_text import after, items, top_level
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.workflow.operations import Row
+
+_OF_TABLE = (
+    "engine",
+    "engine_full",
+    "partition_key",
+    "sorting_key",
+    "primary_key",
+    "sampling_key",
+    "uuid",
+    "storage_policy",
+)
+_ORDER_BY = re.compile(r" ORDER BY (.*?)(?: SAMPLE BY | TTL | SETTINGS |$)", re.DOTALL)
+_DISK = "disk = "
+_TTL = re.compile(r" TTL (.*?)(?: SETTINGS |$)", re.DOTALL)
+#: What a TTL does that takes no rows away.
+_KEEPS_ROWS = re.compile(r" (?:TO DISK|TO VOLUME|RECOMPRESS) ")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the target.
+
+    Args:
+        name: Its name.
+        type: Its type, as the server writes it.
+        default_kind: Empty, `DEFAULT`, `MATERIALIZED`, `ALIAS` or `EPHEMERAL`.
+        default_expression: What the kind goes by.
+        in_partition_key: Whether the partition key uses it.
+    """
+
+    name: str
+    type: str
+    default_kind: str = ""
+    default_expression: str = ""
+    in_partition_key: bool = False
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether an INSERT gives it a value: ordinary columns, those with a DEFAULT, and what defaults are made of."""
+        return self.default_kind in ("", "DEFAULT", "EPHEMERAL")
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.name, self.type, self.default_kind, self.default_expression)))
+
+
+@dataclass(frozen=True)
+class TargetFacts:
+    """The target on one node.
+
+    Args:
+        engine: Such as `ReplacingMergeTree`.
+        engine_full: The engine with all its clauses.
+        partition_key: The expression; empty where there is none.
+        sorting_key: The expression.
+        primary_key: The expression.
+        sampling_key: The expression; empty where there is none.
+        uuid: Tells the table from one of the same name that was there before.
+        columns: In the table's order.
+        indices: Name, type, expression, granularity of each skip index.
+        projections: Name, type, query of each projection.
+        storage_policy: The name of its policy; of a disk that the table defines itself, the one that the server made.
+    """
+
+    engine: str
+    engine_full: str
+    partition_key: str
+    sorting_key: str
+    primary_key: str
+    sampling_key: str
+    uuid: str
+    columns: tuple[Column, ...]
+    indices: tuple[Row, ...]
+    projections: tuple[Row, ...]
+    storage_policy: str = ""
+
+    @property
+    def settings(self) -> str:
+        """The table's own settings as text: storage policy, granularity and the like.
+
+        A disk is named by its policy: where the table defines it (`disk(…)`), servers hide paths and keys of it, and
+        refuse the definition that they show (137; seen on 25.8 and 26.9).
+        """
+        policy = f"storage_policy = {literal(self.storage_policy)}"
+        given = items(after("SETTINGS", self.engine_full))
+        return ", ".join(policy if each.startswith(_DISK) and self.storage_policy else each for each in given)
+
+    @property
+    def order_by(self) -> str:
+        """The ORDER BY clause; `sorting_key` leaves out which columns descend."""
+        matched = _ORDER_BY.search(self.engine_full)
+        return matched[1] if matched and "DESC" in matched[1] else f"({self.sorting_key})"
+
+    @property
+    def explicit_primary_key(self) -> str:
+        """The primary key if the table names one, which 25.8 takes for another than the same one that is not named."""
+        head = self.engine_full.partition(" ORDER BY ")[0]
+        return f"({self.primary_key})" if " PRIMARY KEY " in head else ""
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether its parts go to other replicas by themselves."""
+        return self.engine.startswith("Replicated")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its engine merges parts, and no rows."""
+        return self.engine in ("MergeTree", "ReplicatedMergeTree", "SharedMergeTree")
+
+    @property
+    def rows_expire(self) -> bool:
+        """Whether a TTL takes rows away, which one does not that only moves or recompresses them.
+
+        When it does nobody can tell: parts know it only once they were merged, as staging has no TTL, and a partition
+        that is gone has no parts to ask.
+        """
+        matched = _TTL.search(top_level(self.engine_full))
+        return matched is not None and not all(_KEEPS_ROWS.search(each) for each in matched[1].split(","))
+
+    @property
+    def may_lose_all(self) -> bool:
+        """Whether merges may leave nothing of a part: rows that expire, that sum up to nothing, or that cancel out."""
+        vanishing = ("SummingMergeTree", "CollapsingMergeTree")
+        return self.rows_expire or self.engine.endswith(vanishing) or "replacing_merge_with_cleanup" in self.engine_full
+
+    @property
+    def may_be_patched(self) -> bool:
+        """Whether it takes lightweight updates, of which merges leave nothing but a version."""
+        return "enable_block_number_column = " in self.engine_full
+
+    @property
+    def keeps_every_row(self) -> bool:
+        """Whether no merge makes rows fewer, so that counts must stay as they are."""
+        return self.is_plain and not self.rows_expire
+
+
+def target_query(target: TableName) -> str:
+    """What a SELECT asks for; `target_facts` reads its answer.
+
+    Args:
+        target: The local table.
+    """
+    of_target = f"database = {literal(target.database)} AND table = {literal(target.table)}"
+    return f"""
+    (SELECT groupArray((engine, engine_full, partition_key, sorting_key, primary_key, sampling_key, toString(uuid),
+            storage_policy))
+        FROM system.tables WHERE database = {literal(target.database)} AND name = {literal(target.table)}),
+    (SELECT groupArray((position, name, type, default_kind, default_expression, is_in_partition_key))
+        FROM system.columns WHERE {of_target}),
+    (SELECT groupArray((name, type_full, expr, granularity)) FROM system.data_skipping_indices WHERE {of_target}),
+    (SELECT groupArray((name, toString(type), query)) FROM system.projections WHERE {of_target})"""
+
+
+def target_facts(answer: Sequence[Any]) -> TargetFacts | None:
+    """The target, or None where the node has none.
+
+    Args:
+        answer: What `target_query` asked for.
+    """
+    tables, columns, indices, projections = answer
+    if not tables:
+        return None
+    of_table: dict[str, str] = dict(zip(_OF_TABLE, tables[0], strict=True))
+    return TargetFacts(
+        **of_table,
+        columns=tuple(
+            Column(name, column_type, kind, expression, bool(in_partition_key))
+            for _, name, column_type, kind, expression, in_partition_key in sorted(columns)
+        ),
+        indices=tuple(sorted(indices)),
+        projections=tuple(sorted(projections)),
+    )

@@ -1,0 +1,221 @@
+"""Where a table is: the local table under the one that the user named, and the nodes that hold it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.workflow.operations import Ask, AskNodes, Steps
+from airflow_provider_chs3.exceptions import PreflightError
+
+#: The oldest server that is supported. Below it `partitionId`, `system.projections` and s3Cluster behave otherwise.
+LOWEST_VERSION = (25, 8)
+
+#: Stands for the one server that the connection leads to, where no cluster is used.
+ONLY_NODE = Node(1, 1, "", 0)
+
+_DISTRIBUTED = re.compile(r"Distributed\('((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)'(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperPlace:
+    """Where a replica of the target is known in Keeper.
+
+    Args:
+        keeper: Which one: `default`, or the name of an auxiliary one.
+        path: What all replicas of the shard share.
+        replica: The replica's own name there.
+    """
+
+    keeper: str
+    path: str
+    replica: str
+
+    def engine_beside(self, name: str) -> str:
+        """The engine of a table of the same replicas, at a path of its own beside this one."""
+        keeper = "" if self.keeper == "default" else f"{self.keeper}:"
+        return f"ReplicatedMergeTree({literal(f'{keeper}{self.path}.{name}')}, {literal(self.replica)})"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """A table, and the nodes that hold it.
+
+    Args:
+        cluster: The cluster that reads and writes; None for a single server.
+        target: The local table on every node.
+        ledger: The ledger on every node.
+        nodes: The nodes, in their order.
+        absent: Those besides that are down, and can be done without (see `core.cluster.absent_replicas`).
+        sharding_key: The expression of the Distributed table that the user named, empty where it has none; None where
+            the user named a local table.
+    """
+
+    cluster: str | None
+    target: TableName
+    ledger: TableName
+    nodes: tuple[Node, ...]
+    absent: tuple[Node, ...] = ()
+    sharding_key: str | None = None
+
+
+def locate(*, target: TableName, cluster: str | None, default_cluster: str | None, ledger: TableName) -> Steps[Place]:
+    """Find the local table and the nodes: the server that the connection leads to knows them.
+
+    Args:
+        target: The table that the user named: local, or Distributed.
+        cluster: The cluster that the user named; None takes the Distributed table's, else the default.
+        default_cluster: The cluster where neither says one; None is the single server that the connection leads to.
+        ledger: Where the ledger is; its database defaults to the target's where it is empty.
+
+    Raises:
+        PreflightError: If the cluster is not known, or differs from the Distributed table's.
+    """
+    local, cluster_of_table, sharding_key = yield from local_table(target, cluster)
+    cluster = cluster or cluster_of_table or default_cluster
+    nodes = yield from nodes_of(cluster)
+    ledger = TableName(ledger.database or local.database, ledger.table)
+    return Place(cluster=cluster, target=local, ledger=ledger, nodes=nodes, sharding_key=sharding_key)
+
+
+def check_distribution(place: Place, *, distribution: str, target: TableName) -> Steps[None]:
+    """Check that there is a sharding key where one is to be followed, and that each row is written once.
+
+    Args:
+        place: Where rows go.
+        distribution: `where_read` or `sharding_key`.
+        target: The table that the user named.
+
+    Raises:
+        PreflightError: If there is none, or the cluster writes each row on every replica.
+    """
+    if distribution != "sharding_key":
+        return
+    if place.sharding_key:
+        yield from _check_replication(place)
+        return
+    way_out = "leave distribution out, so that each node keeps the rows that it reads"
+    if place.sharding_key is None:
+        finding = (
+            f"distribution='sharding_key' goes by the key of a Distributed table, and {target} is none: give "
+            f"the Distributed table over it as table, or {way_out}."
+        )
+    else:
+        finding = (
+            f"distribution='sharding_key' goes by the key of {target}, which has none: create it with one, as "
+            f"Distributed(cluster, database, table, key), or {way_out}."
+        )
+    raise PreflightError([finding])
+
+
+def _check_replication(place: Place) -> Steps[None]:
+    if len({node.shard_num for node in place.nodes}) == len(place.nodes) + len(place.absent):
+        return
+    of_cluster = f"FROM system.clusters WHERE cluster = {literal(place.cluster or '')}"
+    rows = yield Ask(
+        name=f"Ask how {place.cluster} writes to replicas", sql=Sql(f"SELECT min(internal_replication) {of_cluster}")
+    )
+    if not rows[0][0]:
+        raise PreflightError(
+            [
+                f"Cluster {place.cluster!r} has internal_replication = false: by a sharding key it would write each "
+                "row on every replica of a shard, which replicate it as well. Set internal_replication to true in the "
+                "definition of the cluster, or leave distribution out, so that each node keeps the rows that it reads."
+            ]
+        )
+
+
+def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName, str | None, str | None]]:
+    """Find the local table under a Distributed one.
+
+    Args:
+        target: The table that the user named: local, or Distributed.
+        cluster: The cluster that the user named, if any.
+
+    Returns:
+        The local table; of a Distributed one also its cluster, and the expression of its sharding key, empty where it
+        has none.
+
+    Raises:
+        PreflightError: If it is Distributed over another cluster, or not understood.
+    """
+    where = f"database = {literal(target.database)} AND name = {literal(target.table)}"
+    sql = Sql(f"SELECT engine, engine_full FROM system.tables WHERE {where}")
+    rows = yield Ask(name=f"Look up {target}", sql=sql)
+    if not rows or rows[0][0] != "Distributed":
+        return target, None, None
+    matched = _DISTRIBUTED.match(rows[0][1])
+    if matched is None:
+        raise PreflightError(
+            [f"{target} is Distributed in a way that is not understood ({rows[0][1]}): name its local table."]
+        )
+    of_cluster, database, name = (re.sub(r"\\(.)", r"\1", part) for part in matched.groups()[:3])
+    if cluster and cluster != of_cluster:
+        raise PreflightError(
+            [
+                f"{target} is Distributed over cluster {of_cluster!r}, but cluster={cluster!r} was asked for: leave "
+                "cluster out."
+            ]
+        )
+    return TableName(database, name), of_cluster, _first_argument(matched[4])
+
+
+def _first_argument(rest: str) -> str:
+    """What stands between the first comma and the next one, or the bracket that closes the list; empty if nothing."""
+    depth = 0
+    for at, character in _outside_of_quotes(rest):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
+        if depth < 0 or (at and not depth and character == ","):
+            return rest[1:at].strip()
+    return ""
+
+
+def _outside_of_quotes(text: str) -> Iterator[tuple[int, str]]:
+    quoted = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`|.", re.DOTALL)
+    return ((match.start(), match[0]) for match in quoted.finditer(text) if len(match[0]) == 1)
+
+
+def nodes_of(cluster: str | None) -> Steps[tuple[Node, ...]]:
+    """The nodes of a cluster, in their order.
+
+    Args:
+        cluster: The cluster; None is the single server that the connection leads to.
+
+    Raises:
+        PreflightError: If the server that the connection leads to does not know it.
+    """
+    if not cluster:
+        return (ONLY_NODE,)
+    sql = Sql("SELECT cluster, shard_num, replica_num, host_name, port FROM system.clusters")
+    rows = yield Ask(name=f"Find the nodes of cluster {cluster}", sql=sql)
+    nodes = tuple(sorted(Node(*row[1:]) for row in rows if row[0] == cluster))
+    if not nodes:
+        known = ", ".join(sorted({row[0] for row in rows})) or "none"
+        raise PreflightError([f"Cluster {cluster!r} is not known to the server. Known clusters: {known}."])
+    return nodes
+
+
+def check_versions(nodes: tuple[Node, ...]) -> Steps[None]:
+    """Ask every node for its version.
+
+    Raises:
+        PreflightError: If a server is too old.
+    """
+    answers = yield AskNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, Sql("SELECT version()")))
+    if old := list(too_old({node: rows[0][0] for node, rows in answers.items()})):
+        raise PreflightError(old)
+
+
+def too_old(versions: Mapping[Node, str]) -> Iterator[str]:
+    """A sentence for each node whose version is not supported.
+
+    Args:
+        versions: What each node calls its version, such as `26.9.2.1`.
+    """
+    lowest = ".".join(map(str, LOWEST_VERSION))
+    for node, version in versions.items():
+        if tuple(int(part) for part in version.split(".")[:2]) < LOWEST_VERSION:
+            yield f"Node {node} runs ClickHouse {version}, below {lowest}, the lowest supported: upgrade it."

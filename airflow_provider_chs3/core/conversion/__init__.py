@@ -1,0 +1,1 @@
+"""How a value becomes one of another type, and what shows that nothing of it was lost."""

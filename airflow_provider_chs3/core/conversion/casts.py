@@ -1,0 +1,212 @@
+"""How one value becomes one of another type, whatever it holds, and what shows that nothing of it was lost on the way.
+
+Values of Arrays, Maps and Tuples are cast one by one, as `scalar_casts` does. A text that ClickHouse cannot parse is
+NULL without a word, if the type may be. docs/protocol.md lists what is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.conversion import time_casts
+from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.conversion.scalar_casts import ScalarCasting
+from airflow_provider_chs3.core.conversion.server_casts import (
+    DATES,
+    TEXTS,
+    TIMES,
+    TIMES_OF_DAY,
+    Cast,
+    all_hold,
+    is_integer,
+)
+from airflow_provider_chs3.core.sql.quoting import literal
+
+#: Types that hold more than ClickHouse can show; of those in Arrow one has wrapped around.
+_MAY_BE_OUT_OF_RANGE, _MAY_HAVE_WRAPPED = re.compile(r"\bDateTime64\b"), re.compile(r"\bDateTime(64)?\b")
+#: Whose values ClickHouse converts as it sees fit, or not at all.
+OPAQUE = ("JSON", "Object", "Variant", "Dynamic", "AggregateFunction", "Nothing")
+#: What the server's names for shapes stand for.
+_GEOMETRIES = {
+    "Point": "Tuple(Float64, Float64)",
+    "Ring": "Array(Point)",
+    "LineString": "Array(Point)",
+    "MultiLineString": "Array(LineString)",
+    "Polygon": "Array(Ring)",
+    "MultiPolygon": "Array(Polygon)",
+}
+
+#: Of the widest Decimal; and behind its point, where half of them is enough before it.
+_DIGITS, _PLACES = 76, 38
+
+
+@dataclass(frozen=True)
+class Casting(ScalarCasting):
+    """How values are cast, those of containers one by one.
+
+    Args:
+        function: As with `ScalarCasting`.
+        is_lossy: As with `ScalarCasting`.
+        has_date64: As with `ScalarCasting`.
+        depth: How many lambdas the expression is in.
+    """
+
+    depth: int = 0
+
+    def cast(self, value: str, source: ColumnType, target: ColumnType) -> Cast:
+        """The value as the target's type.
+
+        Args:
+            value: The expression.
+            source: Its type.
+            target: The type that it is to have.
+        """
+        if source.text == target.text and not self.may_be_out_of_range(source):
+            return Cast(value)
+        one, other = source.bare, target.bare
+        if one.name in CONTAINERS and other.name in _GEOMETRIES:
+            made = self.cast(value, source, shape_for(one, other))
+            return replace(made, value=f"CAST({made.value}, {literal(target.text)})")
+        if other.name in CONTAINERS and one.name in TEXTS:
+            roomy = roomy_type(other)
+            return self.cast(f"CAST({value}, {literal(roomy.text)})", roomy, target)
+        if other.name in CONTAINERS and other.name == one.name:
+            return CONTAINERS[other.name](self, value, one, target)
+        if one.name in TEXTS and is_variant_of_scalars(other):
+            return _text_to_variant(value, target)
+        if other.name in (*CONTAINERS, *OPAQUE) or one.name in (*CONTAINERS, *OPAQUE):
+            of_any = f"CAST({value}, {literal(target.text)})" if one.name in TEXTS else self.to(value, target)
+            return Cast(of_any, _for_any_type(value, one, source))
+        made = self.scalar(value, one, target)
+        return replace(made, holds=_for_nulls(made, value, source, target))
+
+    def may_be_out_of_range(self, source: ColumnType) -> bool:
+        """Whether values have to be looked at, even if they keep their type."""
+        return bool((_MAY_HAVE_WRAPPED if self.has_date64 else _MAY_BE_OUT_OF_RANGE).search(source.text))
+
+    def of_elements(self, column: str, cast: Callable[[Casting, str], Cast]) -> tuple[str, Cast]:
+        """The name of a lambda's argument, and the cast of it."""
+        name = f"{column}{self.depth + 1}"
+        return name, cast(replace(self, depth=self.depth + 1), name)
+
+
+def _for_any_type(value: str, one: ColumnType, source: ColumnType) -> str | None:
+    """A column of any type shows the first or last moment of the calendar for what is beyond it."""
+    if one.name != "DateTime64":
+        return None
+    return _unless_null(time_casts.in_range(value, one, one), value, source)
+
+
+def _for_nulls(made: Cast, value: str, source: ColumnType, target: ColumnType) -> str | None:
+    """What does not fit a type that may be NULL becomes NULL, where the value was none."""
+    if source.bare.text == target.bare.text or not target.holds_null:
+        holds = made.holds
+    else:
+        holds = all_hold((f"isNotNull({made.value})", made.holds))
+    return holds and _unless_null(holds, value, source)
+
+
+def _unless_null(holds: str, value: str, source: ColumnType) -> str:
+    return f"(isNull({value}) OR ifNull({holds}, 0))" if source.holds_null else holds
+
+
+def _array(casting: Casting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+    name, each = casting.of_elements("v", lambda inner, v: inner.cast(v, one.inner[0], target.bare.inner[0]))
+    made = f"CAST(arrayMap({name} -> {each.value}, {value}), {literal(target.text)})"
+    return Cast(made, each.holds and f"arrayAll({name} -> {each.holds}, {value})")
+
+
+def _map(casting: Casting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+    (key_from, from_), (key_to, to) = one.inner, target.bare.inner
+    key, of_key = casting.of_elements("k", lambda inner, k: inner.cast(k, key_from, key_to))
+    name, each = casting.of_elements("v", lambda inner, v: inner.cast(v, from_, to))
+    made = f"CAST(mapApply(({key}, {name}) -> ({of_key.value}, {each.value}), {value}), {literal(target.text)})"
+    holds = all_hold((of_key.holds, each.holds))
+    return Cast(made, holds and f"mapAll(({key}, {name}) -> {holds}, {value})")
+
+
+def _tuple(casting: Casting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+    if not has_elements_of(one, target.bare):
+        return Cast(casting.to(value, target))
+    casts = [casting.cast(element, source, wanted) for element, source, wanted in elements_of(value, one, target.bare)]
+    made = f"CAST(tuple({', '.join(each.value for each in casts)}), {literal(target.text)})"
+    return Cast(made, all_hold(each.holds for each in casts))
+
+
+def elements_of(value: str, one: ColumnType, wanted: ColumnType) -> list[tuple[str, ColumnType, ColumnType]]:
+    """Each wanted element: its expression, its type and the type that it is to have."""
+    if one.labels and wanted.labels:
+        found = dict(zip(one.labels, one.inner, strict=True))
+        pairs = zip(wanted.labels, wanted.inner, strict=True)
+        return [(f"tupleElement({value}, {literal(label)})", found[label], inner) for label, inner in pairs]
+    numbered = enumerate(zip(one.inner, wanted.inner, strict=True), start=1)
+    return [(f"tupleElement({value}, {number})", *pair) for number, pair in numbered]
+
+
+def has_elements_of(one: ColumnType, wanted: ColumnType) -> bool:
+    """Whether a Tuple has all elements of another one, by their names, or by their number where they have none."""
+    if one.labels and wanted.labels:
+        return set(wanted.labels) <= set(one.labels)
+    return len(one.inner) == len(wanted.inner)
+
+
+def shape_for(one: ColumnType, wanted: ColumnType) -> ColumnType:
+    """Give the type that a geometry is made of, with the names of a Point's coordinates where the source has them.
+
+    Args:
+        one: The source's type, without wrappers.
+        wanted: The target's, without wrappers; returned as it is if it is no geometry.
+    """
+    if wanted.name == "Point" and set(one.labels) == {"x", "y"}:
+        return ColumnType("Tuple(x Float64, y Float64)")
+    return ColumnType(_GEOMETRIES[wanted.name]) if wanted.name in _GEOMETRIES else wanted
+
+
+CONTAINERS: dict[str, Callable[[Casting, str, ColumnType, ColumnType], Cast]] = {
+    "Array": _array,
+    "Map": _map,
+    "Tuple": _tuple,
+}
+
+
+def is_variant_of_scalars(of: ColumnType) -> bool:
+    """Whether a type is a Variant of types whose values have one text each.
+
+    Args:
+        of: The type, without wrappers.
+    """
+    return of.name == "Variant" and not any(each.bare.name in (*CONTAINERS, *OPAQUE) for each in of.inner)
+
+
+def _text_to_variant(value: str, target: ColumnType) -> Cast:
+    """Let the server choose the type, where the value has the same text again: 007 is no number if it may be text."""
+    made = f"CAST({value}, {literal(target.text)})"
+    same = f"toString({made}) = {value}"
+    if any(each.bare.name == "String" for each in target.bare.inner):
+        return Cast(f"CAST(if({same}, {made}, {value}), {literal(target.text)})")
+    is_number = f"toFloat64OrNull(toString({made})) = toFloat64OrNull({value})"
+    return Cast(made, f"(isNull({value}) OR ifNull({same}, 0) OR ifNull({is_number}, 0))")
+
+
+def roomy_type(column_type: ColumnType) -> ColumnType:
+    """A type that holds whatever a text has for this one, so that what does not fit is seen afterwards.
+
+    Args:
+        column_type: An Array, Map or Tuple, or what is in one.
+    """
+    name, text = column_type.name, column_type.text
+    if name in CONTAINERS or name in ("Nullable", "LowCardinality"):
+        inner = [roomy_type(each) for each in column_type.inner]
+        return inner[0] if name == "LowCardinality" else column_type.with_inner(inner)
+    if is_integer(column_type):
+        return ColumnType("Int256")
+    if name == "Decimal":
+        # Digits behind the last place are cut without a word: as many places as leave room for what is before them.
+        before = column_type.precision - column_type.scale
+        places = max(_PLACES, column_type.scale + 1, _DIGITS - before)
+        return ColumnType(f"Decimal({_DIGITS}, {min(_DIGITS, places)})")
+    if name in (*DATES, *TIMES, *TIMES_OF_DAY):
+        return ColumnType("String")
+    return ColumnType("Float64" if name == "Float32" else text)

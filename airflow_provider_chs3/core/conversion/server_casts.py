@@ -1,0 +1,86 @@
+"""A value as another type by the server's own conversion, and the families of types that are converted alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.sql.quoting import literal
+
+FLOATS = ("Float32", "Float64", "BFloat16")
+DATES = ("Date", "Date32")
+TIMES = ("DateTime", "DateTime64")
+TIMES_OF_DAY = ("Time", "Time64")
+ENUMS = ("Enum8", "Enum16")
+TEXTS = ("String", "FixedString")
+
+#: Tells by a NULL what does not fit.
+OR_NULL = "accurateCastOrNull"
+
+
+@dataclass(frozen=True)
+class Cast:
+    """A value as another type.
+
+    Args:
+        value: The expression.
+        holds: True where it is the value that was written, or both are NULL; None where it always is, or the expression
+            fails by itself.
+    """
+
+    value: str
+    holds: str | None = None
+
+
+@dataclass(frozen=True)
+class ServerCasting:
+    """How single values are cast.
+
+    Args:
+        function: `accurateCast`, which fails, or `accurateCastOrNull`, which tells by a NULL what does not fit.
+        is_lossy: Whether these may be lost: digits beyond the scale of a Decimal, parts of a second, the time of day.
+        has_date64: Whether a DateTime is a day of Arrow's `date64`, which ClickHouse reads as seconds of 32 bits.
+    """
+
+    function: str = "accurateCast"
+    is_lossy: bool = False
+    has_date64: bool = False
+
+    def to(self, value: str, target: ColumnType) -> str:
+        """The server's own conversion."""
+        # A wrapped type cannot be NULL where it does not fit.
+        text = target.bare.text if self.function == OR_NULL else target.text
+        return f"{self.function}({value}, {literal(text)})"
+
+
+def is_integer(of: ColumnType) -> bool:
+    """Whether a type is one of integers.
+
+    Args:
+        of: The type, without wrappers.
+    """
+    return of.name.startswith(("Int", "UInt")) and of.name.lstrip("U")[3:].isdecimal()
+
+
+def cast_back(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+    """Cast back to what it was."""
+    made = casting.to(value, target)
+    return Cast(made, is_back(made, value, one))
+
+
+def is_back(made: str, value: str, one: ColumnType) -> str:
+    """Give the condition that casting back yields the original value."""
+    return f"CAST({made}, {literal(f'Nullable({one.text})')}) = {value}"
+
+
+def all_hold(conditions: Iterable[str | None]) -> str | None:
+    """Join conditions that all must hold.
+
+    Args:
+        conditions: The conditions; those that are empty or None always hold.
+
+    Returns:
+        One condition; None where all of them always hold.
+    """
+    return " AND ".join(filter(None, conditions)) or None

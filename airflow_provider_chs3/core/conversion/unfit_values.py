@@ -1,0 +1,75 @@
+"""Which values do not fit: asked for only after an insert has failed over one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.conversion.casts import (
+    CONTAINERS,
+    OPAQUE,
+    Casting,
+    elements_of,
+    has_elements_of,
+    shape_for,
+)
+from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.conversion.server_casts import OR_NULL, TEXTS, all_hold
+
+
+@dataclass(frozen=True)
+class Misfits:
+    """Which values do not fit, asked for after an insert failed: no condition fails by itself.
+
+    Args:
+        is_lossy: As with `Casting`.
+        has_date64: As with `Casting`.
+        depth: As with `Casting`.
+    """
+
+    is_lossy: bool = False
+    has_date64: bool = False
+    depth: int = 0
+
+    def condition(self, value: str, source: ColumnType, target: ColumnType, *, may_be_null: bool) -> str | None:
+        """A condition that is true for values which do not fit; None where all do, or nobody can tell.
+
+        Args:
+            value: The expression.
+            source: Its type.
+            target: The type that it is to have.
+            may_be_null: Whether NULL fits.
+        """
+        one = source.bare
+        other = shape_for(one, target.bare) if one.name in CONTAINERS else target.bare
+        if one.name == other.name and other.name in CONTAINERS:
+            return self._container(value, one, other)
+        is_null = None if may_be_null or not source.holds_null else f"isNull({value})"
+        bad = self._scalar(value, one, other)
+        return f"({is_null} OR {bad})" if is_null and bad else is_null or bad
+
+    def _scalar(self, value: str, one: ColumnType, other: ColumnType) -> str | None:
+        casting = Casting(OR_NULL, self.is_lossy, self.has_date64)
+        is_same = one.text == other.text and not casting.may_be_out_of_range(one)
+        if is_same or {one.name, other.name} & {*CONTAINERS, *OPAQUE}:
+            return None
+        if other.name.startswith("Enum") and one.name in TEXTS:
+            return f"(isNotNull({value}) AND {value} NOT IN ({', '.join(other.names)}))"
+        cast = casting.cast(value, one, other)
+        fits = all_hold((f"isNotNull({cast.value})", cast.holds))
+        return f"(isNotNull({value}) AND NOT ifNull({fits}, 0))"
+
+    def _container(self, value: str, one: ColumnType, other: ColumnType) -> str | None:
+        if other.name == "Tuple":
+            if not has_elements_of(one, other):
+                return None
+            each = [self._inner(*element) for element in elements_of(value, one, other)]
+            return " OR ".join(filter(None, each)) or None
+        inner = replace(self, depth=self.depth + 1)
+        names = [f"{name}{inner.depth}" for name in ("kv" if other.name == "Map" else "v")]
+        found = [inner._inner(*each) for each in zip(names, one.inner, other.inner, strict=True)]
+        condition = " OR ".join(filter(None, found))
+        exists = "mapExists" if other.name == "Map" else "arrayExists"
+        return f"{exists}(({', '.join(names)}) -> ifNull({condition}, 0), {value})" if condition else None
+
+    def _inner(self, value: str, source: ColumnType, target: ColumnType) -> str | None:
+        return self.condition(value, source, target, may_be_null=target.holds_null)

@@ -1,0 +1,1 @@
+"""What `doctor` looks at, a module for each kind of check."""

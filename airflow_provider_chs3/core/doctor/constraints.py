@@ -1,0 +1,35 @@
+"""The doctor's look at what profiles forbid: the user's, and that of the user as whom nodes ask each other."""
+
+from __future__ import annotations
+
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, find_constraints
+from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
+from airflow_provider_chs3.core.tuning.insert_settings import needed_settings
+from airflow_provider_chs3.core.values.models import SettingValues
+from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.exceptions import Chs3Error, PreflightError
+
+#: What every load needs whose arguments are the usual ones.
+NEEDED: SettingValues = needed_settings(null_as_default=False, by_sharding_key=False)
+
+
+def find_forbidden(around: Surroundings, *, own: SettingValues) -> Steps[tuple[str, ...]]:
+    """A sentence for each setting that loads need and a profile forbids.
+
+    Args:
+        around: The nodes that answer.
+        own: The connection's settings, as far as loads take them over.
+    """
+    findings: list[str] = []
+    if not around.nodes:
+        return ()
+    try:
+        findings += yield from find_constraints(around.nodes, NEEDED, own=own)
+        yield from check_passed_on(around, {**neutral_settings(around.reading_defaults, {}), **NEEDED})
+    except PreflightError as error:
+        findings += error.findings
+    except Chs3Error:
+        # A node that does not answer has been told of, and what a constraint refuses is found already.
+        pass
+    return tuple(findings)

@@ -1,0 +1,89 @@
+"""The doctor's look at disks and at replication."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.doctor.report import Check
+from airflow_provider_chs3.core.merges.health import FREE_SPACE_FACTOR, Thresholds
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.fan_out import try_nodes
+from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.exceptions import Chs3Error
+
+#: Less than this part of a disk is little: the merge of a tenth of what is there would not fit any more.
+_LITTLE_ROOM = 0.1
+
+_GIB = 1024**3
+
+
+def check_room(nodes: Iterable[Node]) -> Steps[tuple[Check, dict[Node, int]]]:
+    """Is there room on the local disks?
+
+    Args:
+        nodes: The nodes that answer.
+
+    Returns:
+        The check, and the bytes that are free on each node.
+    """
+    errors: dict[Node, Chs3Error] = {}
+    sql = Sql("SELECT name, free_space, total_space FROM system.disks WHERE type = 'Local' AND total_space > 0")
+    rows = yield from try_nodes("Look at the disks", dict.fromkeys(nodes, sql), errors)
+    free = {node: sum(row[1] for row in disks) for node, disks in rows.items() if disks}
+    findings = [
+        f"{shown(node)}: disk {name!r} has {free_bytes / _GIB:.3g} of {total_bytes / _GIB:.3g} GiB free, and a merge "
+        f"takes {FREE_SPACE_FACTOR} times the size of its parts: make room there."
+        for node, disks in rows.items()
+        for name, free_bytes, total_bytes in disks
+        if free_bytes < _LITTLE_ROOM * total_bytes
+    ]
+    least = min(free.values(), default=0)
+    summary = f"at least {least / _GIB:,.3g} GiB free on each node" if free else ""
+    if rows and not free:
+        summary = "no local disks"
+    return Check(name="disks", summary=summary, findings=tuple(findings)).with_errors(errors), free
+
+
+def replicas_statement() -> Sql:
+    """Ask a node for all of its replicas, without what Keeper itself would have to be asked for."""
+    return Sql(
+        "SELECT database, table, toUInt8(is_readonly), toUInt8(is_session_expired), toInt64(absolute_delay), "
+        "toInt64(queue_size) FROM system.replicas"
+    )
+
+
+def check_replication(nodes: Iterable[Node]) -> Steps[Check]:
+    """Do replicas follow, and does Keeper answer them?
+
+    Args:
+        nodes: The nodes that answer.
+    """
+    errors: dict[Node, Chs3Error] = {}
+    rows = yield from try_nodes("Look at the replicas", dict.fromkeys(nodes, replicas_statement()), errors)
+    return judge_replicas(rows).with_errors(errors)
+
+
+def judge_replicas(rows: Mapping[Node, Iterable[Row]]) -> Check:
+    """What replicas tell.
+
+    Args:
+        rows: What `replicas_statement` gave on each node.
+    """
+    findings, count, queued = [], 0, 0
+    longest_seconds = Thresholds().max_replica_delay_seconds
+    for node, replicas in rows.items():
+        for database, table, is_readonly, is_session_expired, delay_seconds, queue in replicas:
+            count, queued = count + 1, queued + queue
+            of = f"{shown(node)}: the replica of {database}.{table}"
+            if is_session_expired:
+                findings.append(
+                    f"{of} has lost its session with Keeper: look whether Keeper is up, and reached from there."
+                )
+            elif is_readonly:
+                findings.append(f"{of} is read-only: look at Keeper, and at system.replicas on this node.")
+            if delay_seconds > longest_seconds:
+                findings.append(f"{of} lags {delay_seconds:,} s behind: look at system.replication_queue on this node.")
+    summary = f"{count} replicas, {queued} parts in their queues" if count else "no table is replicated"
+    return Check(name="replication", summary=summary if rows else "", findings=tuple(findings))

@@ -1,0 +1,120 @@
+"""The doctor's look at merges: of the months of one table, or how far the servers are behind with all of theirs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.doctor.report import Check, in_a_line
+from airflow_provider_chs3.core.merges.health import Health, Thresholds, Verdict, judge
+from airflow_provider_chs3.core.merges.observation import observe
+from airflow_provider_chs3.core.preflight.target_checks import month_of_partition
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.fan_out import try_nodes
+from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.exceptions import Chs3Error
+
+_NAME = "merges"
+_LIMITS = ("parts_to_delay_insert", "parts_to_throw_insert", "max_avg_part_size_for_too_many_parts")
+
+
+def check_merges_of(around: Surroundings) -> Steps[Check]:
+    """How do the merges of a table's months stand?
+
+    Args:
+        around: The nodes that answer, and the table on them.
+    """
+    target = around.target
+    of_table = f"database = {literal(target.database)} AND table = {literal(target.table)}"
+    sql = Sql(f"SELECT DISTINCT partition_id FROM system.parts WHERE active AND {of_table}")
+    errors: dict[Node, Chs3Error] = {}
+    rows = yield from try_nodes(f"Find the partitions of {target}", dict.fromkeys(around.nodes, sql), errors)
+    ids = {row[0] for found in rows.values() for row in found}
+    months = {partition_id: month for partition_id in ids if (month := month_of_partition(partition_id))}
+    around = replace(around, nodes={node: around.nodes[node] for node in rows})
+    try:
+        states = (yield from observe(around, months)) if months and rows else ()
+    except Chs3Error as error:
+        return Check(name=_NAME).with_errors({around.coordinator: error})
+    verdicts = [judge(state, Thresholds()) for state in states]
+    count = f"{len(months)} month{'' if len(months) == 1 else 's'}"
+    return _of_verdicts(f"{target}, {count}", verdicts).with_errors(errors)
+
+
+def _of_verdicts(of: str, verdicts: Iterable[Verdict]) -> Check:
+    verdicts = list(verdicts)
+    bad = (Health.STUCK, Health.SETTLED_WITH_TOO_MANY_PARTS)
+    counts = Counter(str(each.health).replace("_", " ") for each in verdicts)
+    seen = ", ".join(f"{count} {health}" for health, count in sorted(counts.items())) or "no parts"
+    return Check(
+        name=_NAME,
+        summary=f"{of}, on all nodes: {seen}",
+        findings=tuple(in_a_line(f"{each}.") for each in verdicts if each.health in bad),
+        remarks=tuple(in_a_line(each) for each in verdicts if each.health is Health.SETTLING),
+    )
+
+
+def check_backlog(nodes: Iterable[Node]) -> Steps[Check]:
+    """How far are the servers behind with merges and mutations, whatever the table?
+
+    Args:
+        nodes: The nodes that answer.
+    """
+    errors: dict[Node, Chs3Error] = {}
+    rows = yield from try_nodes("Look at all merges", dict.fromkeys(nodes, Sql(_BACKLOG)), errors)
+    seen = {node: found[0] for node, found in rows.items()}
+    merging, waiting = sum(row[0] for row in seen.values()), sum(len(row[3]) for row in seen.values())
+    most = max((row[1][0][3] for row in seen.values() if row[1]), default=0)
+    check = Check(
+        name=_NAME,
+        summary=f"{merging} run, {waiting} mutations wait, at most {most:,} parts in a partition" if seen else "",
+        findings=tuple(_of_backlog(seen)),
+    )
+    return check.with_errors(errors)
+
+
+_BACKLOG = f"""
+SELECT
+    (SELECT count() FROM system.merges),
+    (SELECT groupArray((database, table, partition_id, parts, bytes)) FROM (
+        SELECT database, table, partition_id, count() AS parts, sum(bytes_on_disk) AS bytes
+        FROM system.parts WHERE active GROUP BY database, table, partition_id ORDER BY parts DESC LIMIT 1)),
+    (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {one_of("name", _LIMITS)}),
+    (SELECT groupArray((database, table, command, toValidUTF8(latest_fail_reason)))
+        FROM system.mutations WHERE NOT is_done),
+    (SELECT groupArray((database, table, parts)) FROM (
+        SELECT database, table, count() AS parts FROM system.detached_parts
+        WHERE startsWith(reason, 'broken') GROUP BY database, table))
+"""
+
+
+def _of_backlog(seen: Mapping[Node, Row]) -> Iterator[str]:
+    for node, (_, fullest, limits, mutations, broken) in seen.items():
+        for database, table, partition_id, parts, size_bytes in fullest:
+            if _are_many(parts, size_bytes, {name: int(value) for name, value in limits}):
+                yield (
+                    f"{shown(node)}: partition {partition_id} of {database}.{table} has {parts:,} parts; inserts are "
+                    f"slowed down at {dict(limits)['parts_to_delay_insert']}, refused at "
+                    f"{dict(limits)['parts_to_throw_insert']}: see why with --table (docs/merge-health.md)."
+                )
+        for database, table, command, fail_reason in mutations:
+            if fail_reason:
+                yield in_a_line(
+                    f"{shown(node)}: mutation {command} of {database}.{table} failed: {fail_reason.splitlines()[0]}; "
+                    "mend its cause, or KILL MUTATION."
+                )
+        for database, table, parts in broken:
+            yield (
+                f"{shown(node)}: {parts} parts of {database}.{table} were broken, and their rows are missing unless a "
+                "replica gave them back: see system.detached_parts, and load their months again."
+            )
+
+
+def _are_many(parts: int, size_bytes: int, limits: Mapping[str, int]) -> bool:
+    """As `core.merges.health` has it, by the server's limits: a table's own are looked at where it is named."""
+    is_counted = size_bytes <= parts * limits["max_avg_part_size_for_too_many_parts"]
+    return is_counted and parts > Thresholds().stuck_fraction * limits["parts_to_delay_insert"]

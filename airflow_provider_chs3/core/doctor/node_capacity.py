@@ -1,0 +1,109 @@
+"""The doctor's look at node specs: what is declared beside what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode, shown, size_nodes
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
+from airflow_provider_chs3.core.doctor.report import Check, in_a_line
+from airflow_provider_chs3.core.values.models import Node, NodeSpec
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+#: Below this a load has no second core to merge with.
+_FEW_CORES = 2
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the nodes have for loads.
+
+    Args:
+        nodes: Those whose specs are right.
+        wrong: What is wrong with the others.
+    """
+
+    nodes: Mapping[Node, SizedNode]
+    wrong: tuple[str, ...]
+
+
+def find_sizes(around: Surroundings, now: Mapping[Node, NodeNow], connection: Mapping[str, NodeSpec]) -> Sizes:
+    """Size each node by itself, so that a wrong one hides no other.
+
+    Args:
+        around: What the nodes said of themselves.
+        now: What else is known of them; nodes of which nothing is are left out.
+        connection: What the connection declares.
+    """
+    nodes, wrong = dict[Node, SizedNode](), list[str]()
+    for node in now:
+        alone = replace(around, nodes={node: around.nodes[node]})
+        try:
+            nodes |= size_nodes(alone, now, argument={}, connection=connection)
+        except ConfigurationError as error:
+            wrong += str(error).splitlines()
+    return Sizes(nodes, tuple(wrong))
+
+
+def check_specs(
+    sizes: Sizes,
+    around: Surroundings,
+    *,
+    cluster_nodes: Iterable[Node],
+    declared: Mapping[str, NodeSpec],
+    addresses: Iterable[str],
+) -> Check:
+    """Are declared specs possible, and does what the connection declares mean a node?
+
+    Args:
+        sizes: What the nodes have.
+        around: What they said of themselves.
+        cluster_nodes: All of the cluster, those that do not answer too.
+        declared: The connection's `node_specs`.
+        addresses: The nodes of the connection's `node_addresses`.
+    """
+    nodes = tuple(cluster_nodes)
+    findings = [*map(in_a_line, sizes.wrong)]
+    if nodes != (ONLY_NODE,):
+        findings += [*_unknown("node_specs", declared, nodes), *_unknown("node_addresses", addresses, nodes)]
+    # Nodes of one kind differ by some megabytes.
+    seen = {f"{each.spec.cores} cores, {_gib(each.spec.memory_bytes)} ({each.source})" for each in sizes.nodes.values()}
+    return Check(
+        name="node specs",
+        summary="; ".join(sorted(seen)),
+        findings=tuple(findings),
+        remarks=tuple(_remarks(sizes, around)),
+    )
+
+
+def _unknown(extra: str, names: Iterable[str], nodes: tuple[Node, ...]) -> Iterator[str]:
+    known = {"default", *(node.host for node in nodes), *map(str, nodes)}
+    hosts = ", ".join(map(str, nodes))
+    for name in names:
+        if name not in known:
+            yield (
+                f"the connection's {extra} speak of {name!r}, which is no node of the cluster ({hosts}): give it as "
+                "system.clusters has it, or take it out."
+            )
+
+
+def _remarks(sizes: Sizes, around: Surroundings) -> Iterator[str]:
+    for node, each in sizes.nodes.items():
+        measured = around.nodes[node].measured
+        if each.note:
+            yield f"{shown(node)}: {each.note}"
+        elif each.spec.cores < measured.cores or each.spec.memory_bytes < measured.memory_bytes:
+            yield (
+                f"{shown(node)}: {each.source} leave {measured.cores - each.spec.cores} of {measured.cores} cores and "
+                f"{_gib(max(0, measured.memory_bytes - each.spec.memory_bytes))} of {_gib(measured.memory_bytes)} alone"
+            )
+        if not measured.memory_bytes and not each.spec.memory_bytes:
+            yield f"{shown(node)}: its memory is not known, so that blocks are left as they are by default"
+        if each.spec.cores < _FEW_CORES:
+            yield f"{shown(node)}: with a single core, inserts and merges wait for each other"
+
+
+def _gib(size_bytes: int) -> str:
+    return f"{size_bytes / 1024**3:.1f} GiB" if size_bytes else "memory not known"

@@ -1,0 +1,156 @@
+"""The doctor's look at the nodes themselves: who answers, which version, and how the clocks stand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.cluster.topology import too_old
+from airflow_provider_chs3.core.doctor.report import Check, in_lines, named
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.operations import Steps, Timed, TimeNodes
+from airflow_provider_chs3.exceptions import Chs3Error
+
+#: Clocks that run by NTP are closer than this; it also covers what a busy server takes to look at its own.
+CLOCK_TOLERANCE_SECONDS = 2.0
+
+WORKER = "this machine"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pulse:
+    """A node that answered.
+
+    Args:
+        version: Of ClickHouse.
+        user: The user, as the node knows them.
+        seconds: From asking to its answer, with the time to connect.
+        clock: Its clock.
+    """
+
+    version: str
+    user: str
+    seconds: float
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How far a clock is ahead of the worker's, in seconds, behind where it is negative.
+
+    A node looked at its clock at some moment between the question and its answer, so that a least and a most are known.
+    """
+
+    least: float
+    most: float
+
+    @property
+    def middle(self) -> float:
+        """The best guess."""
+        return (self.least + self.most) / 2
+
+    def apart(self, other: Clock) -> float:
+        """By how much it is ahead of another one at least; 0 where they may be the same."""
+        return max(0.0, self.least - other.most) + min(0.0, self.most - other.least)
+
+
+def take_pulse(nodes: Iterable[Node]) -> Steps[tuple[dict[Node, Pulse], dict[Node, Chs3Error]]]:
+    """Ask every node for version, user and time.
+
+    Returns:
+        Those that answered, and why the others did not.
+    """
+    sql = Sql("SELECT version(), currentUser(), toFloat64(now64(6))")
+    answers: dict[Node, Timed] = yield TimeNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, sql))
+    errors = {node: timed.answer for node, timed in answers.items() if isinstance(timed.answer, Chs3Error)}
+    return {node: _pulse(timed) for node, timed in answers.items() if node not in errors}, errors
+
+
+def _pulse(timed: Timed) -> Pulse:
+    version, user, seconds = timed.answer[0]
+    clock = Clock(seconds - (timed.began_at + timed.seconds), seconds - timed.began_at)
+    return Pulse(version=version, user=user, seconds=timed.seconds, clock=clock)
+
+
+def check_connection(
+    hosts: Sequence[tuple[bool, str]],
+    pulses: Mapping[Node, Pulse],
+    errors: Mapping[Node, Chs3Error],
+    *,
+    cluster: str | None,
+) -> Check:
+    """Do the hosts of the connection answer, and the nodes of the cluster?
+
+    Args:
+        hosts: For each host whether it works, and a sentence.
+        pulses: The nodes that answered.
+        errors: Why the others did not.
+        cluster: The cluster; None is a single server.
+    """
+    users = ", ".join(sorted({repr(pulse.user) for pulse in pulses.values()}))
+    slowest = max((pulse.seconds for pulse in pulses.values()), default=0.0)
+    where = f"all {len(pulses)} nodes of cluster {cluster!r} answer" if cluster else "the server answers"
+    if errors:
+        where = f"{len(pulses)} of {len(pulses) + len(errors)} nodes of cluster {cluster!r} answer"
+    return Check(
+        name="connection",
+        summary=f"{where} as user {users}, within {slowest * 1000:.0f} ms" if pulses else "",
+        findings=(*failing_hosts(hosts), *in_lines(errors)),
+    )
+
+
+def failing_hosts(hosts: Sequence[tuple[bool, str]]) -> tuple[str, ...]:
+    """What is wrong with hosts of the connection: a line each."""
+    return tuple(f"host of the connection: {message}" for works, message in hosts if not works)
+
+
+def check_versions(pulses: Mapping[Node, Pulse]) -> Check:
+    """Are all versions supported, and the same?"""
+    versions = {node: pulse.version for node, pulse in pulses.items()}
+    findings = list(too_old(versions))
+    (usual, _), *others = Counter(versions.values()).most_common()
+    if others:
+        odd = ", ".join(f"{version} on {named(_having(versions, version))}" for version, _ in others)
+        findings.append(
+            f"nodes run different versions: {usual} on {named(_having(versions, usual))}, {odd}: bring all to one. "
+            "Until then loads send only the settings that every node knows."
+        )
+    return Check(
+        name="versions", summary=f"ClickHouse {', '.join(sorted(set(versions.values())))}", findings=(*findings,)
+    )
+
+
+def _having(versions: Mapping[Node, str], version: str) -> list[Node]:
+    return [node for node, its in versions.items() if its == version]
+
+
+def check_clocks(pulses: Mapping[Node, Pulse]) -> Check:
+    """Do the clocks of nodes and worker agree?
+
+    Loads do not lean on clocks. But S3 refuses requests that are signed with a time a quarter of an hour off, and what
+    the ledger, the logs and `min_object_age_seconds` say is by them.
+    """
+    clocks = {WORKER: Clock(0.0, 0.0)} | {shown(node): pulse.clock for node, pulse in pulses.items()}
+    # The one in the middle: with one wrong clock among three or more it is a right one.
+    usual = median_low(clock.middle for clock in clocks.values())
+    reference = next(name for name, clock in clocks.items() if clock.middle == usual)
+    apart = {name: clock.apart(clocks[reference]) for name, clock in clocks.items()}
+    findings = [
+        f"the clock of {name} is at least {abs(seconds):,.1f} s {'ahead of' if seconds > 0 else 'behind'} that of "
+        f"{reference}: have both set by NTP (chrony, systemd-timesyncd)."
+        for name, seconds in apart.items()
+        if abs(seconds) > CLOCK_TOLERANCE_SECONDS
+    ]
+    farthest = max(abs(seconds) for seconds in apart.values())
+    widest = max((clock.most - clock.least for clock in clocks.values()), default=0.0)
+    return Check(
+        name="clocks",
+        summary=f"nodes and {WORKER} agree within {max(farthest, widest) * 1000:,.0f} ms"
+        if not findings
+        else f"up to {farthest:,.1f} s apart",
+        findings=tuple(findings),
+    )

@@ -1,0 +1,120 @@
+"""The doctor's look at rights: what each command takes (docs/privileges.md), and what is granted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from airflow_provider_chs3.core.cluster.topology import Place
+from airflow_provider_chs3.core.doctor.report import Check, named
+from airflow_provider_chs3.core.preflight.privileges import (
+    Needed,
+    privileges_of_adopting,
+    privileges_of_detaching,
+    privileges_of_merge_health,
+    privileges_of_optimizing,
+    privileges_of_page,
+    privileges_of_planning,
+    privileges_of_replacing,
+    privileges_of_replication,
+)
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.fan_out import try_nodes
+from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.exceptions import Chs3Error
+
+#: What a user may be for, and the commands, operators and sensors that this stands for.
+PURPOSES: Mapping[str, str] = {
+    "load": "loads; also `forget` and `clean`",
+    "deferrable": "loads with deferrable=True",
+    "plan": "`plan`, `ledger`, PlanMonthsOperator",
+    "adopt": "`adopt`",
+    "merges": "wait_for_merges, ClickHouseMergeHealthSensor",
+    "optimize": "OptimizePartitionOperator",
+    "page": "the months page",
+}
+
+
+def privileges_by_purpose(place: Place, *, named_collection: str | None, is_replicated: bool) -> dict[str, Needed]:
+    """What each purpose takes on every node.
+
+    Args:
+        place: The table, and the nodes.
+        named_collection: What the servers read S3 through; None where that is something else.
+        is_replicated: Whether the table is.
+    """
+    load = privileges_of_replacing(place, named_collection=named_collection)
+    if is_replicated:
+        load = Needed(load.on_servers, load.on_tables + privileges_of_replication(place.target, place.ledger))
+    merges, optimize = privileges_of_merge_health(place), privileges_of_optimizing(place)
+    adopt = privileges_of_adopting(place)
+    return {
+        "load": load,
+        "deferrable": Needed((*load.on_servers, *privileges_of_detaching(place.cluster)), load.on_tables),
+        "plan": privileges_of_planning(place),
+        "adopt": Needed(load.on_servers, load.on_tables + adopt.on_tables),
+        "merges": merges,
+        "optimize": Needed(merges.on_servers + optimize.on_servers, merges.on_tables + optimize.on_tables),
+        "page": privileges_of_page(place),
+    }
+
+
+def check_rights(
+    users: Mapping[Node, str], needed: Mapping[str, Needed], *, purposes: Collection[str], has_table: bool
+) -> Steps[Check]:
+    """Is granted what is needed?
+
+    Args:
+        users: The nodes that answer, and who the user is there.
+        needed: What each purpose takes.
+        purposes: What the user is for: what else is missing is no finding.
+        has_table: Whether a table was named; else only what goes for all tables is asked about.
+    """
+    errors: dict[Node, Chs3Error] = {}
+    asked = {purpose: each.every if has_table else each.on_servers for purpose, each in needed.items()}
+    missing: dict[Node, dict[str, list[str]]] = {node: {} for node in users}
+    for privileges in asked.values():
+        for node in (yield from _lacking(users, ", ".join(privileges), errors)):
+            for privilege in privileges:
+                missing[node].setdefault(privilege, [])
+    for privilege in dict.fromkeys(each for of_node in missing.values() for each in of_node):
+        suspects = [node for node in missing if privilege in missing[node]]
+        lacking = set((yield from _lacking(suspects, privilege, errors)))
+        for node in suspects:
+            if node in lacking:
+                missing[node][privilege] = [purpose for purpose in asked if privilege in asked[purpose]]
+    lines = list(_lines(users, missing))
+    granted = [purpose for purpose in asked if not any(purpose in of for of, _ in lines)]
+    check = Check(
+        name="privileges",
+        summary=f"all that {'' if has_table else 'of the servers '}is needed for: {', '.join(granted) or 'nothing'}",
+        findings=tuple(line for of, line in lines if set(of) & set(purposes)),
+        remarks=tuple(line for of, line in lines if not set(of) & set(purposes)),
+    )
+    return check.with_errors(errors)
+
+
+def _lacking(nodes: Iterable[Node], privileges: str, errors: dict[Node, Chs3Error]) -> Steps[list[Node]]:
+    statements = {node: Sql(f"CHECK GRANT {privileges}") for node in nodes if node not in errors}
+    rows = yield from try_nodes("Ask for privileges", statements, errors)
+    return [node for node, answer in rows.items() if not answer[0][0]]
+
+
+def _lines(
+    users: Mapping[Node, str], missing: Mapping[Node, Mapping[str, Iterable[str]]]
+) -> Iterable[tuple[tuple[str, ...], str]]:
+    """For each purpose, or several that lack the same, a line; however many nodes it is about."""
+    grouped: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Node]] = {}
+    for node, found in missing.items():
+        by_purposes: dict[tuple[str, ...], list[str]] = {}
+        for privilege, purposes in found.items():
+            if purposes:
+                by_purposes.setdefault(tuple(purposes), []).append(privilege)
+        for purposes, privileges in by_purposes.items():
+            grouped.setdefault((users[node], purposes, tuple(privileges)), []).append(node)
+    for (user, of, lacking), nodes in grouped.items():
+        yield (
+            of,
+            f"{named(nodes)}: user {user!r} lacks what {', '.join(of)} need{'' if len(of) > 1 else 's'}: "
+            f"run GRANT {', '.join(lacking)} TO {identifier(user)} there.",
+        )

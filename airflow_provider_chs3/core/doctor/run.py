@@ -1,0 +1,259 @@
+"""`doctor`: looks at everything that a load leans on, and says what is wrong. It writes nothing.
+
+What does not answer is told of, and the rest is looked at all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now, shown
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_at
+from airflow_provider_chs3.core.cluster.topology import Place, locate
+from airflow_provider_chs3.core.doctor.asking import leniently
+from airflow_provider_chs3.core.doctor.constraints import NEEDED, find_forbidden
+from airflow_provider_chs3.core.doctor.disks import check_replication, check_room
+from airflow_provider_chs3.core.doctor.load_trial import Scene, check_month, check_settings, check_table
+from airflow_provider_chs3.core.doctor.merges import check_backlog, check_merges_of
+from airflow_provider_chs3.core.doctor.node_capacity import Sizes, check_specs, find_sizes
+from airflow_provider_chs3.core.doctor.nodes import (
+    Pulse,
+    check_clocks,
+    check_connection,
+    check_versions,
+    failing_hosts,
+    take_pulse,
+)
+from airflow_provider_chs3.core.doctor.privileges import check_rights, privileges_by_purpose
+from airflow_provider_chs3.core.doctor.report import Check, Diagnosis, NodeReport, in_a_line, told
+from airflow_provider_chs3.core.doctor.s3 import S3Look, check_s3, look_at_s3
+from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE
+from airflow_provider_chs3.core.preflight.profile_constraints import explain_refusal
+from airflow_provider_chs3.core.source.s3_source import S3Source
+from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
+from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
+from airflow_provider_chs3.core.values.models import Month, Node, NodeSpec, Setting, SettingValues, TableName
+from airflow_provider_chs3.core.workflow.operations import Steps, Timed, TryHosts
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
+
+_NOBODY = "no node answers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorRequest:
+    """What is to be looked at.
+
+    Args:
+        target: A local table, or a Distributed one; its name is empty where none was given.
+        cluster: The cluster; None takes the Distributed table's, else the default.
+        default_cluster: The connection's cluster; None is the single server that the connection leads to.
+        staging_database: Where staging and ledger are; None takes the target's.
+        source: Where the objects are; None where that was not given, or is wrong.
+        source_error: What is wrong with it; empty where nothing is.
+        month: The month that a load would be about; None where none was given.
+        declared: The connection's `node_specs`.
+        addresses: The nodes that the connection's `node_addresses` speak of.
+        settings: The connection's settings, as far as loads take them over.
+        purposes: What the user of the connection is for, of `core.doctor.privileges.PURPOSES`.
+        now: The time, in UTC.
+    """
+
+    target: TableName
+    cluster: str | None
+    default_cluster: str | None
+    staging_database: str | None
+    now: datetime
+    source: S3Source | None = None
+    source_error: str = ""
+    month: Month | None = None
+    declared: Mapping[str, NodeSpec] = field(default_factory=dict)
+    addresses: tuple[str, ...] = ()
+    settings: SettingValues = field(default_factory=dict)
+    purposes: tuple[str, ...] = ("load",)
+
+    @property
+    def has_table(self) -> bool:
+        """Whether a table was named."""
+        return bool(self.target.table)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Servers:
+    """The nodes that answer, and what they said; `around` has those alone that said everything."""
+
+    place: Place
+    pulses: Mapping[Node, Pulse]
+    around: Surroundings
+    now: Mapping[Node, NodeNow]
+    sizes: Sizes
+    errors: Mapping[Node, Chs3Error]
+
+
+def examine(request: DoctorRequest) -> Steps[Diagnosis]:
+    """Look at everything, and say what is wrong.
+
+    Args:
+        request: What is to be looked at.
+    """
+    hosts = yield TryHosts(name="Try the hosts of the connection")
+    try:
+        place = yield from locate(
+            target=request.target,
+            cluster=request.cluster,
+            default_cluster=request.default_cluster,
+            ledger=TableName(request.staging_database or "", LEDGER_TABLE),
+        )
+    except Chs3Error as error:
+        # Hosts that do not answer have said so, and better.
+        findings = yield from _explained(error, hosts)
+        return (yield from _without_servers(request, Check(name="connection", findings=findings)))
+    pulses, down = yield from take_pulse(place.nodes)
+    connection = check_connection(hosts, pulses, down, cluster=place.cluster)
+    if not pulses:
+        return (yield from _without_servers(request, connection))
+    servers = yield from _ask_servers(request, place, pulses)
+    rights = yield from _check_rights(request, servers)
+    room, free = yield from check_room(pulses)
+    replication = yield from check_replication(pulses)
+    s3, look = yield from _check_s3(request, tuple(pulses))
+    load, settings = yield from _check_load(request, servers, s3)
+    merges = (
+        (yield from check_merges_of(servers.around))
+        if request.has_table and load[0].summary
+        else (yield from check_backlog(pulses))
+    )
+    checks = (connection, check_versions(pulses), check_clocks(pulses), rights, _check_specs(request, servers))
+    return Diagnosis(
+        checks=(*checks, room, replication, s3, *load[:-1], merges, load[-1]),
+        nodes=tuple(_node_report(node, servers, look, free) for node in place.nodes),
+        settings=tuple(settings),
+    )
+
+
+def _explained(error: Chs3Error, hosts: Sequence[tuple[bool, str]]) -> Steps[tuple[str, ...]]:
+    if isinstance(error, ClickHouseServerError) and error.code == SETTING_CONSTRAINT:
+        try:
+            yield from explain_refusal(error, NEEDED, own={})
+        except Chs3Error as explained:
+            return (in_a_line(str(explained)),)
+    return failing_hosts(hosts) if not any(works for works, _ in hosts) else (told(error),)
+
+
+def _without_servers(request: DoctorRequest, connection: Check) -> Steps[Diagnosis]:
+    s3, _ = yield from _check_s3(request, ())
+    rest = ("versions", "clocks", "privileges", "node specs", "disks", "replication", "merges", "settings")
+    return Diagnosis(checks=(connection, *(Check(name=name, left_out=_NOBODY) for name in rest), s3))
+
+
+def _ask_servers(request: DoctorRequest, place: Place, pulses: Mapping[Node, Pulse]) -> Steps[_Servers]:
+    errors: dict[Node, Chs3Error] = {}
+    up = replace(place, nodes=tuple(pulses))
+    around = yield from leniently(look_at(up, settings=names_to_look_up(request.settings)), errors)
+    now = yield from leniently(ask_nodes_now(around, partition_id=""), errors)
+    around = replace(around, nodes={node: around.nodes[node] for node in now})
+    sizes = find_sizes(around, now, request.declared)
+    return _Servers(place=place, pulses=pulses, around=around, now=now, sizes=sizes, errors=errors)
+
+
+def _check_rights(request: DoctorRequest, servers: _Servers) -> Steps[Check]:
+    targets = [facts.target for facts in servers.around.nodes.values() if facts.target]
+    place = servers.place
+    if not request.has_table:
+        # What would be needed on tables is not asked about then.
+        place = replace(place, target=replace(place.target, table="any"))
+    needed = privileges_by_purpose(
+        place,
+        named_collection=request.source.credentials.named_collection if request.source else None,
+        is_replicated=any(target.is_replicated for target in targets),
+    )
+    users = {node: pulse.user for node, pulse in servers.pulses.items()}
+    return (yield from check_rights(users, needed, purposes=request.purposes, has_table=request.has_table))
+
+
+def _check_specs(request: DoctorRequest, servers: _Servers) -> Check:
+    check = check_specs(
+        servers.sizes,
+        servers.around,
+        cluster_nodes=servers.place.nodes,
+        declared=request.declared,
+        addresses=request.addresses,
+    )
+    return check.with_errors(servers.errors)
+
+
+def _check_s3(request: DoctorRequest, nodes: tuple[Node, ...]) -> Steps[tuple[Check, S3Look]]:
+    if request.source_error:
+        return Check(name="S3", findings=(in_a_line(request.source_error),)), S3Look("")
+    if request.source is None:
+        return Check(name="S3", left_out="give --bucket (or --named-collection) and --key"), S3Look("")
+    look = yield from look_at_s3(request.source, request.month, nodes)
+    return check_s3(look, request.source, month=request.month), look
+
+
+def _lacking(request: DoctorRequest) -> Iterator[str]:
+    """Name the flags that a look at a month still lacks."""
+    if not request.has_table:
+        yield "--table"
+    if request.source is None and not request.source_error:
+        yield from ("--bucket (or --named-collection)", "--key")
+    if request.month is None:
+        yield "--month"
+
+
+def _check_load(
+    request: DoctorRequest, servers: _Servers, s3: Check
+) -> Steps[tuple[tuple[Check, Check, Check], list[Setting]]]:
+    """The checks of table, month and settings, and the settings."""
+    around = servers.around
+    scene = Scene(
+        around=around,
+        now=servers.now,
+        specs={node: each.spec for node, each in servers.sizes.nodes.items()},
+        own=request.settings,
+        declared=request.declared,
+    )
+    table = Check(name="table", left_out="give --table")
+    if request.has_table:
+        table = check_table(around) if around.nodes else Check(name="table", left_out="no node told of it")
+    month, settings = Check(name="month"), list[Setting]()
+    if lacking := list(_lacking(request)):
+        month = replace(month, left_out=f"give {', '.join(lacking)}")
+    elif request.source is None or request.month is None or not table.summary or servers.sizes.wrong or s3.findings:
+        month = replace(month, left_out="first mend what is found above")
+    else:
+        month, settings = yield from check_month(scene, request.source, request.month, now=request.now)
+    sent, settings = check_settings(scene, settings, month=request.month)
+    forbidden = yield from find_forbidden(around, own=request.settings)
+    sent = replace(sent, findings=(*sent.findings, *forbidden))
+    if len(servers.around.nodes) < len(servers.place.nodes):
+        sent = replace(sent, remarks=(f"by {len(around.nodes)} of {len(servers.place.nodes)} nodes",))
+    return (table, month, sent), settings
+
+
+def _node_report(node: Node, servers: _Servers, look: S3Look, free: Mapping[Node, int]) -> NodeReport:
+    pulse, sized, facts = servers.pulses.get(node), servers.sizes.nodes.get(node), servers.around.nodes.get(node)
+    if pulse is None:
+        return NodeReport(node=shown(node))
+    return NodeReport(
+        node=shown(node),
+        version=pulse.version,
+        answer_seconds=pulse.seconds,
+        clock_ahead_seconds=pulse.clock.middle,
+        cores=sized.spec.cores if sized else None,
+        memory_bytes=sized.spec.memory_bytes if sized else None,
+        source=sized.source if sized else None,
+        measured_cores=facts.measured.cores if facts else None,
+        measured_memory_bytes=facts.measured.memory_bytes if facts else None,
+        disk_free_bytes=free.get(node),
+        list_seconds=_seconds_of(look.lists.get(node), pulse),
+        read_seconds=_seconds_of(look.reads.get(node), pulse),
+    )
+
+
+def _seconds_of(timed: Timed | None, pulse: Pulse) -> float | None:
+    """What it took beside the way there and back."""
+    if timed is None or isinstance(timed.answer, Chs3Error):
+        return None
+    return max(0.0, timed.seconds - pulse.seconds)

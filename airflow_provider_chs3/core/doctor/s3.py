@@ -1,0 +1,161 @@
+"""The doctor's look at S3: from the worker, and from each node by its own access. Little is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from airflow_provider_chs3.core.doctor.report import Check, in_lines, told
+from airflow_provider_chs3.core.source.formats import format_of_key
+from airflow_provider_chs3.core.source.s3_source import S3Source, plain_prefix
+from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
+from airflow_provider_chs3.core.values.error_codes import S3_ERROR, is_refused_by_s3
+from airflow_provider_chs3.core.values.models import Month, Node, S3Object, SettingValues
+from airflow_provider_chs3.core.workflow.operations import Steps, Timed, TimeListing, TimeNodes
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, ConfigurationError
+
+#: With one thread a server stops to list once it has so many.
+_OBJECTS_TO_LIST = 100
+
+_SETTINGS: SettingValues = {
+    **PARSED,
+    # A storage that does not answer is what is looked for. Adaptive timeouts would give it half a second.
+    "s3_retry_attempts": 0,
+    "s3_request_timeout_ms": 5_000,
+    "s3_use_adaptive_timeouts": 0,
+    "max_threads": 1,
+    "use_hive_partitioning": 0,
+    "schema_inference_use_cache_for_s3": 0,
+    # What the cache would answer says nothing of the storage.
+    "use_cache_for_count_from_files": 0,
+}
+
+
+@dataclass(frozen=True)
+class S3Look:
+    """What came of listing and reading.
+
+    Args:
+        prefix: Beginning of the keys that were listed.
+        from_worker: The worker's listing; None where the servers list.
+        lists: Each node's.
+        path: A small object that fits; empty where none was found.
+        reads: What each node read of it.
+    """
+
+    prefix: str
+    from_worker: Timed | None = None
+    lists: Mapping[Node, Timed] = field(default_factory=dict)
+    path: str = ""
+    reads: Mapping[Node, Timed] = field(default_factory=dict)
+
+
+def look_at_s3(source: S3Source, month: Month | None, nodes: Iterable[Node]) -> Steps[S3Look]:
+    """List the first objects from everywhere, and read a little of a small one on every node.
+
+    Args:
+        source: Where the objects are.
+        month: The month whose objects are looked for; None looks for any month's.
+        nodes: The nodes that answer.
+    """
+    keys = source.template.keys_of(month) if month else source.template.keys_of_all
+    look = S3Look(keys.prefix)
+    if not source.lists_through_clickhouse:
+        where = f"s3://{source.bucket}/{keys.prefix}"
+        timed = yield TimeListing(name=f"List the first of {where}", bucket=source.bucket, prefix=keys.prefix)
+        look = replace(look, from_worker=timed)
+    nodes = tuple(nodes)
+    if nodes:
+        look = replace(look, lists=(yield _list(source, keys.prefix, nodes)))
+    found = sorted(_objects(look), key=lambda each: each.size_bytes)
+    source = replace(source, base=source.base_of(found, plain_prefix(keys.prefix)))
+    fitting = [each for each in found if keys.select(each.path[len(source.base) :], each.size_bytes)]
+    if not fitting:
+        return look
+    look = replace(look, path=fitting[0].path)
+    return replace(look, reads=(yield _read(source, look.path, nodes))) if nodes else look
+
+
+def _list(source: S3Source, prefix: str, nodes: Iterable[Node]) -> TimeNodes:
+    function = source.table_function(f"{plain_prefix(prefix)}**", file_format="One")
+    text = f"SELECT _path, _size, _etag, toUnixTimestamp(_time) FROM {function.text} LIMIT {_OBJECTS_TO_LIST}"
+    sql = Sql(text, function.secrets)
+    return TimeNodes(name="List the first objects on every node", sql=dict.fromkeys(nodes, sql), settings=_SETTINGS)
+
+
+def _read(source: S3Source, path: str, nodes: Iterable[Node]) -> TimeNodes:
+    """Of Parquet the footer, of all else the first line."""
+    glob = source.glob_of(path)
+    if _is_parquet(path):
+        function = source.table_function(glob, file_format="ParquetMetadata")
+        sql = Sql(f"SELECT num_rows FROM {function.text} LIMIT 1", function.secrets)
+    else:
+        function = source.table_function(glob, file_format="LineAsString", structure="line String")
+        sql = Sql(f"SELECT length(line) FROM {function.text} LIMIT 1", function.secrets)
+    return TimeNodes(name=f"Read of {path} on every node", sql=dict.fromkeys(nodes, sql), settings=_SETTINGS)
+
+
+def _is_parquet(path: str) -> bool:
+    try:
+        return format_of_key(path).name == "Parquet"
+    except ConfigurationError:
+        return False
+
+
+def _objects(look: S3Look) -> list[S3Object]:
+    if look.from_worker and not isinstance(look.from_worker.answer, Chs3Error):
+        return list(look.from_worker.answer)
+    rows = next((each.answer for each in look.lists.values() if not isinstance(each.answer, Chs3Error)), ())
+    return [
+        S3Object(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC))
+        for path, size, etag, written in rows
+    ]
+
+
+def check_s3(look: S3Look, source: S3Source, *, month: Month | None) -> Check:
+    """Does everybody get in?
+
+    Args:
+        look: What came of it.
+        source: Where the objects are.
+        month: The month that was looked for; None for any.
+    """
+    where = f"{source.bucket or source.credentials.named_collection}/{look.prefix}"
+    worker = look.from_worker
+    findings = []
+    if worker and isinstance(worker.answer, Chs3Error):
+        way_out = "Check --bucket and the AWS connection: keys, endpoint_url, region_name."
+        findings.append(f"from this machine: {told(worker.answer, way_out)}")
+    # A node that cannot list would only say the same of reading.
+    errors = _errors(look.reads) | _errors(look.lists)
+    findings += [f"from {line}" for line in in_lines(errors, lambda error: _way_out(error, source))]
+    if not findings and not look.path:
+        of = f" of {month}" if month else ""
+        findings.append(f"{where}: no object{of} fits {source.template.text!r}: check bucket, key and month.")
+    return Check(name="S3", summary=f"{where}: {', '.join(_seen(look, errors))}", findings=tuple(findings))
+
+
+def _way_out(error: Chs3Error, source: S3Source) -> str:
+    """Of a storage that does not answer; what others mean is said elsewhere."""
+    if not isinstance(error, ClickHouseServerError) or error.code != S3_ERROR or is_refused_by_s3(error):
+        return ""
+    where = source.endpoint_url or f"the URL of {source.credentials.named_collection}"
+    return f"Look whether {where} is right, and reached from there; endpoint_url gives servers another than workers."
+
+
+def _errors(timed: Mapping[Node, Timed]) -> dict[Node, Chs3Error]:
+    return {node: each.answer for node, each in timed.items() if isinstance(each.answer, Chs3Error)}
+
+
+def _seen(look: S3Look, errors: Mapping[Node, Chs3Error]) -> Iterator[str]:
+    worker = look.from_worker
+    if worker is None:
+        yield "the servers list, not this machine"
+    elif isinstance(worker.answer, Chs3Error):
+        yield "this machine cannot list"
+    else:
+        yield f"this machine lists in {worker.seconds * 1000:.0f} ms"
+    if look.lists:
+        well = len(look.lists) - len(errors)
+        yield f"{well} of {len(look.lists)} nodes list{' and read' if look.reads else ''}"

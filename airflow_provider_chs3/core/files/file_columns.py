@@ -1,0 +1,121 @@
+"""The columns of single files: of those whose names or types can be read from nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from airflow_provider_chs3.core.files.parse_errors import unreadable
+from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
+from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.values.error_codes import is_of_servers
+from airflow_provider_chs3.core.values.models import SettingValues
+from airflow_provider_chs3.core.workflow.operations import Ask, Say, Steps, Together
+from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
+
+#: How the names of formats end whose files begin with a line of names.
+_WITH_NAMES = "WithNames"
+#: Files that are looked into at the same time: each look waits for the storage nearly all of its time.
+_AT_A_TIME = 16
+#: Of the line of names alone: nothing is guessed, and what follows need not fit.
+_AS_TEXT: SettingValues = {
+    "schema_inference_make_columns_nullable": 0,
+    "input_format_max_rows_to_read_for_schema_inference": 1,
+    "input_format_parallel_parsing": 0,
+    **{
+        f"input_format_{each}_{setting}": value
+        for each in ("csv", "tsv")
+        for setting, value in (
+            ("detect_header", 0),
+            ("use_best_effort_in_schema_inference", 0),
+            ("allow_variable_number_of_columns", 1),
+        )
+    },
+}
+_SHOWN_BYTES = 100
+
+
+def describe(files: Files, paths: Sequence[str]) -> Steps[dict[str, dict[str, str]]]:
+    """Columns of single files: path → name → type.
+
+    Args:
+        files: How to read them.
+        paths: Which of them.
+
+    Raises:
+        SourceError: If one cannot be read.
+    """
+    if len(paths) > _AT_A_TIME:
+        yield Say(name=f"Read the columns of {len(paths)} files, {_AT_A_TIME} at a time")
+    lanes = tuple(_describe_each(files, lane) for first in range(_AT_A_TIME) if (lane := paths[first::_AT_A_TIME]))
+    found: dict[str, dict[str, str]] = {}
+    if lanes:
+        for described in (yield Together(name=f"Read the columns of {len(paths)} files", workflows=lanes)):
+            found |= described
+    return {path: found[path] for path in paths}
+
+
+def _describe_each(files: Files, paths: Sequence[str]) -> Steps[dict[str, dict[str, str]]]:
+    by_file = {}
+    for path in paths:
+        by_file[path] = yield from _describe(files, path)
+    return by_file
+
+
+def _describe(files: Files, path: str) -> Steps[dict[str, str]]:
+    glob, has_line_of_names = files.source.glob_of(path), files.format.name.endswith(_WITH_NAMES)
+    if not path.endswith(glob):
+        yield from _check_matches_alone(files, glob, path)
+    function = files.read(glob, on_cluster=False)
+    sql = Sql(f"DESCRIBE TABLE {function.text}", function.secrets)
+    # Of a file with a line of names these are all that counts; by default 25,000 lines are read, to guess at types.
+    lines = {"input_format_max_rows_to_read_for_schema_inference": 1} if has_line_of_names else {}
+    try:
+        rows = yield Ask(name=f"Read the columns of {path}", sql=sql, settings={**files.look_settings, **lines})
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        if not has_line_of_names:
+            raise SourceError(unreadable(path, files.format, error)) from error
+        names = yield from _names_alone(files, glob, path)
+    else:
+        names = {row[0]: row[1] for row in rows}
+    _check_names(path, names)
+    return names
+
+
+def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
+    """The columns by the line of names alone: no rows follow, or the first ones do not fit it."""
+    function = files.read(glob, file_format=files.format.name.removesuffix(_WITH_NAMES), on_cluster=False)
+    sql = Sql(f"SELECT * FROM {function.text} LIMIT 1", function.secrets)
+    try:
+        rows = yield Ask(name=f"Read the names of {path}", sql=sql, settings={**files.look_settings, **_AS_TEXT})
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        raise SourceError(unreadable(path, files.format, error)) from error
+    if rows and not any(rows[0]):
+        raise SourceError(
+            f"{path} begins with an empty line where the names of its columns should be. Write the file again, or say "
+            "with csv={'skip_lines': …} how many lines come before them."
+        )
+    return {name: TEXT_TYPE for name in rows[0] if name} if rows else {}
+
+
+def _check_names(path: str, names: Iterable[object]) -> None:
+    """The driver gives a text that is no UTF-8 as bytes."""
+    if no_text := [name for name in names if isinstance(name, bytes)]:
+        raise SourceError(
+            f"The names of the columns of {path} are not UTF-8: {no_text[0][:_SHOWN_BYTES]!r}. Write the file as "
+            "UTF-8, or say with compression=… or file_format=… what it is."
+        )
+
+
+def _check_matches_alone(files: Files, glob: str, path: str) -> Steps[None]:
+    """The columns would be another file's, and values read as its types could change without an error."""
+    function = files.read(glob, file_format="One", on_cluster=False)
+    sql = Sql(f"SELECT DISTINCT _path FROM {function.text}", function.secrets)
+    rows = yield Ask(name=f"Look what looks like {path}", sql=sql, settings=files.look_settings)
+    others = sorted(row[0] for row in rows if row[0] != path)
+    if others:
+        raise SourceError(f"ClickHouse cannot tell {path} from {others[0]} by a glob: rename one of them.")

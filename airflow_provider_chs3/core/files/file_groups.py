@@ -1,0 +1,85 @@
+"""What a load reads of the month's files: groups of them, each read as what its files are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
+from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.source.s3_source import Batch
+from airflow_provider_chs3.core.values.models import Manifest
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is read of the month's files.
+
+    Args:
+        groups: Files whose columns no one type holds are in different ones; mostly there is one.
+        rows: Rows in all files, where footers tell; None where they do not.
+        uncompressed_bytes: Bytes of all values as the files encode them, where footers tell.
+        names: All columns of the files; None where files do not name them, or not in a way that can be looked up.
+    """
+
+    groups: tuple[FileGroup, ...]
+    rows: int | None = None
+    uncompressed_bytes: int | None = None
+    names: tuple[str, ...] | None = None
+
+    @property
+    def loaded(self) -> tuple[LoadedColumn, ...]:
+        """The target's columns that are loaded, each with where it comes from in the first group."""
+        return self.groups[0].loaded if self.groups else ()
+
+    @property
+    def types(self) -> Mapping[str, str]:
+        """Column to type, of the first group."""
+        return self.groups[0].types if self.groups else {}
+
+    def batches(self, files: Files) -> list[tuple[FileGroup, Batch]]:
+        """What each statement reads.
+
+        Args:
+            files: The month's files, or a sample of them.
+        """
+        elsewhere = frozenset[str]().union(*(group.paths for group in self.groups if group.paths is not None))
+        found = []
+        for group in self.groups:
+            objects = (
+                each
+                for each in files.manifest.objects
+                if (each.path in group.paths if group.paths is not None else each.path not in elsewhere)
+            )
+            found += [(group, batch) for batch in files.source.batches(Manifest(tuple(objects)))]
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as JSON-safe values."""
+        groups = [
+            {
+                "types": dict(group.types),
+                "loaded": [asdict(each) for each in group.loaded],
+                "paths": None if group.paths is None else sorted(group.paths),
+                "defaults": dict(group.defaults),
+            }
+            for group in self.groups
+        ]
+        return {"groups": groups, "rows": self.rows, "names": self.names}
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> Reading:
+        """What `as_json` gave."""
+        groups = tuple(
+            FileGroup(
+                types=group["types"],
+                loaded=tuple(LoadedColumn(**{**each, "column": Column(**each["column"])}) for each in group["loaded"]),
+                paths=None if group["paths"] is None else frozenset(group["paths"]),
+                defaults=group["defaults"],
+            )
+            for group in values["groups"]
+        )
+        names = values["names"]
+        return cls(groups=groups, rows=values["rows"], names=None if names is None else tuple(names))

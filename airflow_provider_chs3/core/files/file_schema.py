@@ -1,0 +1,169 @@
+"""What the month's files hold: their columns, and how many rows; asked before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.files.file_columns import describe
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_kinds import kinds_of, split_kinds
+from airflow_provider_chs3.core.files.loaded_columns import (
+    VIRTUAL_COLUMNS,
+    FileGroup,
+    LoadedColumn,
+    Selection,
+    plain_columns,
+)
+from airflow_provider_chs3.core.files.naive_timestamps import with_zones
+from airflow_provider_chs3.core.files.row_wise import check_row_wise
+from airflow_provider_chs3.core.files.structs import check_elements, check_orders
+from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, TextField, read_as
+from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.source.formats import Format
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.exceptions import SourceError
+
+
+def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) -> Steps[Reading]:
+    """Find what each target column is loaded from.
+
+    Args:
+        files: The month's files; at least one.
+        selection: What the user wants of them.
+        columns: The target's columns.
+
+    Raises:
+        SourceError: If a file lacks a column, or files contradict each other.
+        ConfigurationError: If the selection does not fit target or files.
+    """
+    wanted = selection.wanted(columns)
+    read = _read_typed if files.format.is_typed else _read_text
+    reading = yield from read(files, selection, wanted)
+    groups = tuple(replace(group, loaded=_marked(group.loaded, selection)) for group in reading.groups)
+    return replace(reading, groups=groups)
+
+
+def _marked(loaded: Iterable[LoadedColumn], selection: Selection) -> tuple[LoadedColumn, ...]:
+    return tuple(replace(each, is_lossy=each.column.name in selection.lossy_columns) for each in loaded)
+
+
+def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
+    paths = [each.path for each in files.manifest.objects] if _needs_names(files.format, selection) else []
+    by_file = yield from describe(files, paths)
+    names = list(dict.fromkeys(name for names in by_file.values() for name in names))
+    if selection.select:
+        in_each = [name for name in names if all(name in of_file for of_file in by_file.values())]
+        # The names of a JSON file are those of a sample of its lines; there a missing key is NULL anyway.
+        known = names if files.format.name == "JSONEachRow" else in_each
+        types = {name: TEXT_TYPE for name in known if name not in VIRTUAL_COLUMNS}
+        loaded = yield from check_row_wise(selection.select, wanted, types)
+        return Reading((FileGroup(types, tuple(loaded)),), names=tuple(names))
+    if not by_file and not selection.columns:
+        # Nobody says that the files have them.
+        wanted = [column for column in wanted if column.default_kind != "EPHEMERAL"]
+    fields = {column.name: _field(column, files, selection) for column in wanted if not by_file or column.name in names}
+    loaded = plain_columns(wanted, {name: each.type for name, each in fields.items()}, by_file)
+    _check_any(loaded, names)
+    group = FileGroup(
+        types={name: each.type for name, each in fields.items()},
+        loaded=_without_mark((_of_field(each, fields[each.column.name]) for each in loaded), files.format),
+        defaults={name: each.default for name, each in fields.items() if each.default},
+    )
+    return Reading((group,), names=tuple(names) if by_file else None)
+
+
+def _field(column: Column, files: Files, selection: Selection) -> TextField:
+    return read_as(
+        column.name,
+        column.type,
+        file_format=files.format,
+        null_marker=selection.csv.null,
+        may_be_null=selection.null_as_default,
+        has_exact_doubles=str(files.neutral.get("precise_float_parsing")) != "0",
+    )
+
+
+def _of_field(each: LoadedColumn, text: TextField) -> LoadedColumn:
+    return replace(each, source=text.source, source_type=text.source_type, kept=text.kept)
+
+
+def _without_mark(loaded: Iterable[LoadedColumn], file_format: Format) -> tuple[LoadedColumn, ...]:
+    """ClickHouse takes the byte order mark of a file with a header away, and for a part of the first value else."""
+    first, *others = loaded
+    if not file_format.names_columns and file_format.name != "JSONEachRow":
+        unmarked = f"NOT startsWith({first.source}, '\\xef\\xbb\\xbf')"
+        first = replace(first, kept=f"{first.kept} AND {unmarked}" if first.kept else unmarked)
+    return (first, *others)
+
+
+def _needs_names(file_format: Format, selection: Selection) -> bool:
+    # A key that is missing in a line of JSON is NULL, which the cast refuses where the column cannot hold it.
+    return bool(selection.select) or (file_format.names_columns and file_format.name != "JSONEachRow")
+
+
+def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
+    kinds, rows, size_bytes = yield from kinds_of(files, wanted)
+    # ORC tells no columns of a file without rows.
+    kinds = [kind for kind in kinds if kind.types] or kinds
+    every = list(dict.fromkeys(name for kind in kinds for name in kind.types))
+    needed = [name for name in every if name not in VIRTUAL_COLUMNS]
+    if not selection.select:
+        by_file = {kind.example: kind.types for kind in kinds}
+        found = plain_columns(wanted, {name: kind.types[name] for kind in kinds for name in kind.types}, by_file)
+        _check_any(found, every)
+        check_elements([each.column for each in found], by_file)
+        needed = [each.column.name for each in found]
+    groups, by_example = [], []
+    for types, some in (yield from split_kinds(kinds, needed)):
+        if selection.select:
+            in_each = {name: of for name, of in types.items() if all(name in kind.types for kind in some)}
+            loaded = yield from check_row_wise(selection.select, wanted, in_each)
+        else:
+            loaded = plain_columns([each.column for each in found], types, {some[0].example: types})
+            loaded = yield from with_zones(_with_days(loaded, files.format), some[0], selection.naive_timestamps)
+        groups.append(FileGroup(types, tuple(loaded), frozenset(path for kind in some for path in kind.paths)))
+        by_example.append((some[0].example, loaded))
+    check_orders(by_example)
+    return Reading(_with_a_rest(groups), rows=rows, uncompressed_bytes=size_bytes, names=tuple(every))
+
+
+def _with_days(loaded: Iterable[LoadedColumn], file_format: Format) -> list[LoadedColumn]:
+    """In Arrow only a `date64` has this type: a timestamp is a DateTime64."""
+    return [replace(each, has_date64=file_format.name == "Arrow") for each in loaded]
+
+
+def _with_a_rest(groups: Sequence[FileGroup]) -> tuple[FileGroup, ...]:
+    """The largest group first, without its paths: they may be many, and are all that are in no other."""
+    largest, *others = sorted(groups, key=lambda group: -len(group.paths or ()))
+    return (replace(largest, paths=None), *others)
+
+
+def _check_any(loaded: Sequence[LoadedColumn], names: Iterable[str]) -> None:
+    if not loaded:
+        raise SourceError(
+            f"The files have none of the table's columns. They have {', '.join(names)}: name what to load with "
+            "select={…}."
+        )
+
+
+def count_rows(files: Files, reading: Reading) -> Steps[int]:
+    """Rows of all files. Footers tell for Parquet, at no cost; other formats are read for it a second time.
+
+    Counted object by object, without the condition that the insert chose its objects by.
+
+    Args:
+        files: The files.
+        reading: How they are read.
+    """
+    if reading.rows is not None:
+        return reading.rows
+    rows = 0
+    for group, batch in reading.batches(files):
+        function = files.read(batch.glob, structure=group.structure)
+        sql = Sql(f"SELECT _path, count() FROM {function.text} GROUP BY _path", function.secrets)
+        answer = yield files.look(f"Count the rows of {len(batch.paths)} files", sql)
+        rows += sum(count for path, count in answer if path in set(batch.paths))
+    return rows

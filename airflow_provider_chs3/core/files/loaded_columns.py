@@ -1,0 +1,284 @@
+"""Which columns are loaded, from what, and how a value that does not fit is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.conversion.casts import CONTAINERS, Casting
+from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.conversion.server_casts import Cast
+from airflow_provider_chs3.core.conversion.strict_casts import is_unparsed
+from airflow_provider_chs3.core.conversion.unfit_values import Misfits
+from airflow_provider_chs3.core.source.csv_dialect import Dialect
+from airflow_provider_chs3.core.sql.quoting import identifier
+from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
+
+#: What the s3 functions tell of each row's file, beside the file's own columns, which hide these where they have their
+#: names.
+VIRTUAL_COLUMNS = {
+    "_path": "LowCardinality(String)",
+    "_file": "LowCardinality(String)",
+    "_size": "Nullable(UInt64)",
+    "_time": "Nullable(DateTime)",
+    "_etag": "LowCardinality(String)",
+}
+#: What a condition of ours throws; with another text, throwIf() is of the user's own expression.
+DOES_NOT_FIT = "a value does not fit its column"
+_NAIVE_TIMESTAMPS = (None, "utc", "column_zone")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What the user wants of the files.
+
+    Args:
+        columns: Columns to load; none means all that the target takes.
+        select: Instead: target column → row-wise expression over the file's columns.
+        null_as_default: NULL in a column that cannot hold it becomes the column's default instead of an error.
+        lossy_columns: Columns whose values may lose what does not fit: digits beyond the scale, parts of a second, the
+            time of day.
+        naive_timestamps: What timestamps without a zone mean: `utc`, or `column_zone`, the zone of their column; None
+            refuses them where that is not the same.
+        csv: The dialect of CSV files.
+
+    Raises:
+        ConfigurationError: If both `columns` and `select` are given, a column twice, or a choice is not known.
+    """
+
+    columns: tuple[str, ...] = ()
+    select: Mapping[str, str] = field(default_factory=dict)
+    null_as_default: bool = False
+    lossy_columns: tuple[str, ...] = ()
+    naive_timestamps: str | None = None
+    csv: Dialect = field(default_factory=Dialect)
+
+    def __post_init__(self) -> None:
+        if self.columns and self.select:
+            raise ConfigurationError("columns and select exclude each other: select names its columns itself.")
+        if len(set(self.columns)) < len(self.columns):
+            raise ConfigurationError(f"columns={list(self.columns)} names a column twice.")
+        if self.naive_timestamps not in _NAIVE_TIMESTAMPS:
+            raise ConfigurationError(
+                f"naive_timestamps={self.naive_timestamps!r} is not known: use 'utc' or 'column_zone'."
+            )
+
+    def wanted(self, columns: Iterable[Column]) -> list[Column]:
+        """The target's columns that are loaded, in the user's order where there is one.
+
+        Raises:
+            ConfigurationError: If one is not in the target, or takes no values.
+        """
+        loaded = {column.name: column for column in columns if column.is_loaded}
+        names = self.columns or tuple(self.select)
+        unknown = [name for name in (*names, *self.lossy_columns) if name not in loaded]
+        if unknown:
+            raise ConfigurationError(
+                f"{', '.join(map(repr, unknown))}: no such column to load in the target; it takes {', '.join(loaded)}."
+            )
+        return [loaded[name] for name in names] if names else list(loaded.values())
+
+
+def selection_of(
+    *,
+    columns: Sequence[str] | None = None,
+    select: Mapping[str, str] | None = None,
+    null_as_default: bool = False,
+    lossy_columns: Sequence[str] | None = None,
+    naive_timestamps: str | None = None,
+    csv: Mapping[str, Any] | None = None,
+) -> Selection:
+    """The selection that a user's arguments make; those that are empty are taken as not given.
+
+    Args:
+        columns: See `Selection`.
+        select: See `Selection`.
+        null_as_default: See `Selection`.
+        lossy_columns: See `Selection`.
+        naive_timestamps: See `Selection`.
+        csv: The fields of `Dialect` that are not as usual.
+
+    Raises:
+        ConfigurationError: If one is wrong.
+    """
+    return Selection(
+        columns=tuple(columns or ()),
+        select=dict(select or {}),
+        null_as_default=null_as_default,
+        lossy_columns=tuple(lossy_columns or ()),
+        naive_timestamps=naive_timestamps or None,
+        csv=Dialect.of(csv or {}),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedColumn:
+    """One column of the insert.
+
+    Args:
+        column: The target's column.
+        source: The expression before it is cast.
+        source_type: Its type.
+        kept: A condition that is true where the expression says what the file does; empty where it always does.
+        is_lossy: Whether what does not fit may be lost.
+        has_date64: As with `Casting`.
+        written: The expression as the user wrote it in `select`; empty where the column is a field.
+    """
+
+    column: Column
+    source: str
+    source_type: str
+    kept: str = ""
+    is_lossy: bool = False
+    has_date64: bool = False
+    written: str = ""
+
+    @property
+    def looked_at(self) -> str:
+        """The expression that does not fail over a text that it cannot parse."""
+        return f"(\n{self.written}\n)" if self.written else self.source
+
+    @property
+    def is_unparsed(self) -> str:
+        """A condition that is true where the user's expression depends on a text that it cannot parse."""
+        return is_unparsed(self.written) if self.written else "0"
+
+    def cast(self, *, null_as_default: bool) -> Cast:
+        """The expression as the column's type, and what shows that nothing of the value was lost."""
+        wanted = _nullable(self.column.type) if null_as_default else self.column.type
+        casting = Casting(is_lossy=self.is_lossy, has_date64=self.has_date64)
+        return casting.cast(self.source, ColumnType(self.source_type), ColumnType(wanted))
+
+    def holds(self, *, null_as_default: bool) -> str | None:
+        """A condition that is true for values that fit; None where the cast fails by itself for all others."""
+        # Over NULL, a comparison is NULL, of which throwIf() sees but what happens to lie below it.
+        kept = f"ifNull({self.kept}, 1)" if self._must_be_kept(null_as_default=null_as_default) else ""
+        conditions = [each for each in (kept, self.cast(null_as_default=null_as_default).holds) if each]
+        return " AND ".join(conditions) or None
+
+    def misfit(self, *, null_as_default: bool) -> str | None:
+        """A condition that is true for values which do not fit, and never fails; None for types that can't be asked."""
+        source, target = ColumnType(self.source_type), ColumnType(self.column.type)
+        may_be_null = null_as_default or target.holds_null
+        misfits = Misfits(is_lossy=self.is_lossy, has_date64=self.has_date64)
+        bad = misfits.condition(self.looked_at, source, target, may_be_null=may_be_null)
+        unparsed = self.is_unparsed if self.is_unparsed != "0" else None
+        lost = f"NOT ifNull({self.kept}, 1)" if self._must_be_kept(null_as_default=null_as_default) else None
+        return " OR ".join(filter(None, (lost, unparsed, bad))) or None
+
+    def _must_be_kept(self, *, null_as_default: bool) -> bool:
+        """No container can be NULL, so that one which stands for a missing value would be loaded as it is."""
+        return bool(self.kept) and (not null_as_default or ColumnType(self.column.type).bare.name in CONTAINERS)
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """Files of the month that one statement reads.
+
+    Args:
+        types: Column to type, of the columns that are read.
+        loaded: The target's columns, each with where it comes from.
+        paths: Which files; None stands for all that are in no other group.
+        defaults: Column to expression, where a line of JSON lacks the key.
+    """
+
+    types: Mapping[str, str]
+    loaded: tuple[LoadedColumn, ...]
+    paths: frozenset[str] | None = None
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def structure(self) -> str:
+        """The structure argument of the table function."""
+        return structure_of(self.types, self.defaults)
+
+
+def structure_of(types: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> str:
+    """Names and types as ClickHouse writes a structure.
+
+    Args:
+        types: Name to type.
+        defaults: Name to the expression of its default.
+    """
+    given = {name: f" DEFAULT {expression}" for name, expression in (defaults or {}).items()}
+    return ", ".join(f"{identifier(name)} {column_type}{given.get(name, '')}" for name, column_type in types.items())
+
+
+def plain_columns(
+    columns: Sequence[Column], types: Mapping[str, str], by_file: Mapping[str, Mapping[str, str]]
+) -> list[LoadedColumn]:
+    """Load columns from those of the same name.
+
+    A column with a DEFAULT, or an EPHEMERAL one, may be missing from all files; any other column, or one that only some
+    files have, may not.
+
+    Args:
+        columns: The target's columns.
+        types: The files' columns.
+        by_file: File → its columns; none where files do not tell.
+
+    Raises:
+        SourceError: If a file lacks a column; it names both, and what the file has instead.
+    """
+    loaded = []
+    for column in columns:
+        lacking = [path for path, names in by_file.items() if column.name not in names]
+        in_none = column.name not in types
+        if in_none and column.default_kind:
+            continue
+        if lacking or in_none:
+            raise SourceError(_is_missing(column.name, lacking, by_file))
+        if column.name == "_path":
+            raise SourceError(
+                "The files have a column '_path', which hides ClickHouse's own, by which a load reads just "
+                "the month's objects. Rename the column in the files, or load the others with columns=[…]."
+            )
+        loaded.append(LoadedColumn(column, identifier(column.name), types[column.name]))
+    return loaded
+
+
+def _is_missing(name: str, lacking: Sequence[str], by_file: Mapping[str, Mapping[str, str]]) -> str:
+    where = lacking[0] if lacking else "every file"
+    found = list(by_file.get(where) or next(iter(by_file.values()), ()))
+    has = f" It has {', '.join(map(repr, found))}." if found else ""
+    return (
+        f"Column {name!r} is missing in {where}.{has}{_hint_at(name, found)} Mend the file, or name the columns to "
+        "load with columns=[…] or select={…}."
+    )
+
+
+def _hint_at(name: str, found: Sequence[str]) -> str:
+    """Why a column may be missing that is there."""
+    if alike := alike_hint(name, found):
+        return alike
+    if len(found) == 1 and (delimiter := next((each for each in ";\t|" if each in found[0]), "")):
+        return f" Fields look separated by {delimiter!r}: csv={{'delimiter': {delimiter!r}}}."
+    if any("\r" in each for each in found):
+        return " Lines look ended by \\r alone: end them with \\n, or \\r\\n."
+    if any(not each.isprintable() for each in found):
+        return " It looks compressed, or is of another format: compression=… or file_format=…."
+    return ""
+
+
+def alike_hint(name: str, found: Iterable[str]) -> str:
+    """That a column is there under nearly the same name, in a sentence; empty where none is.
+
+    Args:
+        name: The column's name.
+        found: The file's names.
+    """
+    alike = [each for each in found if each.lower().strip() == name.lower() and each != name]
+    return f" Names are compared letter by letter: {alike[0]!r} is another one." if alike else ""
+
+
+def _nullable(column_type: str) -> str:
+    """The type that also holds NULL, where there is one."""
+    if column_type.startswith("LowCardinality("):
+        return f"LowCardinality({_nullable(column_type[len('LowCardinality(') : -1])})"
+    if column_type.startswith(
+        ("Nullable(", "Array(", "Map(", "Tuple(", "JSON", "Variant(", "Dynamic", "AggregateFunction")
+    ):
+        return column_type
+    return f"Nullable({column_type})"

@@ -1,0 +1,136 @@
+"""What the footers of Parquet files tell: schemas, rows and bytes, of all files in one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.source.s3_source import Batch
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.values.error_codes import is_of_servers
+from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
+
+_SCHEMAS_OF_PARQUET = """
+SELECT columns, groupArray(_path), sum(num_rows), sum(total_uncompressed_size),
+    argMin(_path, (NOT match(_path, '^[A-Za-z0-9/_.=-]*$'), _path)) FROM (
+    SELECT _path, num_rows, total_uncompressed_size,
+        arrayMap(each -> (each.name, each.path, each.physical_type, each.logical_type), columns) AS columns
+    FROM {function} WHERE {condition}
+) GROUP BY columns
+"""
+_NAIVE = "Timestamp(isAdjustedToUTC=false"
+_TIME_OF_DAY = "Time("
+_FIXED_LENGTH = ("FIXED_LEN_BYTE_ARRAY", "None")
+
+
+@dataclass(frozen=True)
+class FooterSchema:
+    """Files with the same schema.
+
+    Args:
+        example: One of them, with a name that is plain if there is one.
+        paths: All of them.
+        naive: Columns with timestamps that have no zone, and names that may be such a column's.
+        times_of_day: The same of times of day.
+        fixed: Whether there are bytes of a fixed length, which footers do not tell.
+    """
+
+    example: str
+    paths: tuple[str, ...]
+    naive: frozenset[str]
+    times_of_day: frozenset[str]
+    fixed: bool
+
+
+@dataclass(frozen=True)
+class Footers:
+    """The footers of all files.
+
+    Args:
+        schemas: Each schema that there is.
+        rows: Rows of all files.
+        size_bytes: Bytes of all values as the files encode them.
+    """
+
+    schemas: tuple[FooterSchema, ...]
+    rows: int
+    size_bytes: int
+
+
+def parquet_footers(files: Files) -> Steps[Footers]:
+    """The schemas, rows and uncompressed bytes of all files.
+
+    Args:
+        files: Files of Parquet.
+
+    Raises:
+        SourceError: If one cannot be read, or is not found.
+    """
+    found: list[FooterSchema] = []
+    rows = size_bytes = 0
+    for batch in files.batches():
+        try:
+            footers = yield from _footers(files, batch)
+        except ClickHouseServerError as error:
+            yield from _find_unreadable(files, batch, error)
+            raise
+        for columns, paths, row_count, byte_count, example in footers:
+            found.append(_schema(columns, paths, example))
+            rows, size_bytes = rows + row_count, size_bytes + byte_count
+    seen, wanted = {path for each in found for path in each.paths}, {each.path for each in files.manifest.objects}
+    if seen != wanted:
+        raise SourceError(
+            f"{len(wanted)} objects were listed, but ClickHouse found {len(seen & wanted)} of them: "
+            "does it reach the same storage, and may it read every object?"
+        )
+    return Footers(tuple(found), rows, size_bytes)
+
+
+def _schema(columns: Sequence[tuple[str, str, str, str]], paths: Sequence[str], example: str) -> FooterSchema:
+    plain = {path for name, path, _, _ in columns if name == path}
+
+    def named(beginning: str) -> frozenset[str]:
+        leaves = ((name, path) for name, path, _, logical in columns if logical.startswith(beginning))
+        return frozenset(each for name, path in leaves for each in _columns_of(name, path, plain))
+
+    fixed = any((kind, logical) == _FIXED_LENGTH for _, _, kind, logical in columns)
+    return FooterSchema(example, tuple(paths), named(_NAIVE), named(_TIME_OF_DAY), fixed)
+
+
+def _columns_of(name: str, path: str, plain: Collection[str]) -> Iterator[str]:
+    """Every column of the file that a leaf may be of: a dot in its path begins a field, or is part of a name.
+
+    Args:
+        name: The leaf's own name.
+        path: The names that lead to it, joined by dots.
+        plain: Columns that have no fields.
+    """
+    yield path
+    if name != path:
+        steps = path.removesuffix(f".{name}").split(".")
+        beginnings = (".".join(steps[:count]) for count in range(1, len(steps) + 1))
+        yield from (each for each in beginnings if each not in plain)
+
+
+def _footers(files: Files, batch: Batch) -> Steps[list[Row]]:
+    function = files.read(batch.glob, file_format="ParquetMetadata")
+    text = _SCHEMAS_OF_PARQUET.format(function=function.text, condition=batch.condition)
+    name = f"Read the footers of {len(batch.paths)} files"
+    settings = {"max_threads": files.look_threads}
+    rows: list[Row] = yield files.look(name, Sql(text, function.secrets), settings)
+    return rows
+
+
+def _find_unreadable(files: Files, batch: Batch, error: ClickHouseServerError) -> Steps[None]:
+    """The error does not name the file, so the files are tried one by one, if it is about one."""
+    if is_of_servers(error):
+        return
+    for path in batch.paths:
+        try:
+            yield from _footers(files, Batch(files.source.glob_of(path), (path,)))
+        except ClickHouseServerError as its_error:
+            if is_of_servers(its_error):
+                raise
+            raise SourceError(f"{path} cannot be read as Parquet: {its_error.message}") from error

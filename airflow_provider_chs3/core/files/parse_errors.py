@@ -1,0 +1,94 @@
+"""What ClickHouse says of a file that it cannot read, as a sentence: where it is, why, and the way out."""
+
+from __future__ import annotations
+
+import re
+
+from airflow_provider_chs3.core.source.formats import Format
+from airflow_provider_chs3.exceptions import ClickHouseServerError
+
+#: Where it stopped; the row is that of a piece where pieces are parsed side by side.
+_FILE = re.compile(r"\(in file/uri (.*?)\)(?:: While|$)", re.MULTILINE)
+_ROW = re.compile(r"\(at row (\d+)\)")
+_KEY = re.compile(r"\(while reading the value of key (.*?)\)")
+#: How an error of looking for columns wraps the one of the file.
+_WRAPPED = re.compile(r"Error:\s*Code: \d+\. (.*?)(?: \([A-Z_0-9]+\))? \(version ", re.DOTALL)
+_SENDER = re.compile(r"^Received from \S+\. ")
+#: What follows is where it happened, SQL, or advice about settings that would let values go.
+_AFTER_THE_REASON = re.compile(
+    r":? ?\((?:at row|in file|while read|consider|transform)|: [Ww]hile [a-z]+ing |: In scope"
+    r"|\. If you want|, enable setting|\n"
+)
+_SHOWN_CHARACTERS = 200
+_ESCAPED_KEY = re.compile(r"element with name '(.*\\u[0-9a-fA-F]{4}.*?)'")
+#: What of a message tells another way out than to mend the file.
+_WAYS_OUT = (
+    (
+        "input_format_tsv_crlf_end_of_line",
+        "Its lines end as Windows ends them: settings={'input_format_tsv_crlf_end_of_line': 1} reads them so, or write "
+        "it with plain line ends.",
+    ),
+    (r"CR\) not followed by", "Its lines end with \\r alone: write it with \\n, or \\r\\n."),
+    ("Not an Arrow file", "An IPC stream is another format: write it with pyarrow.ipc.new_file, or as Parquet."),
+    (
+        r"inflate failed|ZSTD|LZ4|lzma|LZMA|bzip|BZIP|BZ2",
+        "It is damaged, or not compressed as its key says: write it again, or give compression=….",
+    ),
+    (
+        r"types are not allowed inside Variant",
+        "ClickHouse reads no null of JSON into a Dynamic column where NULL is to stay NULL: leave the key out of such "
+        "lines, which is NULL too, or make the column a Nullable one of the type that it holds.",
+    ),
+    (r"[Dd]uplicate (column|field)|column with this name already exists", "Rename one of them in the file."),
+)
+
+
+def file_of(error: ClickHouseServerError) -> str:
+    """The path of the file that an error names; empty where it names none.
+
+    Args:
+        error: What ClickHouse said.
+    """
+    named = _FILE.search(error.message)
+    return named[1] if named else ""
+
+
+def reason_of(error: ClickHouseServerError) -> str:
+    """Why something cannot be read or converted: ClickHouse's own words, without SQL and where it happened.
+
+    Args:
+        error: What ClickHouse said.
+    """
+    wrapped = _WRAPPED.search(error.message)
+    said = _SENDER.sub("", wrapped[1] if wrapped else error.message).strip()
+    return _AFTER_THE_REASON.split(said)[0].strip(" :.")[:_SHOWN_CHARACTERS]
+
+
+def unreadable(path: str, file_format: Format, error: ClickHouseServerError) -> str:
+    """Say that a file cannot be read.
+
+    Args:
+        path: The file.
+        file_format: What it is read as.
+        error: What ClickHouse said.
+
+    Returns:
+        Object, row and column where they are known, ClickHouse's reason, and the way out.
+    """
+    row, key, escaped = (each.search(error.message) for each in (_ROW, _KEY, _ESCAPED_KEY))
+    where = f"row {int(row[1]):,} of {path}" if row else path
+    column = f", column {key[1]!r}" if key else ""
+    if escaped:
+        return _escaped_sentence(f"{where}{column}", escaped[1])
+    way_out = next((way for pattern, way in _WAYS_OUT if re.search(pattern, error.message)), None)
+    if way_out is None:
+        is_csv = file_format.name.startswith("CSV")
+        way_out = "Mend the file, or say with csv={…} how its fields are written." if is_csv else "Mend the file."
+    return f"{where}{column} cannot be read as {file_format.name}: {reason_of(error)}. {way_out}"
+
+
+def _escaped_sentence(where: str, key: str) -> str:
+    return (
+        f"{where} has the key '{key}', written with escapes, which ClickHouse does not know as the name of a Tuple's "
+        "element. Write keys as UTF-8: json.dumps(…, ensure_ascii=False) in Python."
+    )

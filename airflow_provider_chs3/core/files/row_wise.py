@@ -1,0 +1,99 @@
+"""Is an expression row-wise? Every node reads its own files, so that an aggregate would be one of each node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.conversion.strict_casts import strict
+from airflow_provider_chs3.core.files.loaded_columns import VIRTUAL_COLUMNS, LoadedColumn, structure_of
+from airflow_provider_chs3.core.files.parse_errors import reason_of
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.workflow.operations import Ask, Steps
+from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
+
+#: What EXPLAIN AST shows of `SELECT <one expression>` before the expression itself.
+_ONE_EXPRESSION = [
+    "SelectWithUnionQuery (children 1)",
+    " ExpressionList (children 1)",
+    "  SelectQuery (children 1)",
+    "   ExpressionList (children 1)",
+]
+#: How a line of the parsed expression may not begin.
+_REFUSED_NODES = {
+    r"Subquery\b": "a sub-query",
+    r"WindowDefinition\b": "a window function",
+    r"(Qualified)?Asterisk\b": "an asterisk",
+    r"Columns[A-Za-z]*Matcher\b": "a column matcher",
+    r"Function (arrayJoin|(?i:unnest))\b": "arrayJoin",
+    r"Function untuple\b": "untuple",
+    # What counts or compares rows of a block sees those of one node, in the order of its reading.
+    r"Function (?i:rowNumberInBlock|rowNumberInAllBlocks|blockNumber|blockSize|neighbor|lagInFrame|leadInFrame)\b": (
+        "a function of neighbouring rows"
+    ),
+    r"Function (?i:runningDifference\w*|runningAccumulate|runningConcurrency)\b": "a function of neighbouring rows",
+}
+_ALIAS = re.compile(r" \(alias .+\)$")
+#: What only the plan shows.
+_REFUSED_IN_PLAN = {
+    '"Aggregating"': "an aggregate function",
+    '"Window"': "a window function",
+    '"CreatingSets"': "a table after IN",
+}
+
+
+def check_row_wise(
+    select: Mapping[str, str], columns: Sequence[Column], types: Mapping[str, str]
+) -> Steps[list[LoadedColumn]]:
+    """Check the user's expressions with the server's own parser, and find their types.
+
+    Raises:
+        ConfigurationError: If one is not a single row-wise expression over the files' columns.
+    """
+    for name, expression in select.items():
+        yield from _check_one(name, expression)
+    # Under names of their own: under the target's, an expression would see another one in the place of a file's column.
+    made = {name: f"(\n{strict(expression)}\n)" for name, expression in select.items()}
+    listed = ",\n".join(f"{text} AS `select {number}`" for number, text in enumerate(made.values()))
+    structure = structure_of({**VIRTUAL_COLUMNS, **types})
+    query = f"SELECT {listed} FROM null({literal(structure)})"
+    try:
+        plan = yield Ask(name="Ask for the plan of select", sql=Sql(f"EXPLAIN PLAN json = 1 {query}"))
+        described = yield Ask(name="Ask for the types of select", sql=Sql(f"DESCRIBE ({query})"))
+    except ClickHouseServerError as error:
+        known = ", ".join(types)
+        raise ConfigurationError(
+            f"select is not understood: {reason_of(error)}. All files of the month have {known}."
+        ) from error
+    for node, what in _REFUSED_IN_PLAN.items():
+        if node in plan[0][0]:
+            raise ConfigurationError(_refusal("select", what))
+    return [
+        LoadedColumn(column, made[column.name], row[1], written=select[column.name])
+        for column, row in zip(columns, described, strict=True)
+    ]
+
+
+def _check_one(name: str, expression: str) -> Steps[None]:
+    where = f"select[{name!r}]"
+    try:
+        rows = yield Ask(name=f"Parse select for {name}", sql=Sql(f"EXPLAIN AST SELECT {expression}"))
+    except ClickHouseServerError as error:
+        raise ConfigurationError(f"{where}={expression!r} is no expression: {error.message}") from error
+    lines = [row[0] for row in rows]
+    if lines[: len(_ONE_EXPRESSION)] != _ONE_EXPRESSION:
+        raise ConfigurationError(f"{where}={expression!r} is more than one expression: give just the value's.")
+    for line in lines:
+        for node, what in _REFUSED_NODES.items():
+            if re.match(node, line.strip()):
+                raise ConfigurationError(_refusal(where, what))
+        if _ALIAS.search(line):
+            raise ConfigurationError(f"{where}={expression!r} names a value, which the others would see: leave out AS.")
+
+
+def _refusal(where: str, what: str) -> str:
+    return (
+        f"{where} holds {what}: every node loads its own files row by row, so that it would be one of each node. "
+        "Give row-wise expressions, and aggregate in the table or downstream."
+    )

@@ -1,0 +1,89 @@
+"""Whether the fields of files' structs are the elements of the table's Tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.conversion.casts import CONTAINERS, elements_of, has_elements_of, shape_for
+from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
+from airflow_provider_chs3.core.sql.quoting import identifier
+from airflow_provider_chs3.exceptions import SourceError
+
+
+def check_elements(columns: Iterable[Column], by_file: Mapping[str, Mapping[str, str]]) -> None:
+    """Refuse structs without a field for each named element of their column.
+
+    Args:
+        columns: The columns that are loaded from those of the same name.
+        by_file: File → its columns → their types.
+
+    Raises:
+        SourceError: If a file lacks one; it names the file.
+    """
+    for column in columns:
+        for path, types in by_file.items():
+            if lacking := _lacking(ColumnType(types[column.name]), ColumnType(column.type)):
+                raise SourceError(
+                    f"Column {column.name!r} in {path} lacks the element {', '.join(lacking)} of {column.type}: mend "
+                    "the file, or give the column in select={…}."
+                )
+
+
+def check_orders(by_file: Iterable[tuple[str, Sequence[LoadedColumn]]]) -> None:
+    """Refuse structs with the same fields in differing orders for a Tuple without names: the values would swap places.
+
+    Args:
+        by_file: Files, each with what its columns are loaded from.
+
+    Raises:
+        SourceError: If two files differ so; it names both.
+    """
+    found: dict[object, tuple[str, tuple[str, ...]]] = {}
+    for path, loaded in by_file:
+        for each in loaded:
+            name, column_type = each.column.name, each.column.type
+            for place, labels in _by_position("", ColumnType(each.source_type), ColumnType(column_type)):
+                first, order = found.setdefault((name, place, frozenset(labels)), (path, labels))
+                if labels != order:
+                    raise SourceError(
+                        f"Column {name!r} is {column_type}, with elements without names, and its structs have the "
+                        f"fields {', '.join(map(identifier, order))} in {first}, but in another order in {path}: "
+                        f"{', '.join(map(identifier, labels))}. Name the elements in the table, write the files alike, "
+                        "or give the column in select={…}."
+                    )
+
+
+def _by_position(place: str, one: ColumnType, target: ColumnType) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Find where values of structs are taken in the order of their fields, and that order."""
+    one = one.bare
+    target = shape_for(one, target.bare)
+    if one.name != target.name or one.name not in CONTAINERS:
+        return
+    if one.name != "Tuple":
+        for number, (source, wanted) in enumerate(zip(one.inner, target.inner, strict=True)):
+            yield from _by_position(f"{place}[{number}]", source, wanted)
+        return
+    if one.labels and not target.labels:
+        yield place, one.labels
+    for inner, source, wanted in elements_of(place, one, target) if has_elements_of(one, target) else ():
+        yield from _by_position(inner, source, wanted)
+
+
+def _lacking(one: ColumnType, target: ColumnType) -> tuple[str, ...]:
+    """The named elements of a Tuple that the source lacks, at any depth; they would be defaults without a word."""
+    one, target = one.bare, target.bare
+    if one.name != target.name or one.name not in CONTAINERS:
+        return ()
+    if one.name != "Tuple":
+        pairs = zip(one.inner, target.inner, strict=False)
+        return tuple(name for source, wanted in pairs for name in _lacking(source, wanted))
+    found = dict(zip(one.labels, one.inner, strict=False))
+    if not found or not target.labels:
+        return ()
+    return tuple(
+        name
+        for label, wanted in zip(target.labels, target.inner, strict=True)
+        for name in ((identifier(label),) if label not in found else _lacking(found[label], wanted))
+    )

@@ -1,0 +1,176 @@
+"""As what the fields of text files are read, so that nothing changes before it can be compared.
+
+ClickHouse parses a field by the type that it is asked for, and some types take what they should not: a quoted empty
+field is 0 as a number, a date of 31 February the 3rd of March. So most fields are read as text, and cast afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.conversion.casts import is_variant_of_scalars, roomy_type
+from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnType
+from airflow_provider_chs3.core.conversion.server_casts import TEXTS, is_integer
+from airflow_provider_chs3.core.source.formats import Format
+from airflow_provider_chs3.core.sql.quoting import identifier, literal
+
+#: The type of a text field that an expression reads.
+TEXT_TYPE = "Nullable(String)"
+_NUMBER_TYPE = "Nullable(Float64)"
+
+#: Read as they are: ClickHouse decides what is in them.
+_READ_AS_IS = ("Variant", "Dynamic", "AggregateFunction", "Nothing")
+#: Of those, what takes a text as it is.
+_OF_ANY_TEXT = ("Variant", "Dynamic")
+#: What a double holds to the last digit: JSON's numbers are doubles to nearly all that write them, and ClickHouse takes
+#: five times as long to read a number as text.
+_INTEGERS_OF_A_DOUBLE = ("Int8", "Int16", "Int32", "UInt8", "UInt16", "UInt32")
+_DIGITS_OF_A_DOUBLE = 15
+#: Writers escape quotes and what is not ASCII, and some also `&`, `<`, `>`, `'`, `+` and `/`.
+_NEVER_ESCAPED = re.compile(r"[A-Za-z0-9_ .,:;@#$%*()\[\]{}|~^?!=-]*")
+_HAS_EMPTY_LABEL = re.compile(r"Enum.*[(,] *'' *=")
+#: Stands for a key that a line of JSON has not got, in columns that cannot be NULL.
+_NO_KEY = literal("\0chs3: no such key")
+
+
+@dataclass(frozen=True)
+class TextField:
+    """How a field of a text file is read.
+
+    Args:
+        type: As which type.
+        source: The expression of its value.
+        source_type: The expression's type.
+        default: What it is where a line of JSON lacks the key; empty where that is NULL.
+        kept: A condition that is true where the expression says what the field does; empty where it always does.
+    """
+
+    type: str
+    source: str
+    source_type: str
+    default: str = ""
+    kept: str = ""
+
+
+def read_as(
+    name: str,
+    column_type: str,
+    *,
+    file_format: Format,
+    null_marker: str,
+    may_be_null: bool,
+    has_exact_doubles: bool = True,
+) -> TextField:
+    """How the field of a column is read.
+
+    Args:
+        name: The column's name.
+        column_type: Its type.
+        file_format: The file's format.
+        null_marker: What a field of CSV is instead of NULL.
+        may_be_null: Whether NULL fits, or becomes the column's default.
+        has_exact_doubles: Whether the server reads a number of JSON as the double that is nearest to it. 25.8 does not,
+            and casts a text exactly (seen with `precise_float_parsing`).
+    """
+    column, wanted = identifier(name), ColumnType(column_type)
+    is_json = file_format.name == "JSONEachRow"
+    # Of an empty field of CSV a Variant would make 0, and of what stands for NULL there a text; a Dynamic takes " 1" of
+    # TSV for 0, and 31 February for 2 March.
+    # In JSON, "" and "007" are numbers to a Variant that has any.
+    is_any_json = is_json and not is_variant_of_scalars(wanted.bare)
+    if wanted.bare.name in _READ_AS_IS and (is_any_json or wanted.bare.name not in _OF_ANY_TEXT):
+        return TextField(column_type, column, column_type)
+    if is_json:
+        return _of_json(column, wanted, has_exact_doubles=has_exact_doubles)
+    if wanted.bare.name == "Map":
+        return _of_map(column, roomy_type(wanted.bare))
+    if file_format.name.startswith("TabSeparated") and wanted.bare.name in COMPOUND:
+        # Its texts are escaped once, and not once more as a text.
+        read = roomy_type(wanted.bare)
+        return TextField(read.text, column, read.text)
+    if file_format.name.startswith("TabSeparated"):
+        # An Enum may have a name for an empty text.
+        is_text = wanted.bare.name in (*TEXTS, *_OF_ANY_TEXT) or _HAS_EMPTY_LABEL.search(column_type)
+        return TextField(TEXT_TYPE, column if is_text else f"nullIf({column}, '')", TEXT_TYPE)
+    if may_be_null or wanted.holds_null:
+        return TextField(TEXT_TYPE, f"nullIf({column}, {literal(null_marker)})", TEXT_TYPE)
+    if wanted.bare.name in TEXTS:
+        # An empty field is an empty text here, so that it cannot be read as NULL.
+        return TextField("String", column, "String", kept=f"{column} != {literal(null_marker)}")
+    return TextField("String", column, "String")
+
+
+def _of_map(column: str, read: ColumnType) -> TextField:
+    """ClickHouse casts no text to a Map, so that it is read as one: an empty field of CSV shows by its default."""
+    key, value = (f"defaultValueOfTypeName({literal(each.text)})" for each in read.inner)
+    default = f"CAST([({key}, {value}), ({key}, {value})], {literal(read.text)})"
+    return TextField(read.text, column, read.text, default=default, kept=f"{column} != {default}")
+
+
+def _of_json(column: str, wanted: ColumnType, *, has_exact_doubles: bool) -> TextField:
+    bare = wanted.bare
+    if bare.name in COMPOUND:
+        read = _json_container(bare)
+        default = f"CAST({_no_key(read)}, {literal(read.text)})"
+        return TextField(read.text, column, read.text, default=default, kept=f"{column} != {default}")
+    if bare.name == "JSON":
+        return TextField(TEXT_TYPE, column, TEXT_TYPE, kept=f"isNotNull({column})")
+    if bare.name == "Bool":
+        return TextField("Nullable(Bool)", column, "Nullable(Bool)")
+    if bare.name in _INTEGERS_OF_A_DOUBLE or (has_exact_doubles and _fits_a_double(bare)):
+        kept = f"NOT isInfinite({column})" if bare.name.startswith(("Float", "BFloat")) else ""
+        return TextField(_NUMBER_TYPE, column, _NUMBER_TYPE, kept=kept)
+    # As pandas writes integers of a column that has NULLs.
+    whole = f"if(endsWith({column}, '.0'), left({column}, length({column}) - 2), {column})"
+    return TextField(TEXT_TYPE, whole if is_integer(bare) else column, TEXT_TYPE)
+
+
+def _fits_a_double(bare: ColumnType) -> bool:
+    if bare.name == "Decimal":
+        return bare.precision <= _DIGITS_OF_A_DOUBLE
+    return bare.name in ("Float32", "Float64", "BFloat16")
+
+
+def _json_container(wanted: ColumnType) -> ColumnType:
+    """The same shape, with a text for each value."""
+    bare = wanted.bare
+    if bare.name not in COMPOUND:
+        return ColumnType(TEXT_TYPE)
+    inner = [_json_container(each) for each in bare.inner]
+    if bare.name == "Map":
+        inner[0] = ColumnType("String")
+    return bare.with_inner(inner)
+
+
+def _no_key(read: ColumnType) -> str:
+    if read.name == "Array":
+        return f"[{_no_key(read.inner[0])}]"
+    if read.name == "Map":
+        return f"map({', '.join(map(_no_key, read.inner))})"
+    return f"tuple({', '.join(map(_no_key, read.inner))})" if read.name == "Tuple" else _NO_KEY
+
+
+def has_escaped_labels(wanted: ColumnType) -> bool:
+    """Whether the name of a Tuple's element may be escaped in JSON: ClickHouse does not know it again then.
+
+    Args:
+        wanted: The column's type.
+    """
+    bare = wanted.bare
+    if bare.name not in COMPOUND:
+        return False
+    return not all(map(_NEVER_ESCAPED.fullmatch, bare.labels)) or any(map(has_escaped_labels, bare.inner))
+
+
+def lacks_elements_of_containers(wanted: ColumnType) -> bool:
+    """Whether a Tuple holds an Array, Map or Tuple, which would be empty where a line of JSON lacks it.
+
+    Args:
+        wanted: The column's type.
+    """
+    bare = wanted.bare
+    if bare.name not in COMPOUND:
+        return False
+    inner_holds = any(each.bare.name in COMPOUND for each in bare.inner)
+    return (bare.name == "Tuple" and inner_holds) or any(lacks_elements_of_containers(each) for each in bare.inner)

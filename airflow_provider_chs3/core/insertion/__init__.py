@@ -1,0 +1,1 @@
+"""The insert of a month's objects into staging."""

@@ -1,0 +1,263 @@
+"""Steps 5 and 6 of a load: insert exactly the manifest's objects, and prove it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from airflow_provider_chs3.core.attempt.context import Load
+from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
+from airflow_provider_chs3.core.attempt.resume import Beginning, DoneInsert, Underway, record_underway
+from airflow_provider_chs3.core.cluster.replication import follow
+from airflow_provider_chs3.core.files.parse_errors import file_of
+from airflow_provider_chs3.core.insertion.insert_statement import insert_step
+from airflow_provider_chs3.core.ledger.parts import CONTENT, MOST_PARTS, NOTHING_BESIDE, Contents
+from airflow_provider_chs3.core.proof.failed_insert import explain_conversion, explain_parsing
+from airflow_provider_chs3.core.proof.misfits import find_misfits
+from airflow_provider_chs3.core.proof.row_counts import rows_of_source
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.values.error_codes import is_of_servers
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats, Say, Steps, Together
+from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
+
+#: What ClickHouse calls a condition that is not kept.
+_THROWN = 395
+#: Errors that a value can cause: it cannot be parsed, cast, or be NULL.
+_VALUE_ERRORS = frozenset(
+    [*(6, 25, 26, 27, 28, 32, 36, 38, 41, 43, 53, 69, 70, 72, 117, 130, 131), *(321, 349, 376, _THROWN, 407, 441, 467)]
+) | {632, 675, 676, 691}
+#: How `system.parts` writes NULL.
+_NULL = "ᴺᵁᴸᴸ"
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """What the inserts of one load did together.
+
+    Args:
+        done: Each of them.
+    """
+
+    done: tuple[DoneInsert, ...]
+
+    @property
+    def stats(self) -> InsertStats:
+        """Seconds and rows read of all, and the highest peak of memory."""
+        every = [each.stats for each in self.done]
+        peaks = [each.peak_memory_bytes for each in every if each.peak_memory_bytes is not None]
+        return InsertStats(
+            seconds=sum(each.seconds for each in every),
+            read_rows=sum(each.read_rows for each in every),
+            peak_memory_bytes=max(peaks, default=None),
+        )
+
+    @property
+    def query_ids(self) -> tuple[str, ...]:
+        """One for each insert."""
+        return tuple(each.query_id for each in self.done)
+
+
+def insert(
+    load: Load,
+    plan: InsertPlan,
+    *,
+    into: TableName,
+    beginning: Beginning | None = None,
+    done: Sequence[DoneInsert] = (),
+) -> Steps[Inserted]:
+    """Insert the manifest's objects, every node writing what it reads, or what the sharding key gives it.
+
+    Args:
+        load: The load.
+        plan: What is inserted.
+        into: The table on every node.
+        beginning: Recorded before each insert, so that another process can go on; None does not.
+        done: The first inserts, which an earlier process has seen to end.
+
+    Raises:
+        SourceError: If a value does not fit; it names column, file and value.
+    """
+    so_far = list(done)
+    for number, (group, batch) in enumerate(plan.reading.batches(load.files), start=1):
+        if number <= len(done):
+            continue
+        query_id = f"{load.attempt.name}_insert{number}"
+        if beginning:
+            yield from record_underway(load, plan, beginning, done=so_far, running=query_id)
+        step = insert_step(load, plan, group, batch, into=into, query_id=query_id)
+        so_far.append(DoneInsert(query_id, (yield from _run(load, plan, step))))
+    return Inserted(tuple(so_far))
+
+
+def await_insert(load: Load, plan: InsertPlan, underway: Underway) -> Steps[tuple[DoneInsert, ...]]:
+    """See the insert that an earlier process started to its end.
+
+    Args:
+        load: The load, under the nonce of that attempt.
+        plan: What is inserted.
+        underway: What is recorded of it.
+
+    Returns:
+        All inserts that have ended.
+
+    Raises:
+        SourceError: As `insert` does.
+        ClickHouseServerError: What the insert ended with.
+    """
+    if not underway.running:
+        return underway.done
+    group, batch = plan.reading.batches(load.files)[len(underway.done)]
+    step = insert_step(load, plan, group, batch, into=load.staging, query_id=underway.running)
+    stats = yield from _run(load, plan, replace(step, is_started=True))
+    return (*underway.done, DoneInsert(underway.running, stats))
+
+
+def _run(load: Load, plan: InsertPlan, step: Insert) -> Steps[InsertStats]:
+    try:
+        stats: InsertStats = yield step
+        return stats
+    except ClickHouseServerError as error:
+        if error.code in _VALUE_ERRORS or (file_of(error) and not is_of_servers(error)):
+            yield from _explain(load, plan, error)
+        raise
+
+
+def _explain(load: Load, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:
+    try:
+        found = yield from _explanation(load, plan, error)
+    except ClickHouseServerError:
+        # Servers failed meanwhile, which says nothing of the file.
+        return
+    if found:
+        raise SourceError(found) from error
+
+
+def _explanation(load: Load, plan: InsertPlan, error: ClickHouseServerError) -> Steps[str | None]:
+    files, reading, null_as_default = load.files, plan.reading, load.request.selection.null_as_default
+    try:
+        found = yield from find_misfits(files, reading, null_as_default=null_as_default)
+    except ClickHouseServerError as again:
+        if is_of_servers(again):
+            raise
+        # Rather not the value, but the file, or an expression of the user's.
+        found = None
+        error = again if file_of(again) else error
+    files = replace(files, settings={**files.settings, **plan.setting_values})
+    found = found or (yield from explain_parsing(files, reading, error))
+    return found or (yield from explain_conversion(files, reading, null_as_default=null_as_default))
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What is staged on one node.
+
+    Args:
+        rows: Rows of the month.
+        other_rows: Rows of other months, by partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
+        contents: What the month's parts hold, whose number merges change.
+    """
+
+    rows: int
+    other_rows: Mapping[str, int]
+    contents: Contents = field(default=NOTHING_BESIDE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What is staged, and how it is known to be the objects' rows.
+
+    Args:
+        staged: What is staged on each node.
+        counted_by: What told how many rows the objects hold; see `core.proof.row_counts`.
+    """
+
+    staged: Mapping[Node, Staged]
+    counted_by: str
+
+
+def verify(load: Load, plan: InsertPlan, inserted: Inserted) -> Steps[Verified]:
+    """Prove that staging holds exactly the rows of the manifest's objects.
+
+    Args:
+        load: The load.
+        plan: What was inserted.
+        inserted: What the inserts did.
+
+    Raises:
+        ObjectsChangedError: If objects changed since they were listed.
+        VerificationError: If rows are missing or too many.
+        SourceError: If rows belong to other months and that is an error.
+    """
+    month, source = load.request.month, load.files.source
+    looks = (source.list_month(month), count_staged(load, name="Count what is staged"))
+    staged: dict[Node, Staged]
+    (_, now), staged = yield Together(name="List again, and count what is staged", workflows=looks)
+    changes = load.files.manifest.changes_in(now)
+    if changes:
+        raise ObjectsChangedError(
+            f"Objects of {month} changed while they were loaded: {changes}. Nothing was published."
+        )
+    if added := load.files.manifest.added_in(now):
+        yield Say(name=f"{added} objects of {month} came while it was loaded: the next run loads them.")
+    _check_replicas(load, staged)
+    # A row counts once, however many replicas have it.
+    once = {node: staged[node] for node in load.around.publishers}
+    rows = {node: each.rows + sum(each.other_rows.values()) for node, each in once.items()}
+    counted = yield from rows_of_source(load, plan.reading, inserted.done)
+    if sum(rows.values()) != counted.rows:
+        per_node = ", ".join(f"{node}: {count}" for node, count in rows.items())
+        raise VerificationError(
+            f"The objects of {month} hold {counted.rows} rows, but {sum(rows.values())} were staged ({per_node}). "
+            "Nothing was published."
+        )
+    others: Counter[str] = Counter()
+    for each in once.values():
+        others.update(each.other_rows)
+    if others and load.request.policies.on_other_months == "fail":
+        counts = ", ".join(f"{partition}: {count}" for partition, count in sorted(others.items()))
+        raise SourceError(
+            f"The objects of {month} hold rows of other months (partition: rows): {counts}. Nothing was published. "
+            "on_other_months='leave_out' loads the month without them."
+        )
+    return Verified(staged, counted.counted_by)
+
+
+def _check_replicas(load: Load, staged: Mapping[Node, Staged]) -> None:
+    """What one replica publishes must be what the whole shard has staged."""
+    publishers = {node.shard_num: node for node in load.around.publishers}
+    for node, each in staged.items():
+        publisher = publishers[node.shard_num]
+        if each != staged[publisher]:
+            raise VerificationError(
+                f"Staging {load.staging} holds other rows on {node} than on {publisher}, its replica: {each.rows} and "
+                f"{staged[publisher].rows} of {load.request.month}. Nothing was published."
+            )
+
+
+def count_staged(load: Load, *, name: str) -> Steps[dict[Node, Staged]]:
+    """Count the rows of each node's staging, by partition.
+
+    Args:
+        load: The load.
+        name: The step's.
+    """
+    yield from follow(load.around, load.staging)
+    sql = Sql(
+        f"SELECT partition_id, any(partition), sum(rows), groupArrayIf({MOST_PARTS + 1})({CONTENT}, rows > 0) "
+        f"FROM system.parts WHERE active AND database = {literal(load.staging.database)} "
+        f"AND table = {literal(load.staging.table)} GROUP BY partition_id"
+    )
+    answers = yield load.around.on_each(name=name, sql=sql)
+    staged = {}
+    for node, rows in answers.items():
+        own, parts = next((each[2:] for each in rows if each[0] == load.key.partition_id), (0, ()))
+        others = {
+            partition.replace(_NULL, "NULL"): count
+            for partition_id, partition, count, _ in rows
+            if partition_id != load.key.partition_id
+        }
+        contents = Contents(own, tuple(parts) if len(parts) <= MOST_PARTS else None)
+        staged[node] = Staged(own, others, contents)
+    return staged

@@ -1,0 +1,69 @@
+"""The statement that inserts some of the month's objects."""
+
+from __future__ import annotations
+
+from airflow_provider_chs3.core.attempt.context import Load
+from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
+from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, FileGroup
+from airflow_provider_chs3.core.source.s3_source import Batch
+from airflow_provider_chs3.core.sql.complete_answers import passed_on
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.workflow.operations import Insert
+
+#: What holds of each row's file: that it is one of the month's. No column of a file is called so.
+_OF_MONTH = "`chs3: of the month`"
+
+
+def insert_step(
+    load: Load, plan: InsertPlan, group: FileGroup, batch: Batch, *, into: TableName, query_id: str
+) -> Insert:
+    """The insert of some objects.
+
+    Args:
+        load: The load.
+        plan: What is inserted, and how.
+        group: How the objects are read.
+        batch: The objects.
+        into: The table on every node.
+        query_id: The insert's.
+    """
+    null_as_default = load.request.selection.null_as_default
+    names = ", ".join(identifier(each.column.name) for each in group.loaded)
+    expressions = ", ".join(each.cast(null_as_default=null_as_default).value for each in group.loaded)
+    function = load.files.read(batch.glob, structure=group.structure)
+    where = _where(group, batch, null_as_default=null_as_default)
+    text = f"INSERT INTO {_written(load, into)} ({names}) SELECT {expressions} FROM {function.text} WHERE {where}"
+    return Insert(
+        name=f"Insert {len(batch.paths)} objects of {load.request.month}",
+        sql=passed_on(
+            Sql(text, function.secrets), {**load.files.neutral, **load.files.settings, **plan.setting_values}
+        ),
+        settings={**load.around.permissions, **plan.setting_values},
+        query_id=query_id,
+        attempt=load.request.nonce,
+        cluster=load.around.cluster,
+        total_rows=plan.reading.rows,
+        paths=batch.paths,
+    )
+
+
+def _where(group: FileGroup, batch: Batch, *, null_as_default: bool) -> str:
+    """Only rows of the month's objects, each of whose values is still what its file says."""
+    held = [held for each in group.loaded if (held := each.holds(null_as_default=null_as_default))]
+    if not held:
+        return batch.condition
+    broken = f"{_OF_MONTH} AND NOT ifNull({' AND '.join(held)}, 0)"
+    return f"({batch.condition} AS {_OF_MONTH}) AND NOT throwIf({broken}, {literal(DOES_NOT_FIT)})"
+
+
+def _written(load: Load, into: TableName) -> str:
+    """What to insert into: `cluster(…)`, as an insert into a table by its name writes on the first node alone."""
+    around = load.around
+    if not around.cluster:
+        return table(into)
+    arguments = [literal(around.cluster), identifier(into.database), identifier(into.table)]
+    if load.request.policies.distribution == "sharding_key" and around.sharding_key:
+        # As the server itself wrote it in the Distributed table's definition.
+        arguments.append(around.sharding_key)
+    return f"FUNCTION cluster({', '.join(arguments)})"

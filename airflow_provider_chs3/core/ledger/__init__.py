@@ -1,0 +1,1 @@
+"""What is recorded of each month, and whether the month is still as recorded."""

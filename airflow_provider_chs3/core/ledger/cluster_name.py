@@ -1,0 +1,34 @@
+"""Which cluster loads went to, where the connection does not say it: operators name clusters too."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE, columns_of_ledgers
+from airflow_provider_chs3.core.sql.quoting import Sql, table
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.workflow.operations import Ask, Steps
+
+
+def cluster_of_ledgers() -> Steps[str | None]:
+    """The cluster that loads went to, by the ledgers of the server that the connection leads to.
+
+    Returns:
+        The cluster; None where no ledger names one, or they name several.
+    """
+    ledgers = dict((yield Ask(name="Find the ledgers", sql=columns_of_ledgers())))
+    if not any("details" in columns for columns in ledgers.values()):
+        return None
+    named = yield Ask(name="Ask the ledgers for their cluster", sql=_clusters(ledgers))
+    return named[0][0] if len(named) == 1 else None
+
+
+def _clusters(columns_by_database: Mapping[str, Collection[str]]) -> Sql:
+    # Of each ledger, the one of what was published last.
+    newest = " UNION ALL ".join(
+        "SELECT JSONExtractString(argMax(details, recorded_at), 'cluster') AS cluster "
+        f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE event = 'published'"
+        for database, columns in sorted(columns_by_database.items())
+        if "details" in columns
+    )
+    return Sql(f"SELECT DISTINCT cluster FROM ({newest}) WHERE cluster != ''")

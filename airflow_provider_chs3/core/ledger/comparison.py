@@ -1,0 +1,253 @@
+"""Where a month stands: what is recorded of it, and what is there, against what is wanted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
+from airflow_provider_chs3.core.ledger.partition_changes import (
+    fit_rows,
+    is_explained,
+    is_left_by_crash,
+    is_made_of_staged,
+    is_untouched,
+    shows_replaced,
+)
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import Evidence
+from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.ledger.structure_record import Structure, difference
+from airflow_provider_chs3.core.values.models import Node
+
+
+class Standing(Enum):
+    """What a run finds of a month."""
+
+    UNCHANGED = "as published"
+    NEW = "never loaded"
+    OBJECTS_CHANGED = "its objects changed since it was published"
+    DEFINITION_CHANGED = "what is made of its objects changed since it was published"
+    UNFINISHED = "an earlier load did not finish, or a node has not got it"
+    FEWER_NODES = "an earlier load put it on more nodes than this one"
+    MORE_NODES = "it was published on fewer nodes than the cluster has now"
+    LEDGER_LOST = "a node has lost its records of it"
+    ROWS_UNKNOWN = "the partition holds rows that no load has put there"
+    TARGET_CHANGED = "the partition was changed since it was published"
+
+
+class Found(NamedTuple):
+    """Where a month stands.
+
+    Args:
+        standing: The standing.
+        nodes: The nodes that it is about.
+        why: The same in words, and what of it changed, where that is known.
+    """
+
+    standing: Standing
+    nodes: tuple[Node, ...]
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """What a month is compared with.
+
+    Args:
+        fingerprint: Of the objects as they are now; None does not compare them.
+        definition: Of what is to be made of them; None compares neither it nor the structure.
+        structure: What `core.ledger.structure_record.structure_of` gives; None where it is not known.
+    """
+
+    fingerprint: str | None = None
+    definition: str | None = None
+    structure: Structure | None = None
+
+
+def standing(months: Mapping[Node, MonthOnNode], wanted: Wanted, shape: TargetFacts) -> Found:
+    """Compare what is there with what is wanted.
+
+    A month counts as published only if the newest record of every node says so, of one attempt, all nodes that it was
+    spread over are there, and its partition is as it was then.
+
+    Args:
+        months: What each node has.
+        wanted: What is wanted.
+        shape: The table.
+    """
+    lost = _nodes_without_history(months, shape)
+    unknown = tuple(
+        node for node, month in months.items() if month.record is None and month.state.rows and node not in lost
+    )
+    if unknown:
+        return _found(Standing.ROWS_UNKNOWN, unknown)
+    if changed := tuple(node for node, month in months.items() if is_changed(month, shape=shape)):
+        return _found(Standing.TARGET_CHANGED, changed)
+    if bereft := tuple(node for node in lost if _has_other_rows(node, months, shape)):
+        return _found(Standing.TARGET_CHANGED, bereft, "its records are lost there, and rows of it, too")
+    if lost := tuple(node for node in lost if months[node].state.rows):
+        return _found(Standing.LEDGER_LOST, lost)
+    if all(month.record is None for month in months.values()):
+        return _found(Standing.NEW, tuple(months))
+    here = spread(months, shape)
+    if away := tuple(node for node, month in months.items() if month.record and month.record.nodes > here):
+        return _found(Standing.FEWER_NODES, away)
+    if crashed := tuple(node for node, month in months.items() if _has_crashed(month, shape)):
+        return _found(Standing.UNFINISHED, crashed, "its server crashed right after")
+    published = {
+        node: month.record for node, month in months.items() if month.record and month.record.event == "published"
+    }
+    if len(published) < len(months) or len({each.attempt for each in published.values()}) > 1:
+        return _found(Standing.UNFINISHED, tuple(node for node in months if node not in published))
+    return _compared(published, wanted, shape)
+
+
+def spread(nodes: Iterable[Node], shape: TargetFacts) -> int:
+    """Over how many nodes a month is spread; replicas of one shard hold the same, and count as one.
+
+    Args:
+        nodes: The nodes that hold the table.
+        shape: The table.
+    """
+    return len({node.shard_num for node in nodes} if shape.is_replicated else list(nodes))
+
+
+def _compared(published: Mapping[Node, Record], wanted: Wanted, shape: TargetFacts) -> Found:
+    nodes = tuple(published)
+    if any(each.nodes != spread(nodes, shape) for each in published.values()):
+        return _found(Standing.MORE_NODES, nodes)
+    if wanted.definition is not None:
+        if any(each.definition != wanted.definition for each in published.values()):
+            return _found(Standing.DEFINITION_CHANGED, nodes)
+        if what := _difference(published, wanted.structure):
+            return _found(Standing.DEFINITION_CHANGED, nodes, what)
+    if wanted.fingerprint is not None and any(each.fingerprint != wanted.fingerprint for each in published.values()):
+        return _found(Standing.OBJECTS_CHANGED, nodes)
+    return _found(Standing.UNCHANGED, ())
+
+
+def _difference(published: Mapping[Node, Record], structure: Structure | None) -> str:
+    if structure is None:
+        return ""
+    texts = {(each.structure, node.shard_num) for node, each in published.items() if each.structure}
+    found = (difference(json.loads(text), structure, shard_num=shard_num) for text, shard_num in sorted(texts))
+    return next(filter(None, found), "")
+
+
+def _found(standing: Standing, nodes: tuple[Node, ...], what: str = "") -> Found:
+    return Found(standing, nodes, f"{standing.value}: {what}" if what else standing.value)
+
+
+def _nodes_without_history(months: Mapping[Node, MonthOnNode], shape: TargetFacts) -> tuple[Node, ...]:
+    """Nodes that lost what they knew of a month, where all others tell that a load has put it on every node.
+
+    A node that holds no row of the table, of whatever month, is a new one, and has lost nothing.
+    """
+    lost = [node for node, month in months.items() if month.record is None and not month.has_history]
+    tell = [
+        month.record is not None and month.record.event == "published" and month.record.nodes == spread(months, shape)
+        for node, month in months.items()
+        if node not in lost
+    ]
+    holding = (node for node in lost if months[node].has_rows or months[node].state.rows)
+    return tuple(holding) if tell and all(tell) else ()
+
+
+def _has_other_rows(node: Node, months: Mapping[Node, MonthOnNode], shape: TargetFacts) -> bool:
+    """Whether a node that lost its records holds other rows than the other nodes' records say of its shard."""
+    told = {month.record.attempt: evidence_of(month.record) for month in months.values() if month.record}
+    evidence = next(iter(told.values())) if len(told) == 1 else None
+    if evidence is None or node.shard_num not in evidence.rows_of_shards:
+        return False
+    rows, published = months[node].state.rows, evidence.rows_of_shards[node.shard_num]
+    if shape.keeps_every_row:
+        return rows != published
+    return rows > published or (published > 0 and not rows and not shape.may_lose_all)
+
+
+def evidence_of(record: Record) -> Evidence | None:
+    """What is recorded of the partition; None where an older version of this package has recorded it."""
+    return Evidence.of_text(record.evidence)
+
+
+def is_changed(month: MonthOnNode, *, shape: TargetFacts) -> bool:
+    """Whether somebody else changed a partition since the newest record.
+
+    After an intent the partition is either as it was before, or what the attempt that died has put there.
+
+    Args:
+        month: The month on one node.
+        shape: The table.
+    """
+    record, state = month.record, month.state
+    if record is None:
+        return False
+    evidence = evidence_of(record)
+    if evidence is None:
+        return _is_changed_by_blocks(record, state, shape)
+    if _is_as_recorded(record, evidence, state, shape) or _has_crashed(month, shape):
+        return False
+    return record.event == "published" or not (
+        _is_replaced(record, state, keeps_every_row=shape.keeps_every_row)
+        and _may_be_of_intent(record, evidence, state)
+    )
+
+
+def _may_be_of_intent(intent: Record, evidence: Evidence, state: PartitionState) -> bool:
+    return is_made_of_staged(evidence.beside, state) if _knows_staged(intent, evidence) else is_untouched(state)
+
+
+def _knows_staged(intent: Record, evidence: Evidence) -> bool:
+    # Otherwise it is one of an older version of this package, which did not record what was staged.
+    return evidence.beside.rows == intent.rows
+
+
+def _is_as_recorded(record: Record, evidence: Evidence, state: PartitionState, shape: TargetFacts) -> bool:
+    if evidence.parts is None or state.each_part is None:
+        return _has_blocks_of(record, state, may_lose_all=shape.may_lose_all) and fit_rows(evidence, state, shape)
+    return is_explained(evidence, state, shape=shape)
+
+
+def _has_crashed(month: MonthOnNode, shape: TargetFacts) -> bool:
+    """Whether a partition is neither as before nor as after it was replaced, but what a crash leaves in between."""
+    record, state = month.record, month.state
+    evidence = evidence_of(record) if record else None
+    if record is None or evidence is None or _is_as_recorded(record, evidence, state, shape):
+        return False
+    if record.event == "intent":
+        return _knows_staged(record, evidence) and is_left_by_crash(evidence, state)
+    return record.event == "published" and shows_replaced(evidence, state) and is_left_by_crash(evidence, state)
+
+
+def _is_changed_by_blocks(record: Record, state: PartitionState, shape: TargetFacts) -> bool:
+    """What a record of an older version of this package tells: the range of blocks, and the highest data version.
+
+    Merges keep the range, an INSERT raises its end, a mutation raises the version above it, also one of another month.
+    """
+    if _has_blocks_of(record, state, may_lose_all=shape.may_lose_all):
+        return False
+    is_replaced = _is_replaced(record, state, keeps_every_row=shape.keeps_every_row)
+    return record.event == "published" or not is_replaced or state.data_version > state.max_block
+
+
+def _has_blocks_of(record: Record, state: PartitionState, *, may_lose_all: bool) -> bool:
+    # Replicas number blocks from 0, which an adopted month may have.
+    was_empty = not record.max_block and not (record.event == "published" and record.rows)
+    if not state.parts or was_empty:
+        return not state.parts and (may_lose_all or was_empty)
+    if state.max_block > record.max_block or state.data_version > max(record.max_block, record.data_version):
+        return False
+    # What is new has higher numbers. Lower ones come from the covering part without rows, once a merge took it in.
+    return may_lose_all or (state.min_block <= record.min_block and state.max_block == record.max_block)
+
+
+def _is_replaced(intent: Record, state: PartitionState, *, keeps_every_row: bool) -> bool:
+    """Whether a partition may hold what was staged: blocks newer than before, and as many rows."""
+    if not state.parts:
+        return not intent.rows
+    is_new = state.min_block > intent.max_block
+    return is_new and (state.rows == intent.rows or (not keeps_every_row and state.rows < intent.rows))

@@ -1,0 +1,184 @@
+"""Is a partition still what was recorded of it, and changed by merges alone?"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
+from airflow_provider_chs3.core.ledger.mutations import are_elsewhere, wait_for
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import DATA_DIGITS, Contents, Evidence, Part
+
+
+def is_explained(recorded: Evidence, state: PartitionState, *, shape: TargetFacts) -> bool:
+    """Whether a partition is as recorded, but for merges and for mutations of other partitions.
+
+    Each part must be a recorded one, by its blocks and the hash of its data, or what merges made of recorded ones; and
+    each recorded part must be in one of them, unless rows may go by themselves.
+
+    Args:
+        recorded: What was recorded of it.
+        state: What is there now.
+        shape: The table.
+    """
+    if recorded.parts is None or state.each_part is None or wait_for(state.mutations, state.partition_id):
+        return False
+    if not fit_rows(recorded, state, shape):
+        return False
+    explained = 0
+    for patches in {part.patches for part in state.each_part}:
+        known = _Known(sorted(_of(recorded.parts, patches), key=lambda part: part.min_block))
+        for part in _of(state.each_part, patches):
+            within = known.within(part)
+            if not within or not _is_made_of(within, part, recorded, state, shape):
+                return False
+            explained += 0 if patches else len(within)
+    return shape.may_lose_all or explained == len(_of(recorded.parts, ""))
+
+
+def is_left_by_crash(recorded: Evidence, state: PartitionState) -> bool:
+    """Whether a partition is what a crash may leave where it was replaced: any of its parts of before and after.
+
+    Servers before 26.6 that are killed or restarted show replaced parts again, and one that lost its power shows what
+    its disk had got. What was left then merges.
+
+    Args:
+        recorded: What was recorded of it, before or after.
+        state: What is there now.
+    """
+    beside = recorded.beside
+    parts = (recorded.parts, beside.of_parts, state.each_part)
+    if None in parts or wait_for(state.mutations, state.partition_id):
+        return False
+    own, others = {part.content for part in recorded.parts or ()}, set(beside.of_parts or ())
+    unknown = [part for part in state.each_part or () if part.content not in own | others]
+    versions = {0, *(part.mutation for part in recorded.parts or ())}
+    return state.rows <= recorded.rows + beside.rows and all(
+        part.level > 0 and not part.patches and _has_version(part, versions, state) for part in unknown
+    )
+
+
+def shows_replaced(recorded: Evidence, state: PartitionState) -> bool:
+    """Whether a published partition shows what it replaced: parts with their old numbers, or merged with the new ones.
+
+    Args:
+        recorded: What was recorded after it was replaced.
+        state: What is there now.
+    """
+    first_block = min((part.min_block for part in recorded.parts or ()), default=0)
+    others = set(recorded.beside.of_parts or ())
+    is_there = any(
+        part.content in others and (not first_block or part.max_block < first_block) for part in state.each_part or ()
+    )
+    return is_there or (recorded.beside.rows > 0 and state.rows == recorded.rows + recorded.beside.rows)
+
+
+def missing_parts(recorded: Evidence, state: PartitionState) -> list[Part]:
+    """The recorded parts that are gone, where all that is there is recorded; none where anything else changed.
+
+    Args:
+        recorded: What was recorded of it.
+        state: What is there now.
+    """
+    if recorded.parts is None or state.each_part is None or wait_for(state.mutations, state.partition_id):
+        return []
+    own = set(recorded.parts)
+    return [] if set(state.each_part) - own else sorted(own - set(state.each_part))
+
+
+def is_untouched(state: PartitionState) -> bool:
+    """Whether no mutation of this partition has passed its parts, and none waits for them.
+
+    Args:
+        state: What is there.
+    """
+    return (
+        state.each_part is not None
+        and not wait_for(state.mutations, state.partition_id)
+        and all(_has_version(part, {0}, state) and not part.patches for part in state.each_part)
+    )
+
+
+def is_made_of_staged(staged: Contents, state: PartitionState) -> bool:
+    """Whether a partition that was just replaced holds what was staged, or what merges made of it.
+
+    Args:
+        staged: The contents of staging.
+        state: What is there now.
+    """
+    if state.each_part is None or staged.of_parts is None:
+        return True
+    known, data = set(staged.of_parts), {content[:DATA_DIGITS] for content in staged.of_parts}
+    return is_untouched(state) and all(
+        # A mutation of other months leaves the data as they are, and may write the files beside them anew.
+        part.level > 0 or part.content in known or (part.mutation and part.data in data)
+        for part in state.each_part
+    )
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Recorded parts, in the order of their blocks, which do not overlap."""
+
+    parts: list[Part]
+
+    def within(self, part: Part) -> list[Part]:
+        """The recorded parts of which merges have made a part; none where it cannot be made of recorded ones.
+
+        Merges join whole parts. A part may begin lower only before the first of them: the part without rows that covers
+        what REPLACE PARTITION took away is merged, too, after a restart.
+        """
+        first = bisect_left(self.parts, part.min_block, key=lambda each: each.min_block)
+        end = bisect_right(self.parts, part.max_block, key=lambda each: each.max_block)
+        found = self.parts[first:end]
+        begins = not first or self.parts[first - 1].max_block < part.min_block
+        ends = bool(found) and found[-1].max_block == part.max_block
+        return found if begins and ends and (found[0].min_block == part.min_block or not first) else []
+
+
+def _of(parts: Iterable[Part], patches: str) -> list[Part]:
+    return [part for part in parts if part.patches == patches]
+
+
+def fit_rows(recorded: Evidence, state: PartitionState, shape: TargetFacts) -> bool:
+    """Whether as many rows are there as merges may have left of the recorded ones.
+
+    They take rows away where the engine does, where rows expire, and where a lightweight DELETE has hidden them.
+
+    Args:
+        recorded: What was recorded.
+        state: What is there now.
+        shape: The table.
+    """
+    is_exact = shape.keeps_every_row and not any(part.hides_rows for part in recorded.parts or ())
+    return state.rows == recorded.rows if is_exact else state.rows <= recorded.rows
+
+
+def _is_made_of(within: list[Part], part: Part, recorded: Evidence, state: PartitionState, shape: TargetFacts) -> bool:
+    one = within[0]
+    if (part.min_block, part.max_block, part.level) == (one.min_block, one.max_block, one.level):
+        if part.content and one.content:
+            # Of a compact part of 25.8 no hash tells that columns got each other's names.
+            if _are_renamed(one, part, state):
+                return False
+            # Mutations that change nothing in it, such as those of other months, give it a version all the same.
+            is_known = part.mutation in {each.number for each in state.mutations}
+            return part.content == one.content or (part.data == one.data and is_known)
+    elif part.level <= max(each.level for each in within):
+        return False
+    versions = {each.mutation for each in (*within, *(each for each in recorded.parts or () if each.patches))}
+    # What a merge made of patches has their version, too, and nothing else tells of it once they are gone.
+    return part.mutation in versions if shape.may_be_patched else _has_version(part, versions, state)
+
+
+def _are_renamed(one: Part, part: Part, state: PartitionState) -> bool:
+    """Whether a mutation between two versions of a part gave a column another name, as far as the server knows."""
+    return any(each.renames for each in state.mutations if one.mutation < each.number <= part.mutation)
+
+
+def _has_version(part: Part, versions: set[int], state: PartitionState) -> bool:
+    return part.mutation in versions or are_elsewhere(
+        state.mutations, state.partition_id, after=max(versions), version=part.mutation
+    )

@@ -1,0 +1,68 @@
+"""The partition of a month on one node, as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from airflow_provider_chs3.core.ledger.mutations import Mutation
+from airflow_provider_chs3.core.ledger.parts import MOST_PARTS, NOTHING_BESIDE, Contents, Evidence, Part
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """The active parts of one month on one node.
+
+    Args:
+        rows: Rows in them.
+        parts: How many there are.
+        size_bytes: Bytes on disk.
+        min_block: Lowest block number, which merges keep; 0 without parts.
+        max_block: Highest block number; 0 without parts.
+        data_version: Highest data version; above `max_block` once a mutation ran.
+        each_part: The parts that hold rows, patches among them; None where they are too many, or were not asked for.
+        mutations: Those of the whole table on that node.
+        partition_id: The partition's id; empty where it has no parts.
+    """
+
+    rows: int = 0
+    parts: int = 0
+    size_bytes: int = 0
+    min_block: int = 0
+    max_block: int = 0
+    data_version: int = 0
+    each_part: tuple[Part, ...] | None = ()
+    mutations: tuple[Mutation, ...] = ()
+    partition_id: str = ""
+
+    @classmethod
+    def of(cls, partition_id: str, fields: Sequence[Any], mutations: tuple[Mutation, ...] = ()) -> Self:
+        """What the node told.
+
+        Args:
+            partition_id: The partition's id.
+            fields: What `core.ledger.parts.state_columns` asked for.
+            mutations: Those of the table.
+        """
+        rows, count, size_bytes, min_block, max_block, data_version, parts = fields
+        each_part = tuple(sorted(Part(*part) for part in parts)) if len(parts) <= MOST_PARTS else None
+        numbers = (rows, count, size_bytes, min_block, max_block, data_version)
+        return cls(*numbers, each_part, mutations, partition_id)
+
+    @property
+    def contents(self) -> Contents:
+        """The contents of its parts."""
+        parts = self.each_part
+        return Contents(self.rows, None if parts is None else tuple(part.content for part in parts))
+
+    def evidence(
+        self, rows_of_shards: Mapping[int, int] | None = None, *, beside: Contents = NOTHING_BESIDE
+    ) -> Evidence:
+        """What to record of it.
+
+        Args:
+            rows_of_shards: Rows of the month on each shard; None where they are not known yet.
+            beside: What a crash may show beside it.
+        """
+        return Evidence(rows=self.rows, parts=self.each_part, rows_of_shards=rows_of_shards or {}, beside=beside)

@@ -1,0 +1,129 @@
+"""The newest records and the parts of many months, asked for with one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.ledger.mutations import mutations_of, mutations_query
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import PARTITION, state_columns
+from airflow_provider_chs3.core.ledger.records import STANDING_EVENTS, MonthOnNode, Record, record_columns, record_of
+from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
+from airflow_provider_chs3.core.sql.complete_answers import passed_on
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
+from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.workflow.operations import Ask, AskNodes, Row, Steps
+
+
+def look_up_months(around: Surroundings, months: Collection[Month]) -> Steps[dict[Month, dict[Node, MonthOnNode]]]:
+    """Ask once for the newest record of each month on each node, and for the months' parts.
+
+    Args:
+        around: The nodes; those that have no ledger yet are not asked, as no month counts as published there.
+        months: The months.
+    """
+    answers = yield from _ask_for_months(around, sorted(months))
+    records = [record for row in answers for record in row[0]]
+    structures = {key: text for row in answers for key, text in row[1]}
+    mutations = {number: mutations_of(rows) for row in answers for number, rows in row[3]}
+    states = {
+        (number, partition_id): PartitionState.of(partition_id, state, mutations.get(number, ()))
+        for row in answers
+        for number, partition_id, state in row[2]
+    }
+    holding = {number for (number, _), state in states.items() if state.rows}
+    own = [(number, month, *newest) for number, month, newest, is_own in records if is_own]
+    newest = {(number, month): _record_of(fields, structures) for number, month, _, fields in own}
+    partition_ids = {month: partition_id for _, month, partition_id, _ in own}
+    known = {(number, month) for number, month, *_ in records}
+    found = {
+        month: {
+            node: MonthOnNode(
+                newest.get((number, str(month))),
+                states.get((number, partition_ids.get(str(month), "")), PartitionState()),
+                has_history=(number, str(month)) in known,
+                has_rows=number in holding,
+            )
+            for node, number in _numbers(around).items()
+        }
+        for month in months
+    }
+    return {month: with_records_of_replicas(around, nodes) for month, nodes in found.items()}
+
+
+def _record_of(fields: Sequence[Any], structures: Mapping[str, str]) -> Record | None:
+    """A record whose structure is told by its hash: most months have one and the same, which is asked for once."""
+    *others, key = fields
+    return record_of((*others, structures.get(key, "")))
+
+
+def _numbers(around: Surroundings) -> dict[Node, int]:
+    """A number for each node: its shard's, as `_shard_num` gives it, unless shards have several nodes."""
+    if _has_shards_of_one(around):
+        return {node: node.shard_num for node in around.nodes}
+    return {node: number for number, node in enumerate(around.nodes)}
+
+
+def _has_shards_of_one(around: Surroundings) -> bool:
+    return len(around.publishers) == len(around.nodes) + len(around.absent)
+
+
+def _ask_for_months(around: Surroundings, months: Collection[Month]) -> Steps[list[Row]]:
+    name = f"Look up {len(months)} months in the ledger"
+    knowing = [node for node, facts in around.nodes.items() if facts.has_ledger]
+    shapes = {facts.ledger_columns for facts in around.nodes.values()}
+    if around.cluster and knowing and len(shapes) == 1 and _has_shards_of_one(around):
+        sql = _look_up_months(around, months, shapes.pop(), cluster=around.cluster, number="_shard_num")
+        rows: list[Row] = yield Ask(name=f"{name} of every node", sql=sql)
+        return rows
+    # A table or a column that a node does not have fails the query for all of them; and nothing tells replicas apart.
+    numbers = _numbers(around)
+    each = {
+        node: _look_up_months(
+            around, months, around.nodes[node].ledger_columns, cluster=None, number=f"toUInt32({numbers[node]})"
+        )
+        for node in knowing
+    }
+    answers = yield AskNodes(name=name, sql=each)
+    return [rows[0] for rows in answers.values()]
+
+
+def _look_up_months(
+    around: Surroundings, months: Iterable[Month], columns: Collection[str], *, cluster: str | None, number: str
+) -> Sql:
+    target = around.target
+    # Each node's records tell of its own table, and no two tables share a UUID.
+    uuids = sorted({facts.target.uuid for facts in around.nodes.values() if facts.target})
+    is_own = one_of("target_uuid", uuids)
+    of_record = record_columns(columns, structure="hex(cityHash64(structure))")
+    newest = f"argMaxIf((partition_id, ({of_record})), (sequence, recorded_at), {is_own})"
+    of_months = (
+        f"FROM {_from(around.ledger, cluster)} "
+        f"WHERE target_database = {literal(target.database)} AND target_table = {literal(target.table)} "
+        f"AND {one_of('month', map(str, months))} AND event IN ({STANDING_EVENTS})"
+    )
+    records = (
+        f"SELECT ({number}, month, {newest}, countIf({is_own}) > 0) AS record {of_months} GROUP BY {number}, month"
+    )
+    structures = "emptyArrayString()"
+    if "structure" in columns:
+        structures = f"(SELECT groupUniqArray((hex(cityHash64(structure)), structure)) {of_months})"
+    of_table = f"database = {literal(target.database)} AND table = {literal(target.table)}"
+    parts = (
+        f"SELECT ({number}, {PARTITION} AS partition, ({state_columns()})) AS part "
+        f"FROM {_from(TableName('system', 'parts'), cluster)} WHERE {of_table} AND active GROUP BY {number}, partition"
+    )
+    mutations = mutations_query(of_table, source=_from(TableName("system", "mutations"), cluster), group=number)
+    sql = Sql(
+        f"SELECT (SELECT groupArray(record) FROM ({records})), {structures}, "
+        f"(SELECT groupArray(part) FROM ({parts})), {mutations}"
+    )
+    return passed_on(sql) if cluster else sql
+
+
+def _from(name: TableName, cluster: str | None) -> str:
+    if cluster is None:
+        return table(name)
+    return f"clusterAllReplicas({literal(cluster)}, {identifier(name.database)}, {identifier(name.table)})"

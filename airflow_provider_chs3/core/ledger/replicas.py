@@ -1,0 +1,72 @@
+"""The records of a replicated target: each replica goes by the newest one of its shard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.replication import follow
+from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.operations import Say, Steps
+from airflow_provider_chs3.exceptions import ClickHouseServerError
+
+#: Code of ClickHouse for a replica that did not follow in time.
+_NOT_CAUGHT_UP = 159
+#: What a replica that came back lacks is minutes old in the worst case, and fetched as it is.
+_CATCH_UP_SECONDS = 60
+
+
+def look_up_caught_up(
+    around: Surroundings, look_up: Callable[[], Steps[dict[Node, MonthOnNode]]]
+) -> Steps[dict[Node, MonthOnNode]]:
+    """Look a month up; where replicas differ in it, once more when they have caught up with each other.
+
+    One that was down, and has just come back, holds what the month was before.
+
+    Args:
+        around: The nodes.
+        look_up: Asks every node for the month.
+    """
+    months = yield from look_up()
+    states = {(node.shard_num, month.state.rows, month.state.max_block) for node, month in months.items()}
+    if not around.shape.is_replicated or len(states) == len(around.publishers):
+        return months
+    try:
+        yield from follow(around, around.target, wait_seconds=_CATCH_UP_SECONDS)
+    except ClickHouseServerError as error:
+        if error.code != _NOT_CAUGHT_UP:
+            raise
+        yield Say(name=f"Replicas of {around.target} have not caught up with each other in {_CATCH_UP_SECONDS} s.")
+    return (yield from look_up())
+
+
+def with_records_of_replicas(around: Surroundings, months: Mapping[Node, MonthOnNode]) -> dict[Node, MonthOnNode]:
+    """Let each replica go by the newest record of the month that any of its shard has.
+
+    Block numbers come from Keeper and are the same on all replicas. One that was set up anew, or was down while others
+    published, has got the rows from them, but not the records.
+
+    Args:
+        around: The nodes.
+        months: What each node has.
+    """
+    return records_of_replicas(months) if around.shape.is_replicated else dict(months)
+
+
+def records_of_replicas(months: Mapping[Node, MonthOnNode]) -> dict[Node, MonthOnNode]:
+    """The same, of a table that is replicated."""
+    newest: dict[int, Record] = {}
+    for node, month in months.items():
+        known = newest.get(node.shard_num)
+        if month.record and (known is None or month.record.sequence > known.sequence):
+            newest[node.shard_num] = month.record
+    return {node: _with_record(month, newest.get(node.shard_num)) for node, month in months.items()}
+
+
+def _with_record(month: MonthOnNode, newest: Record | None) -> MonthOnNode:
+    own = month.record
+    if newest is None or (own and (own.attempt, own.event) == (newest.attempt, newest.event)):
+        return month
+    return replace(month, record=newest, is_of_replica=True)

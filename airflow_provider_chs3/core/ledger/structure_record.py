@@ -1,0 +1,156 @@
+"""What is recorded of a table with each publication, and which changes of it make a month another one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
+from airflow_provider_chs3.core.values.models import SettingValues
+
+#: JSON-safe: see `structure_of`.
+Structure: TypeAlias = Mapping[str, Any]
+
+_KEYS = ("partition_key", "sorting_key", "primary_key", "sampling_key")
+#: Beginnings of the settings that all records have; those of older versions of this package have no others.
+_FIRST_SETTINGS = ("input_format_", "format_", "date_time_", "cast_", "schema_inference_", "session_timezone")
+#: Parts of the names of those that change how fast files are read, and not what is read.
+_OF_SPEED = ("_block_", "_watermark", "_parallel_", "_push_down", "_bloom_filter", "_prefetch", "_seek")
+
+
+def structure_of(
+    around: Surroundings, *, distribution: str, settings: SettingValues | None, shard_num: int | None = None
+) -> Structure:
+    """What decides, beside the objects and the task's own arguments, which rows a load makes and where they go.
+
+    Args:
+        around: The table and its nodes.
+        distribution: The policy of that name.
+        settings: The user's; None where they are not known.
+        shard_num: The shard that this is recorded of; None where it is only compared with.
+    """
+    shape, by_key = around.shape, distribution == "sharding_key"
+    return {
+        "columns": [[each.name, each.type, each.default_kind, each.default_expression] for each in shape.columns],
+        **{name: getattr(shape, name) for name in _KEYS},
+        "indices": [list(each) for each in shape.indices],
+        "projections": [list(each) for each in shape.projections],
+        "time_zone": around.time_zone if any(_goes_by_server(each) for each in shape.columns) else "",
+        **_recorded_settings(settings),
+        "sharding": [around.sharding_key, len(around.publishers), shard_num] if by_key else None,
+    }
+
+
+def loaded_of(names: Iterable[str], in_files: Iterable[str] | None, *, every_column: bool) -> Structure:
+    """What a load has taken of its files.
+
+    Args:
+        names: The columns that got their values from files.
+        in_files: All columns of the files; None where files do not name them.
+        every_column: Whether it takes whatever columns table and files share.
+    """
+    return {
+        "loaded": sorted(names),
+        "in_files": None if in_files is None else sorted(in_files),
+        "every_column": every_column,
+    }
+
+
+def settings_of_reading(settings: SettingValues) -> dict[str, str]:
+    """Those of the user's settings that may change what is read of files, or what is made of it."""
+    return {name: str(value) for name, value in sorted(settings.items()) if _changes_values(name)}
+
+
+def as_text(*structures: Structure) -> str:
+    """As the ledger keeps it."""
+    return json.dumps({name: value for each in structures for name, value in each.items()}, separators=(",", ":"))
+
+
+def difference(recorded: Structure, now: Structure, *, shard_num: int) -> str:
+    """Why a load would make other rows now than it made then, in words; empty where it would not.
+
+    Args:
+        recorded: What `as_text` kept.
+        now: What `structure_of` gives now.
+        shard_num: The shard that holds the record now.
+    """
+    return next(_differences(recorded, now, shard_num), "")
+
+
+def _differences(recorded: Structure, now: Structure, shard_num: int) -> Iterator[str]:
+    yield from _columns(recorded, now)
+    if recorded["time_zone"] != now["time_zone"]:
+        yield f"the servers' time zone was {recorded['time_zone']!r} and is {now['time_zone']!r}"
+    for group in ("settings", "other_settings"):
+        # Without the others in its record, nobody knows which of them a month was loaded with.
+        if now[group] is not None and recorded.get(group) is not None:
+            yield from _settings(recorded[group], now[group])
+    if recorded["sharding"] and now["sharding"]:
+        yield from _sharding(recorded["sharding"], now["sharding"], shard_num)
+
+
+def _columns(recorded: Structure, now: Structure) -> Iterator[str]:
+    before = {each[0]: each for each in recorded["columns"]}
+    for each in now["columns"]:
+        name = each[0]
+        if name not in before:
+            yield from _of_new(recorded, Column(*each))
+        elif each != before[name] and not _makes_same_values(before[name], each):
+            yield f"column {name!r} of the table was {_shown(before[name])} and is {_shown(each)}"
+
+
+def _of_new(recorded: Structure, column: Column) -> Iterator[str]:
+    """A column that no file has changes nothing: what it holds in the rows that are there is its default."""
+    if not recorded.get("every_column", True) or not column.is_loaded:
+        return
+    in_files = recorded.get("in_files")
+    if in_files is None and column.default_kind != "EPHEMERAL":
+        yield f"the table got column {column.name!r}"
+    elif in_files is not None and column.name in in_files:
+        yield f"the table got column {column.name!r}, which the month's files have"
+
+
+def _makes_same_values(before: Sequence[str], now: Sequence[str]) -> bool:
+    """ALIAS columns are computed when they are read; an Enum may only get further names without a mutation."""
+    if before[1:] == now[1:] or before[2] == now[2] == "ALIAS":
+        return True
+    return before[2:] == now[2:] and before[1].startswith("Enum") and now[1].startswith("Enum")
+
+
+def _shown(column: Sequence[str]) -> str:
+    return " ".join(filter(None, column[1:]))
+
+
+def _settings(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted({*before, *now}):
+        if before.get(name) != now.get(name) and _changes_values(name):
+            was, is_now = (repr(each[name]) if name in each else "not given" for each in (before, now))
+            yield f"setting {name} was {was} and is {is_now}"
+
+
+def _sharding(before: Sequence[Any], now: Sequence[Any], shard_num: int) -> Iterator[str]:
+    (key, shards, place), (key_now, shards_now, _) = before, now
+    if key != key_now:
+        yield f"the sharding key was {key} and is {key_now}"
+    elif (shards, place) != (shards_now, shard_num):
+        yield f"shard {place} of {shards} is shard {shard_num} of {shards_now} now"
+
+
+def _recorded_settings(settings: SettingValues | None) -> Structure:
+    if settings is None:
+        return {"settings": None, "other_settings": None}
+    given = settings_of_reading(settings)
+    first = {name: value for name, value in given.items() if name.startswith(_FIRST_SETTINGS)}
+    return {"settings": first, "other_settings": {name: given[name] for name in given if name not in first}}
+
+
+def _changes_values(setting: str) -> bool:
+    return is_about_reading(setting) and not any(part in setting for part in _OF_SPEED)
+
+
+def _goes_by_server(column: Column) -> bool:
+    """Whether the month of a value depends on the server's time zone."""
+    return column.in_partition_key and "DateTime" in column.type and "'" not in column.type

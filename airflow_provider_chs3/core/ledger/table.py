@@ -1,0 +1,160 @@
+"""The ledger as a table: its columns and keys, and how it gets columns that a newer version of this package added."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
+from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
+
+#: Its name, in the staging database of every node.
+LEDGER_TABLE = "chs3_ledger"
+
+_ACCESS_DENIED = 497
+
+#: Columns are only ever added, and always named, so that an upgraded package reads what an older one wrote.
+COLUMNS = {
+    "recorded_at": "DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'by the clock of this node'",
+    "sequence": "UInt64 COMMENT 'order of the records of one month on this node'",
+    "event": "LowCardinality(String) COMMENT "
+    "'intent, published, forgotten; for all nodes: inserting, load, failed, unchanged, calibrated, rehearsed'",
+    "target_database": "String",
+    "target_table": "String",
+    "target_uuid": "String COMMENT 'tells a table from an earlier one of the same name'",
+    "month": "String",
+    "partition_id": "String",
+    "attempt": "String",
+    "fingerprint": "String COMMENT 'of the objects'",
+    "definition": "String COMMENT 'of what was made of them'",
+    "objects": "UInt64",
+    "source_bytes": "UInt64",
+    "nodes": "UInt32 COMMENT 'that the month was spread over'",
+    "rows": "UInt64 COMMENT 'of the month on this node'",
+    "min_block": "Int64 COMMENT 'of the partition: before it is replaced, with an intent; else after'",
+    "max_block": "Int64",
+    "data_version": "Int64 COMMENT 'of the partition, as with the blocks'",
+    "evidence": "String COMMENT 'JSON: rows and parts of the partition, as with the blocks'",
+    "structure": "String COMMENT 'JSON: the table when it was published, and what was loaded into it'",
+    "details": "String COMMENT 'JSON'",
+}
+
+#: What is written is on the disk when the statement ends, and so is the name by which it is found. A part that was
+#: merged, or fetched from a replica, is there before those that it stands for go: else a power cut takes all of a
+#: ledger away.
+DURABLE: Mapping[str, int] = {
+    "fsync_after_insert": 1,
+    "fsync_part_directory": 1,
+    "min_rows_to_fsync_after_merge": 1,
+    "min_compressed_bytes_to_fsync_after_merge": 1,
+    "min_compressed_bytes_to_fsync_after_fetch": 1,
+}
+
+#: Those that came with a later version of this package.
+_LATER = ("nodes", "data_version", "evidence", "structure")
+
+
+def lacks_of_ledger(columns: Collection[str]) -> list[str]:
+    """The columns that any version of this package gives a ledger, and this table has not.
+
+    Args:
+        columns: Those of the table; none where there is no such table, which then lacks nothing.
+    """
+    return [name for name in COLUMNS if columns and name not in columns and name not in _LATER]
+
+
+def columns_of_ledgers() -> Sql:
+    """Ask a node for its ledgers: database and columns of each."""
+    return Sql(
+        f"SELECT database, groupArray(name) FROM system.columns WHERE table = {literal(LEDGER_TABLE)} GROUP BY 1"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerKey:
+    """What records are found by: the table itself, not only its name, and the month."""
+
+    target: TableName
+    target_uuid: str
+    month: Month
+    partition_id: str
+
+    @property
+    def name_condition(self) -> str:
+        """Records of all tables that have had this name."""
+        return f"target_database = {literal(self.target.database)} AND target_table = {literal(self.target.table)}"
+
+    @property
+    def table_condition(self) -> str:
+        """Records of all months of this very table."""
+        return f"{self.name_condition} AND target_uuid = {literal(self.target_uuid)}"
+
+    @property
+    def condition(self) -> str:
+        """Records of this month of this very table."""
+        return f"{self.table_condition} AND {self.month_condition}"
+
+    @property
+    def month_condition(self) -> str:
+        """Records of this month."""
+        return f"month = {literal(str(self.month))}"
+
+
+def absent(name: str) -> str:
+    """What stands for a column that the ledger of an older package lacks."""
+    return "''" if "String" in COLUMNS[name].split()[0] else "0"
+
+
+def create_ledger(ledger: TableName) -> Sql:
+    """Create the ledger where it is missing."""
+    columns = ", ".join(f"{identifier(name)} {declaration}" for name, declaration in COLUMNS.items())
+    return Sql(
+        f"CREATE TABLE IF NOT EXISTS {table(ledger)} ({columns}) ENGINE = MergeTree "
+        "ORDER BY (target_database, target_table, month, sequence) "
+        f"SETTINGS {', '.join(durable_settings())}"
+    )
+
+
+def durable_settings() -> Iterator[str]:
+    """Give the settings that make a table's rows survive a power cut, each as it stands in a SETTINGS clause."""
+    return (f"{name} = {value}" for name, value in DURABLE.items())
+
+
+def make_ledger(ledger: TableName, known: Mapping[Node, Collection[str]]) -> Steps[None]:
+    """See to it that every node has a ledger with all columns.
+
+    Args:
+        ledger: The ledger.
+        known: The columns that each node's ledger has; none where it has no ledger.
+
+    Raises:
+        PreflightError: If the user may not add the columns that an older package did not know.
+    """
+    if missing := [node for node, columns in known.items() if not columns]:
+        yield AskNodes(name="Create the ledger", sql=dict.fromkeys(missing, create_ledger(ledger)))
+    added = {node: _add(ledger, columns) for node, columns in known.items() if columns and set(COLUMNS) - set(columns)}
+    if not added:
+        return
+    try:
+        yield AskNodes(name="Add columns that the ledger of an older version lacks", sql=added)
+    except ClickHouseServerError as error:
+        if error.code != _ACCESS_DENIED:
+            raise
+        statements = "; ".join(f"{sql} (on {node})" for node, sql in added.items())
+        raise PreflightError(
+            [
+                "The ledger is of an older version of this package, and the user may not add columns to it: run "
+                f"{statements}; or GRANT ALTER ADD COLUMN ON {table(ledger)} to the user."
+            ]
+        ) from error
+
+
+def _add(ledger: TableName, columns: Collection[str]) -> Sql:
+    clauses = (
+        f"ADD COLUMN IF NOT EXISTS {identifier(name)} {declaration}"
+        for name, declaration in COLUMNS.items()
+        if name not in columns
+    )
+    return Sql(f"ALTER TABLE {table(ledger)} {', '.join(clauses)}")

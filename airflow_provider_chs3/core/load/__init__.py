@@ -1,0 +1,1 @@
+"""The load of one month, from its first step to its last."""

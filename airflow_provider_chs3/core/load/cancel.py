@@ -1,0 +1,100 @@
+"""The end of a load from outside: a person has killed its task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.attempt.resume import attempts_of
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
+from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE
+from airflow_provider_chs3.core.request.load_request import LoadRequest
+from airflow_provider_chs3.core.staging.tables import Attempt, end_attempt
+from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS
+from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.workflow.operations import Steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopRequest:
+    """Which load is to be ended.
+
+    Args:
+        target: A local table, or a Distributed one.
+        month: The month.
+        nonce: The attempt.
+        cluster: As the load was given it.
+        default_cluster: The connection's cluster.
+        staging_database: Where staging and ledger are; None takes the target's.
+        owner: The task that loads: what earlier tries of it have started is ended too. Empty for this attempt alone.
+    """
+
+    target: TableName
+    month: Month
+    nonce: str
+    cluster: str | None
+    default_cluster: str | None
+    staging_database: str | None
+    owner: str = ""
+
+    @classmethod
+    def of(cls, request: LoadRequest) -> StopRequest:
+        """That load."""
+        return cls(**{name: getattr(request, name) for name in cls.__dataclass_fields__})
+
+    def as_json(self) -> dict[str, str | None]:
+        """The same as JSON-safe values; without the default cluster, which is the connection's."""
+        return {
+            "database": self.target.database,
+            "table": self.target.table,
+            "month": str(self.month),
+            "nonce": self.nonce,
+            "cluster": self.cluster,
+            "staging_database": self.staging_database,
+            "owner": self.owner,
+        }
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any], *, default_cluster: str | None) -> StopRequest:
+        """What `as_json` gave."""
+        return cls(
+            target=TableName(values["database"], values["table"]),
+            month=Month.parse(values["month"]),
+            nonce=values["nonce"],
+            cluster=values["cluster"],
+            default_cluster=default_cluster,
+            staging_database=values["staging_database"],
+            owner=values["owner"],
+        )
+
+
+def look_around_to_end(request: StopRequest) -> Steps[Surroundings]:
+    """Find the nodes, as far as the end of an attempt needs them.
+
+    Args:
+        request: Where the attempt is.
+    """
+    return (
+        yield from look_around(
+            target=request.target,
+            cluster=request.cluster,
+            default_cluster=request.default_cluster,
+            ledger=TableName(request.staging_database or "", LEDGER_TABLE),
+            settings=DDL_SETTINGS,
+        )
+    )
+
+
+def stop_load(request: StopRequest) -> Steps[None]:
+    """End a load: no query of it runs on any node, and its staging is gone, when this is done.
+
+    Raises:
+        TransientError: If queries do not end.
+    """
+    around = yield from look_around_to_end(request)
+    nonces = {request.nonce}
+    if request.owner:
+        nonces |= yield from attempts_of(around, request.month, request.owner)
+    for nonce in sorted(nonces):
+        yield from end_attempt(around, Attempt(around.target, request.month, nonce))

@@ -1,0 +1,142 @@
+"""Step 2 of a load: is the month loaded, and may it be loaded again?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from airflow_provider_chs3.core.attempt.context import Load
+from airflow_provider_chs3.core.ledger.comparison import Standing, evidence_of, standing
+from airflow_provider_chs3.core.ledger.partition_changes import missing_parts
+from airflow_provider_chs3.core.ledger.parts import Evidence
+from airflow_provider_chs3.core.ledger.records import MonthOnNode
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
+from airflow_provider_chs3.exceptions import SourceError, TargetChangedError, TransientError
+
+_BROKEN = "parts of it were broken when a server started, as after a power cut"
+_STALE = "a load that another one had taken over from published after it, from a replica that was down meanwhile"
+#: Attempts that are looked for are of the last nights.
+_MOST_RECORDS = 100
+
+
+def compare(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps[tuple[Standing, str]]:
+    """Decide whether the month is loaded.
+
+    Raises:
+        TargetChangedError: If it holds rows of others, and nobody said to replace them.
+        SourceError: If it shrank too much.
+    """
+    request, target = load.request, load.around.target
+    found, nodes, why = standing(before, load.wanted, load.around.shape)
+    if found is Standing.TARGET_CHANGED:
+        changed = {node: before[node] for node in nodes}
+        if (yield from _are_broken(load, changed)):
+            found, why = Standing.UNFINISHED, _BROKEN
+        elif (yield from _is_of_stale(load, changed)):
+            found, why = Standing.UNFINISHED, _STALE
+    if found in (Standing.TARGET_CHANGED, Standing.ROWS_UNKNOWN):
+        _check_absent(load, nodes)
+    where = f"{target}, partition {load.key.partition_id}, on {', '.join(map(str, nodes))}"
+    if found is Standing.ROWS_UNKNOWN and not request.policies.replace_unknown:
+        raise TargetChangedError(
+            f"{where}: {why}. To replace them by the objects' rows give replace_unknown=True; "
+            "to keep them, load into another table."
+        )
+    if found is Standing.TARGET_CHANGED and request.policies.on_target_changed == "fail":
+        raise TargetChangedError(
+            f"{where}: {why}. A reload would undo that (rows that were erased on request would come back): "
+            "if that is right, give on_target_changed='reload'."
+        )
+    if found is Standing.FEWER_NODES and request.policies.on_target_changed == "fail":
+        raise TargetChangedError(
+            f"{where}: {why}. The others may still hold their rows of {request.month}, and all rows of it would be "
+            "there twice. Load on all nodes, as with cluster=…; if the others are gone for good, give "
+            "on_target_changed='reload'."
+        )
+    if found is not Standing.UNCHANGED:
+        _check_shrink(load, before)
+    return found, why
+
+
+def _are_broken(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
+    """Whether all that is gone of a published month are parts that a server put aside as it could not read them.
+
+    Their blocks tell: those of every publication are others.
+    """
+    missing = {
+        node: missing_parts(evidence, month.state)
+        for node, month in months.items()
+        if month.record and (evidence := evidence_of(month.record)) and month.record.event == "published"
+    }
+    if len(missing) < len(months) or not all(missing.values()):
+        return False
+    target = load.around.target
+    sql = Sql(
+        "SELECT min_block_number, max_block_number FROM system.detached_parts "
+        f"WHERE database = {literal(target.database)} AND table = {literal(target.table)} "
+        f"AND partition_id = {literal(load.key.partition_id)} AND position(name, 'broken') > 0"
+    )
+    ask = AskNodes(name="Look for parts that were broken when a server started", sql=dict.fromkeys(missing, sql))
+    broken = yield ask
+    return all(
+        any(first <= part.min_block and part.max_block <= last for first, last in broken[node])
+        for node, parts in missing.items()
+        for part in parts
+    )
+
+
+def _is_of_stale(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
+    """Whether all that is there is what an attempt had staged that was over before the newest one published.
+
+    Nobody could drop its staging on a replica that was down. One whose rows were published before, and are put back
+    by somebody, is not meant: its record came first, where both have one.
+    """
+    around, newest = load.around, {month.record.attempt for month in months.values() if month.record}
+    if not around.shape.is_replicated or len(newest) != 1:
+        return False
+    statements = {
+        node: Sql(
+            f"SELECT attempt, event, evidence, toUnixTimestamp64Milli(recorded_at) FROM {table(around.ledger)} "
+            f"WHERE {load.key_on(node).condition} AND event IN ('intent', 'published') "
+            f"ORDER BY sequence DESC LIMIT {_MOST_RECORDS}"
+        )
+        for node in around.nodes
+    }
+    answers = yield AskNodes(name="Look for loads that published too late", sql=statements)
+    staged, earlier = set[tuple[str, tuple[str, ...]]](), set[str]()
+    for rows in answers.values():
+        published = {attempt: at for attempt, event, _, at in reversed(rows) if event == "published"}
+        last = max((published[attempt] for attempt in newest & published.keys()), default=0)
+        earlier |= {attempt for attempt, at in published.items() if at <= last}
+        for attempt, event, evidence, _ in rows:
+            found = Evidence.of_text(evidence) if event == "intent" else None
+            if found and found.beside.of_parts:
+                staged.add((attempt, tuple(sorted(found.beside.of_parts))))
+    stale = {contents for attempt, contents in staged if attempt not in earlier | newest}
+    there = [month.state.contents.of_parts for month in months.values()]
+    return all(contents is not None and tuple(sorted(contents)) in stale for contents in there)
+
+
+def _check_absent(load: Load, nodes: Collection[Node]) -> None:
+    """Stop where a replica that is down may have published what the others do not know of."""
+    shards = {node.shard_num for node in nodes}
+    absent = [node for node in load.around.absent if node.shard_num in shards]
+    if absent and load.request.policies.on_target_changed == "fail":
+        raise TransientError(
+            f"{load.around.target}, {load.request.month}: {', '.join(map(str, nodes))} cannot tell whether a load or "
+            f"somebody else wrote what is there. {', '.join(map(str, absent))}, which is down, may know: start it. "
+            "on_target_changed='reload' loads the month in any case."
+        )
+
+
+def _check_shrink(load: Load, before: Mapping[Node, MonthOnNode]) -> None:
+    published = [month.record.source_bytes for month in before.values() if month.record]
+    was, is_now = max(published, default=0), load.files.manifest.size_bytes
+    policies = load.request.policies
+    wanted_empty = policies.on_no_objects == "empty" and not load.files.manifest.objects
+    if is_now < was * (1 - policies.max_shrink_fraction) and not wanted_empty:
+        raise SourceError(
+            f"The objects of {load.request.month} shrank from {was} to {is_now} bytes since they were published, by "
+            f"more than max_shrink_fraction={policies.max_shrink_fraction}: if that is right, raise it for this run."
+        )

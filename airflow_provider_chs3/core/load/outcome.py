@@ -1,0 +1,160 @@
+"""How a load ended, as a result and in the ledger: what it did, or why it failed."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+
+from airflow_provider_chs3.core.attempt.context import Load, values_of
+from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
+from airflow_provider_chs3.core.insertion.insert import Inserted, Verified
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.records import record
+from airflow_provider_chs3.core.ledger.table import COLUMNS, make_ledger
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
+from airflow_provider_chs3.core.values.models import LoadResult, Node
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Say, Steps
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SupersededError
+
+#: Servers may quote statements of any length.
+_ERROR_CHARACTERS = 4_000
+
+
+def result_of(
+    load: Load,
+    states: Mapping[Node, PartitionState],
+    *,
+    status: str,
+    reason: str,
+    plan: InsertPlan | None = None,
+    inserted: Inserted | None = None,
+    verified: Verified | None = None,
+) -> LoadResult:
+    """What a load did.
+
+    Args:
+        load: The load.
+        states: The month's partition on each node; empty where it appended.
+        status: As in `LoadResult`.
+        reason: Why it was loaded or not.
+        plan: What was inserted; None where nothing was.
+        inserted: What the inserts did.
+        verified: What was staged, and how it was counted.
+    """
+    manifest = load.files.manifest
+    # A row counts once, however many replicas have it.
+    once = load.around.publishers
+    rows = sum(state.rows for node, state in states.items() if node in once)
+    return LoadResult(
+        status=status,
+        month=load.request.month,
+        target=load.around.target,
+        reason=reason,
+        fingerprint=manifest.fingerprint,
+        objects=len(manifest.objects),
+        source_bytes=manifest.size_bytes,
+        rows=inserted.stats.read_rows if inserted and not states else rows,
+        rows_by_node={str(node): state.rows for node, state in states.items()},
+        other_month_rows=sum(sum(verified.staged[node].other_rows.values()) for node in once) if verified else 0,
+        parts=sum(state.parts for state in states.values()),
+        table_bytes=sum(state.size_bytes for node, state in states.items() if node in once),
+        insert_seconds=inserted.stats.seconds if inserted else 0.0,
+        peak_memory_bytes=inserted.stats.peak_memory_bytes if inserted else None,
+        attempt=load.request.nonce,
+        query_ids=inserted.query_ids if inserted else (),
+        settings=plan.setting_values if plan else {},
+        seconds_by_step=load.laps.seconds,
+        counted_by=verified.counted_by if verified else "",
+    )
+
+
+def record_load(load: Load, plan: InsertPlan, result: LoadResult) -> Steps[None]:
+    """Record what the load did, once, on the coordinator. If that fails, the month is published all the same.
+
+    Args:
+        load: The load.
+        plan: What was inserted, and how.
+        result: What it did.
+    """
+    details = {
+        **result.as_json(),
+        "setting_reasons": {each.name: each.reason for each in plan.settings},
+        "memory_bytes": plan.memory_bytes,
+        "memory_steps": plan.memory_steps,
+    }
+    try:
+        yield from _record(load, "load", details)
+    except Chs3Error as error:
+        yield Say(name=f"The month is published, but what the load did could not be recorded: {error}")
+
+
+def record_failure(load: Load, error: Exception) -> Steps[None]:
+    """Record why a load failed, once, on the coordinator, with its ledger made if need be: the preflight has passed.
+
+    Args:
+        load: The load.
+        error: What it ends with. That another load took over is told by what that one records.
+    """
+    if isinstance(error, SupersededError):
+        return
+    coordinator = load.around.coordinator
+    columns = load.around.nodes[coordinator].ledger_columns
+    details = {"owner": load.request.owner, "error": _error_as_json(error)}
+    try:
+        if not columns.issuperset(COLUMNS):
+            yield from make_ledger(load.around.ledger, {coordinator: columns})
+        yield from _record(load, "failed", details)
+    except Exception as another:  # Whatever it is, it must not stand for the error of the load.
+        yield Say(name=f"Why the load failed could not be recorded: {another}")
+
+
+def record_unchanged(load: Load) -> Steps[None]:
+    """Record that a month is as published, if the newest that is recorded is a load that came to nothing.
+
+    Args:
+        load: The load that found it.
+    """
+    coordinator = load.around.coordinator
+    if not load.around.nodes[coordinator].has_ledger:
+        return
+    is_staged = (
+        f"(SELECT count() FROM system.tables WHERE database = {literal(load.staging.database)} "
+        f"AND startsWith(name, {literal(load.attempt.prefix)}))"
+    )
+    newest = Sql(
+        f"SELECT event, {is_staged} FROM {table(load.around.ledger)} WHERE {load.key_on(coordinator).condition} "
+        "ORDER BY sequence DESC, recorded_at DESC LIMIT 1"
+    )
+    try:
+        rows = (yield AskNodes(name="Look how the newest load ended", sql={coordinator: newest}))[coordinator]
+        # One that is still at it knows of newer objects.
+        if rows in ([("failed", 0)], [("inserting", 0)]):
+            yield from _record(load, "unchanged", {"owner": load.request.owner})
+    except Chs3Error as error:
+        yield Say(name=f"That the month is as published could not be recorded: {error}")
+
+
+def _error_as_json(error: Exception) -> dict[str, object]:
+    """An error of this package, whose texts hold no secrets; of others only the type."""
+    kind = type(error).__name__
+    if not isinstance(error, Chs3Error):
+        return {"type": kind, "message": f"{kind}, which the task's log tells more of."}
+    told: dict[str, object] = {
+        "type": kind,
+        "message": textwrap.shorten(str(error), _ERROR_CHARACTERS, placeholder=" …"),
+        "hint": hint_of(error),
+        "is_terminal": is_terminal(error),
+    }
+    said = error if isinstance(error, ClickHouseServerError) else error.__cause__
+    if isinstance(said, ClickHouseServerError):
+        told |= {"code": said.code, "name": said.name, "host": said.host, "query_id": said.query_id or ""}
+    return told
+
+
+def _record(load: Load, event: str, details: Mapping[str, object]) -> Steps[None]:
+    # Whoever came after it, what a load did stays true; so this does not ask for its staging.
+    coordinator = load.around.coordinator
+    values = values_of(load, rows=0, state=PartitionState(), details=details)
+    sql = record(load.around.ledger, load.key_on(coordinator), event, values)
+    yield AskNodes(name=f"Record the {event}", sql={coordinator: sql})

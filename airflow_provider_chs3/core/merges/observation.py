@@ -1,0 +1,293 @@
+"""What every node says of a table's parts, merges and mutations: asked with one statement a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
+from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
+from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE
+from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
+from airflow_provider_chs3.core.values.merge_tree_limits import Limits
+from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.exceptions import PreflightError
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A merge or mutation that runs.
+
+    Args:
+        progress: Share done, 0 to 1.
+        seconds: Time since it began.
+        size_bytes: Size on disk of the parts that go into it.
+        parts: Their number.
+    """
+
+    progress: float
+    seconds: float
+    size_bytes: int
+    parts: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mutation:
+    """A mutation that has parts of the month left to do.
+
+    Args:
+        command: What it does.
+        fail_reason: Why it failed last; empty where it did not.
+        age_seconds: Time since it was asked for.
+    """
+
+    command: str
+    fail_reason: str
+    age_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replica:
+    """Where the table is replicated.
+
+    Args:
+        is_readonly: Whether it cannot take or make parts.
+        delay_seconds: How far it is behind the others (`absolute_delay`).
+        queue: Of the month: parts to fetch, merge or mutate.
+        last_exception: Of one of these; empty where none failed.
+        postpone_reason: Why one of these is put off; empty where none is.
+    """
+
+    is_readonly: bool
+    delay_seconds: int
+    queue: int = 0
+    last_exception: str = ""
+    postpone_reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MergeState:
+    """One month on one node.
+
+    Args:
+        node: The node.
+        month: The month.
+        parts: Its active parts.
+        size_bytes: Their size.
+        two_smallest_bytes: Size of the two smallest: no merge needs less.
+        unchanged_seconds: Time since its newest part was made, or since the server started where that is less; by the
+            node's own clock.
+        merges: The merges and mutations that run on its parts.
+        mutations: Those that have some of its parts left to do.
+        limits: The table's.
+        table_parts: Active parts of the whole table.
+        free_bytes: The most that one of the table's disks has free and not reserved.
+        pool_is_busy: Whether all threads for merges and mutations work, on whatever table.
+        at_seconds: When this was seen, as Unix time by the node's own clock.
+        broken_parts: Its parts that the server found broken and detached, so that their rows are missing; on a
+            replicated table only those that no replica has given back.
+        replica: Where the table is replicated.
+    """
+
+    node: Node
+    month: Month
+    parts: int
+    size_bytes: int
+    two_smallest_bytes: int
+    unchanged_seconds: int
+    merges: tuple[Merge, ...]
+    mutations: tuple[Mutation, ...]
+    limits: Limits
+    table_parts: int
+    free_bytes: int
+    pool_is_busy: bool
+    at_seconds: float
+    broken_parts: tuple[str, ...] = ()
+    replica: Replica | None = None
+
+
+def observe_months(
+    *,
+    table: TableName,
+    months: tuple[Month, ...],
+    cluster: str | None,
+    default_cluster: str | None,
+    known: dict[TargetFacts, dict[Month, str]] | None = None,
+) -> Steps[tuple[MergeState, ...]]:
+    """Find nodes and partitions, and ask how their merges stand.
+
+    Args:
+        table: A local table, or a Distributed one.
+        months: The months.
+        cluster: The cluster; None takes the Distributed table's, else the default.
+        default_cluster: The connection's cluster; None is the single server that the connection leads to.
+        known: Keeps the ids of partitions from one look to the next, as each takes a question of its own; None keeps
+            none.
+
+    Returns:
+        The state of each month on each node.
+
+    Raises:
+        PreflightError: If the table is missing on a node, or not partitioned by month.
+    """
+    around = yield from look_around(
+        target=table,
+        cluster=cluster,
+        default_cluster=default_cluster,
+        ledger=TableName("", LEDGER_TABLE),
+        settings=(),
+    )
+    check_table(around)
+    ids = {} if known is None else known.setdefault(around.shape, {})
+    for month in months:
+        if month not in ids:
+            ids[month] = yield from partition_id_of(around, month)
+    return (yield from observe(around, {ids[month]: month for month in months}))
+
+
+def observe(around: Surroundings, partitions: Mapping[str, Month]) -> Steps[tuple[MergeState, ...]]:
+    """Ask every node how the merges of some partitions stand.
+
+    Args:
+        around: The nodes, and the table on them.
+        partitions: Partition id → its month.
+    """
+    sql = _query(around.target, partitions)
+    answers = yield around.on_each(name=f"Look at the merges of {around.target}", sql=sql)
+    return tuple(
+        _month_on_node(node, month, partition_id, answers[node][0], facts.target)
+        for partition_id, month in partitions.items()
+        for node, facts in around.nodes.items()
+        if facts.target is not None
+    )
+
+
+def check_table(around: Surroundings) -> None:
+    """Check that every node has the table.
+
+    Raises:
+        PreflightError: If one has not.
+    """
+    missing = ", ".join(str(node) for node, facts in around.nodes.items() if facts.target is None)
+    if missing:
+        raise PreflightError(
+            [
+                f"Table {around.target} does not exist on {missing}: create it there, or check table, database and "
+                "cluster."
+            ]
+        )
+
+
+def _query(table: TableName, partition_ids: Iterable[str]) -> Sql:
+    of_table = f"database = {literal(table.database)} AND table = {literal(table.table)}"
+    of_months = f"{of_table} AND {one_of('partition_id', partition_ids)}"
+    name_of_table = f"database = {literal(table.database)} AND name = {literal(table.table)}"
+    limits = one_of("name", Limits.__slots__)
+    # A part is named <partition id>_<min block>_<max block>_<level>, so what goes before the first `_` is its month.
+    return Sql(f"""
+SELECT
+    (SELECT groupArray((partition_id, parts, bytes, arraySum(arraySlice(arraySort(sizes), 1, 2)), age)) FROM (
+        SELECT partition_id, count() AS parts, sum(bytes_on_disk) AS bytes, groupArray(bytes_on_disk) AS sizes,
+            dateDiff('second', max(modification_time), now()) AS age
+        FROM system.parts WHERE active AND {of_months} GROUP BY partition_id)),
+    (SELECT count() FROM system.parts WHERE active AND {of_table}),
+    uptime(),
+    (SELECT groupArray((partition_id, (progress, elapsed, total_size_bytes_compressed, num_parts)))
+        FROM system.merges WHERE {of_months}),
+    (SELECT groupArray((arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)),
+            command, toValidUTF8(latest_fail_reason), dateDiff('second', create_time, now())))
+        FROM system.mutations WHERE NOT is_done AND {of_table}),
+    (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {limits}),
+    (SELECT groupArray((name, value)) FROM system.replicated_merge_tree_settings WHERE {limits}),
+    (SELECT max(unreserved_space) FROM system.disks WHERE name IN (
+        SELECT arrayJoin(disks) FROM system.storage_policies
+        WHERE policy_name IN (SELECT storage_policy FROM system.tables WHERE {name_of_table}))),
+    (SELECT sumIf(value, name = 'BackgroundMergesAndMutationsPoolTask')
+            >= sumIf(value, name = 'BackgroundMergesAndMutationsPoolSize') FROM system.metrics),
+    (SELECT groupArray((partition_id, name)) FROM system.detached_parts WHERE {of_months} AND {_is_broken(table)}),
+    toFloat64(now64(3)),
+    {replicas_query(table)},
+    {queue_query(table)}
+""")
+
+
+def _is_broken(table: TableName) -> str:
+    """Condition on `system.detached_parts`: the part's rows are missing."""
+    of_table = f"database = {literal(table.database)} AND table = {literal(table.table)}"
+    # A replica fetches such parts again. Plain tables merge over the gap, so that a part around it proves nothing.
+    is_given_back = f"""(SELECT count() FROM system.replicas WHERE {of_table}) > 0 AND arrayExists(
+        range -> range.1 = partition_id AND range.2 <= min_block_number AND max_block_number <= range.3,
+        (SELECT groupArray((partition_id, min_block_number, max_block_number)) FROM system.parts
+            WHERE active AND {of_table}))"""
+    return f"startsWith(reason, 'broken') AND NOT ({is_given_back})"
+
+
+def replicas_query(table: TableName) -> str:
+    """Sub-query for how the replica of a table stands on a node; its array is empty where none is replicated."""
+    return (
+        "(SELECT groupArray((is_readonly, absolute_delay)) FROM system.replicas "
+        f"WHERE database = {literal(table.database)} AND table = {literal(table.table)})"
+    )
+
+
+def queue_query(table: TableName) -> str:
+    """Sub-query for the parts that a replica has yet to fetch, merge or mutate."""
+    return (
+        "(SELECT groupArray((splitByChar('_', new_part_name)[1], toValidUTF8(last_exception), postpone_reason)) "
+        "FROM system.replication_queue "
+        "WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') "
+        f"AND database = {literal(table.database)} AND table = {literal(table.table)})"
+    )
+
+
+def _month_on_node(node: Node, month: Month, partition_id: str, row: Row, table: TargetFacts) -> MergeState:
+    partitions, table_parts, uptime_seconds, merges, mutations, limits, replicated_limits = row[:7]
+    free_bytes, pool_is_busy, broken, at_seconds, replicas, queue = row[7:]
+    of_month = {each[0]: each[1:] for each in partitions}
+    parts, size_bytes, two_smallest_bytes, age_seconds = of_month.get(partition_id, (0, 0, 0, uptime_seconds))
+    return MergeState(
+        node=node,
+        month=month,
+        parts=parts,
+        size_bytes=size_bytes,
+        two_smallest_bytes=two_smallest_bytes,
+        # A server that has just started has had no time to merge what it found.
+        unchanged_seconds=min(age_seconds, uptime_seconds),
+        merges=tuple(Merge(*merge) for of_partition, merge in merges if of_partition == partition_id),
+        mutations=tuple(
+            Mutation(command=command, fail_reason=fail_reason, age_seconds=age_seconds)
+            for partition_ids, command, fail_reason, age_seconds in mutations
+            if partition_id in partition_ids
+        ),
+        limits=Limits.of(dict(replicated_limits if replicas else limits), table.settings),
+        table_parts=table_parts,
+        free_bytes=free_bytes,
+        pool_is_busy=bool(pool_is_busy),
+        at_seconds=at_seconds,
+        broken_parts=tuple(sorted(name for of_partition, name in broken if of_partition == partition_id)),
+        replica=replica_of(partition_id, replicas, queue),
+    )
+
+
+def replica_of(partition_id: str, replicas: list[Row], queue: list[Row]) -> Replica | None:
+    """How a month's replica on a node stands; None where the table is not replicated.
+
+    Args:
+        partition_id: The month's partition.
+        replicas: What `replicas_query` gave.
+        queue: What `queue_query` gave.
+    """
+    if not replicas:
+        return None
+    is_readonly, delay_seconds = replicas[0]
+    # REPLACE PARTITION names no new part, so that it may be about any month.
+    waiting = [reasons for of_partition, *reasons in queue if of_partition in (partition_id, "")]
+    return Replica(
+        is_readonly=bool(is_readonly),
+        delay_seconds=delay_seconds,
+        queue=len(waiting),
+        last_exception=next((error for error, _ in waiting if error), ""),
+        postpone_reason=next((reason for _, reason in waiting if reason), ""),
+    )

@@ -1,0 +1,236 @@
+"""Merge the parts of closed months: which months, and how many OPTIMIZEs at a time. See docs/merge-health.md.
+
+An OPTIMIZE of one partition goes on when its client is gone (seen on 26.9, with SIGKILL), and whether it is done shows
+in the number of parts. So nothing needs to be remembered: whoever looks again finds what runs, waits for it, and starts
+what is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
+from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE
+from airflow_provider_chs3.core.merges.observation import check_table, observe
+from airflow_provider_chs3.core.merges.optimize_job import Job, Status, advanced, failed, results, started
+from airflow_provider_chs3.core.merges.optimize_request import (
+    ENDED,
+    QUERY_ID_PREFIX,
+    OptimizeRequest,
+    StartOnNodes,
+    query_id_of,
+)
+from airflow_provider_chs3.core.merges.poll_interval import grown_seconds
+from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.values.models import Month, Node, SettingValues, TableName
+from airflow_provider_chs3.core.workflow.operations import Pause, Row, Say, Steps
+from airflow_provider_chs3.exceptions import Chs3Error
+
+#: A statement that finds nothing to do says so (388), and no replica waits for others: what they have left to do shows
+#: in their queues. Without FINAL, OPTIMIZE of a partition merges all of its parts too, but a single one never again,
+#: and does not wait in the server for merges that run.
+_SETTINGS: SettingValues = {"optimize_throw_if_noop": 1, "alter_sync": 0}
+
+#: The ids of `toYYYYMM(…)` and of `toStartOfMonth(…)`.
+_PARTITION_OF_MONTH = re.compile(r"(\d{4})(\d{2})(?:01)?")
+
+
+def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
+    """Find the months that have too many parts on a node. Nothing is started.
+
+    Returns:
+        Month → `partition_id`, and `parts` on each such node, as JSON-safe values: what `merge` goes by.
+
+    Raises:
+        PreflightError: If the table is missing on a node, or not partitioned by month.
+    """
+    around = yield from look_at_table(request)
+    sql = Sql(
+        f"SELECT partition_id, count() AS parts FROM system.parts WHERE active AND {_of(around.target)} "
+        f"GROUP BY partition_id HAVING parts > {request.target_parts}"
+    )
+    answers = yield around.on_each(name=f"Look for parts of {around.target}", sql=sql)
+    found: dict[str, dict[str, int]] = {}
+    for node in _executors(around):
+        for partition_id, parts in answers[node]:
+            found.setdefault(partition_id, {})[shown(node)] = parts
+    months = yield from _months_of(around, request, found)
+    work = {
+        str(month): {"partition_id": partition_id, "parts": found[partition_id]}
+        for partition_id, month in sorted(months.items(), key=lambda item: item[1])
+    }
+    parts = f"more than {request.target_parts} part{'s' if request.target_parts > 1 else ''}"
+    yield Say(name=f"{around.target}: closed months with {parts} on a node: {', '.join(work) or 'none'}.")
+    return work
+
+
+def look_at_table(request: OptimizeRequest) -> Steps[Surroundings]:
+    """Find the nodes and the table.
+
+    Raises:
+        PreflightError: If the table is missing on a node.
+    """
+    around = yield from look_around(
+        target=request.target,
+        cluster=request.cluster,
+        default_cluster=request.default_cluster,
+        ledger=TableName("", LEDGER_TABLE),
+        settings=(),
+    )
+    check_table(around)
+    return around
+
+
+def _months_of(around: Surroundings, request: OptimizeRequest, partition_ids: Iterable[str]) -> Steps[dict[str, Month]]:
+    """Those of the partitions that are to be merged, with their months."""
+    partition_ids = sorted(partition_ids)
+    if request.months is not None:
+        named = {}
+        for month in request.months:
+            partition_id = yield from partition_id_of(around, month)
+            named[partition_id] = month
+        return {partition_id: named[partition_id] for partition_id in partition_ids if partition_id in named}
+    months: dict[str, Month] = {}
+    unknown = []
+    for partition_id in partition_ids:
+        matched = _PARTITION_OF_MONTH.fullmatch(partition_id)
+        if not matched or (yield from partition_id_of(around, _month(matched))) != partition_id:
+            unknown.append(partition_id)
+        elif _month(matched) < request.before:
+            months[partition_id] = _month(matched)
+    if unknown:
+        yield Say(
+            name=f"Partitions {', '.join(unknown)} are left as they are: their ids do not tell the month. Name it in "
+            "months to have it merged."
+        )
+    return months
+
+
+def _month(matched: re.Match[str]) -> Month:
+    return Month(int(matched[1]), int(matched[2]))
+
+
+def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> Steps[dict[str, Any]]:
+    """Merge the parts of months, so many at a time, and wait until that is done.
+
+    It may be broken off at any step and begun again.
+
+    Args:
+        request: What is asked for.
+        work: What `find_work` found.
+
+    Returns:
+        Parts before and after, bytes and seconds of each month on each node, as JSON-safe values; and why, where a
+        month was left as it is.
+
+    Raises:
+        MergeHealthError: If a person must act, once all else is merged.
+        TransientError: If there was too little room on a disk, once all else is merged.
+    """
+    around = yield from look_at_table(request)
+    partitions = {each["partition_id"]: Month.parse(month) for month, each in work.items()}
+    jobs = _jobs(around, work)
+    interval_seconds = request.poll_interval_seconds
+    while jobs:
+        before = jobs
+        # In this order: of one that does not run any more, the parts that are seen are those it left.
+        running = yield around.on_each(name="Look for OPTIMIZEs", sql=_RUNNING)
+        states = yield from observe(around, partitions)
+        jobs = [advanced(job, states, _ours(around, job, running), request.target_parts) for job in jobs]
+        yield from _tell(before, jobs)
+        jobs, has_ended = yield from _start(around, jobs, request.max_running - _others(around, jobs, running))
+        if not any(job.status in (Status.WAITING, Status.RUNNING) for job in jobs):
+            break
+        if has_ended and not around.shape.is_replicated:
+            continue
+        is_same = [job.status for job in before] == [job.status for job in jobs]
+        shortest_seconds = request.poll_interval_seconds
+        interval_seconds = grown_seconds(interval_seconds, shortest_seconds) if is_same else shortest_seconds
+        yield Pause(name="Wait for merges", seconds=interval_seconds)
+    return results(jobs)
+
+
+_RUNNING = Sql(f"SELECT query_id, elapsed FROM system.processes WHERE startsWith(query_id, {literal(QUERY_ID_PREFIX)})")
+
+
+def _jobs(around: Surroundings, work: Mapping[str, Mapping[str, Any]]) -> list[Job]:
+    executors = {shown(node): node for node in _executors(around)}
+    return [
+        Job(node=executors[name], month=Month.parse(month), partition_id=each["partition_id"], parts_before=parts)
+        for month, each in work.items()
+        for name, parts in each["parts"].items()
+        if name in executors
+    ]
+
+
+def _executors(around: Surroundings) -> tuple[Node, ...]:
+    """Where OPTIMIZE runs: of replicas on one, and the others follow."""
+    return around.publishers if around.shape.is_replicated else tuple(around.nodes)
+
+
+def _of(name: TableName) -> str:
+    return f"database = {literal(name.database)} AND table = {literal(name.table)}"
+
+
+def _ours(around: Surroundings, job: Job, running: Mapping[Node, list[Row]]) -> float | None:
+    """For how many seconds the OPTIMIZE of this month has been running on its node; None where it does not run."""
+    own = query_id_of(around.target, job.partition_id)
+    return next((float(seconds) for query_id, seconds in running[job.node] if query_id == own), None)
+
+
+def _others(around: Surroundings, jobs: Iterable[Job], running: Mapping[Node, list[Row]]) -> int:
+    """How many OPTIMIZEs of other tables or months run: other tasks have started them."""
+    own = {(job.node, query_id_of(around.target, job.partition_id)) for job in jobs}
+    return sum((node, query_id) not in own for node, rows in running.items() for query_id, _ in rows)
+
+
+def _start(around: Surroundings, jobs: list[Job], limit: int) -> Steps[tuple[list[Job], bool]]:
+    """Start what there is room for: the oldest months first, and one a node at a time.
+
+    Returns:
+        The jobs, and whether one of them came to its end at once.
+    """
+    chosen = list(_chosen(jobs, limit))
+    if not chosen:
+        return jobs, False
+    for job in chosen:
+        yield Say(name=f"OPTIMIZE {job}, query id {query_id_of(around.target, job.partition_id)}.")
+    outcomes: Mapping[Node, str | Chs3Error] = yield StartOnNodes(
+        name="Start OPTIMIZE",
+        sql={
+            job.node: Sql(f"OPTIMIZE TABLE {table(around.target)} PARTITION ID {literal(job.partition_id)}")
+            for job in chosen
+        },
+        query_id={job.node: query_id_of(around.target, job.partition_id) for job in chosen},
+        settings=_SETTINGS,
+    )
+    after = [_after_start(job, outcomes[job.node]) if job in chosen else job for job in jobs]
+    yield from _tell(jobs, after)
+    return after, any(outcome == ENDED for outcome in outcomes.values())
+
+
+def _chosen(jobs: Iterable[Job], limit: int) -> Iterator[Job]:
+    jobs = tuple(jobs)
+    busy = {job.node for job in jobs if job.status is Status.RUNNING}
+    free = limit - sum(job.status is Status.RUNNING for job in jobs)
+    for job in jobs:
+        if free > 0 and job.status is Status.WAITING and job.node not in busy:
+            busy.add(job.node)
+            free -= 1
+            yield job
+
+
+def _after_start(job: Job, outcome: str | Chs3Error) -> Job:
+    return failed(job, outcome) if isinstance(outcome, Chs3Error) else started(job)
+
+
+def _tell(before: Iterable[Job], jobs: Iterable[Job]) -> Steps[None]:
+    for was, job in zip(before, jobs, strict=True):
+        if job.status is Status.RUNNING and job.progress:
+            yield Say(name=f"{job}: {job.progress}")
+        elif job.status is not was.status and job.status not in (Status.WAITING, Status.RUNNING):
+            yield Say(name=f"{job}: {job.outcome}.")

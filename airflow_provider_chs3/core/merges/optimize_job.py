@@ -1,0 +1,217 @@
+"""One month on one node that has too many parts: how far it is, and what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.merges.health import FREE_SPACE_FACTOR
+from airflow_provider_chs3.core.merges.merge_rate import pace_of
+from airflow_provider_chs3.core.merges.observation import MergeState
+from airflow_provider_chs3.core.values.error_codes import is_terminal
+from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, MergeHealthError, TransientError
+
+#: Starts that may come to nothing before a month is given up: others' merges and loads may come in between.
+_MOST_FAILURES = 2
+
+_MERGES_WERE_STOPPED = 236
+_ALREADY_RUNS = 216
+_MIB, _GIB = 1024**2, 1024**3
+
+
+class Status(StrEnum):
+    """How far a month is on a node."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    MERGED = "merged"
+    TOO_LARGE = "too_large"
+    NO_ROOM = "no_room"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A month on a node.
+
+    Args:
+        node: The node; where the table is replicated, the one of its shard that runs OPTIMIZE.
+        month: The month.
+        partition_id: Its partition.
+        parts_before: Its parts when the work was found.
+        status: How far it is.
+        parts: Its parts now; None before the first look.
+        size_bytes: Their size.
+        started_at: When OPTIMIZE began, by the node's clock in Unix seconds; None where that is not known.
+        ended_at: When its newest part was made, in the same way.
+        seen_at: When it was looked at last, in the same way.
+        is_started: Whether its OPTIMIZE was started, and did not end yet as far as was seen.
+        failures: What came of starts in vain.
+        reason: Why it is left as it is; empty where it is not.
+        progress: How far the merge is, in words.
+    """
+
+    node: Node
+    month: Month
+    partition_id: str
+    parts_before: int
+    status: Status = Status.WAITING
+    parts: int | None = None
+    size_bytes: int = 0
+    started_at: float | None = None
+    ended_at: float | None = None
+    seen_at: float = 0
+    is_started: bool = False
+    failures: tuple[str, ...] = ()
+    reason: str = ""
+    progress: str = ""
+
+    def __str__(self) -> str:
+        parts = self.parts_before if self.parts is None else self.parts
+        size = f", {_size(self.size_bytes)}" if self.size_bytes else ""
+        return f"{self.month} on {shown(self.node)}, {parts} part{'s' if parts != 1 else ''}{size}"
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the merge took; None where its beginning was not seen."""
+        if self.started_at is None or self.ended_at is None:
+            return None
+        return max(0.0, self.ended_at - self.started_at)
+
+    @property
+    def outcome(self) -> str:
+        """What became of it, in words."""
+        if self.reason:
+            return f"left as it is: {self.reason}"
+        seconds = "" if self.seconds is None else f" in {self.seconds:.0f} s"
+        return f"merged{seconds}, of {self.parts_before}"
+
+
+def advanced(job: Job, states: Iterable[MergeState], running_seconds: float | None, target_parts: int) -> Job:
+    """The job after a look.
+
+    Args:
+        job: The job.
+        states: Of all months on all nodes.
+        running_seconds: For how long its OPTIMIZE has been running; None where it does not.
+        target_parts: With how many parts it is done.
+    """
+    shard = [state for state in states if _is_about(state, job)]
+    state = next(state for state in shard if state.node == job.node)
+    parts = max(each.parts for each in shard)
+    seen = replace(job, parts=parts, size_bytes=state.size_bytes, seen_at=state.at_seconds, reason="", progress="")
+    if parts <= target_parts:
+        return replace(seen, status=Status.MERGED, ended_at=state.at_seconds - state.unchanged_seconds)
+    # What one replica has merged, the others will, though it may not show in their queues yet.
+    if state.parts <= target_parts or _is_busy(shard) or running_seconds is not None:
+        began = state.at_seconds - (running_seconds or 0)
+        return replace(
+            seen,
+            status=Status.RUNNING,
+            is_started=job.is_started or running_seconds is not None,
+            started_at=began if job.started_at is None else job.started_at,
+            progress=str(pace_of(state, most_parts=target_parts)),
+        )
+    if job.is_started and parts >= (job.parts or 0):
+        return _in_vain(seen, "it ended, and the parts are as many as before; system.query_log may say why")
+    return _weighed(replace(seen, is_started=False, started_at=None), state)
+
+
+def _is_about(state: MergeState, job: Job) -> bool:
+    if state.month != job.month:
+        return False
+    return state.node.shard_num == job.node.shard_num if state.replica else state.node == job.node
+
+
+def _is_busy(shard: Iterable[MergeState]) -> bool:
+    return any(state.merges or (state.replica and state.replica.queue) for state in shard)
+
+
+def _weighed(job: Job, state: MergeState) -> Job:
+    """The job, if size and room allow it."""
+    if job.status is Status.FAILED:
+        return replace(job, reason=job.failures[-1])
+    largest_bytes = state.limits.max_bytes_to_merge_at_max_space_in_pool
+    if state.size_bytes > largest_bytes:
+        return replace(
+            job,
+            status=Status.TOO_LARGE,
+            reason=f"one part of it would be larger than max_bytes_to_merge_at_max_space_in_pool "
+            f"({_size(largest_bytes)}), and no merge would take such a part again",
+        )
+    needed_bytes = FREE_SPACE_FACTOR * state.size_bytes
+    if state.free_bytes <= needed_bytes:
+        return replace(
+            job,
+            status=Status.NO_ROOM,
+            reason=f"{_size(state.free_bytes)} are free on its disk, and the merge needs more than "
+            f"{_size(needed_bytes)} (merged parts go after old_parts_lifetime, 8 minutes by default)",
+        )
+    return replace(job, status=Status.WAITING)
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / _GIB:,.1f} GiB" if size_bytes >= _GIB else f"{size_bytes / _MIB:,.1f} MiB"
+
+
+def started(job: Job) -> Job:
+    """The job after its OPTIMIZE was sent."""
+    began = job.seen_at if job.started_at is None else job.started_at
+    return replace(job, status=Status.RUNNING, is_started=True, started_at=began)
+
+
+def failed(job: Job, error: Chs3Error) -> Job:
+    """The job after its OPTIMIZE was refused.
+
+    Raises:
+        Chs3Error: If that is of no use for other months either.
+    """
+    if isinstance(error, ClickHouseServerError) and error.code == _ALREADY_RUNS:
+        return started(job)
+    if is_terminal(error):
+        raise error
+    hint = ""
+    if isinstance(error, ClickHouseServerError) and error.code == _MERGES_WERE_STOPPED:
+        hint = " Merges are stopped there, or were when it ran: SYSTEM START MERGES."
+    return _in_vain(job, f"{error}{hint}")
+
+
+def _in_vain(job: Job, reason: str) -> Job:
+    failures = (*job.failures, reason)
+    is_over = len(failures) >= _MOST_FAILURES
+    return replace(
+        job,
+        status=Status.FAILED if is_over else Status.WAITING,
+        reason=reason if is_over else "",
+        failures=failures,
+        is_started=False,
+        started_at=None,
+    )
+
+
+def results(jobs: Sequence[Job]) -> dict[str, Any]:
+    """What became of all, as JSON-safe values.
+
+    Raises:
+        MergeHealthError: If a month could not be merged, and a person must see why.
+        TransientError: If there was too little room on a disk.
+    """
+    stopped = [f"{job}: {job.outcome}" for job in jobs if job.status in (Status.FAILED, Status.NO_ROOM)]
+    if stopped:
+        kind = MergeHealthError if any(job.status is Status.FAILED for job in jobs) else TransientError
+        raise kind("\n".join(stopped))
+    months: dict[str, dict[str, Any]] = {}
+    for job in jobs:
+        months.setdefault(str(job.month), {})[shown(job.node)] = {
+            "status": str(job.status),
+            "parts_before": job.parts_before,
+            "parts_after": job.parts,
+            "size_bytes": job.size_bytes,
+            "seconds": None if job.seconds is None else round(job.seconds),
+            **({"reason": job.reason} if job.reason else {}),
+        }
+    return {"merged": sum(job.status is Status.MERGED for job in jobs), "months": months}

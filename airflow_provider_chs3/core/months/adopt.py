@@ -1,0 +1,219 @@
+"""Take a month that was loaded by other means for published, if its rows are as many as those of its objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.attempt.context import Load, rows_of_shards, values_of
+from airflow_provider_chs3.core.attempt.listing import list_ready_month
+from airflow_provider_chs3.core.attempt.retry_policy import Course
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.cluster.node_facts import look_around
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_schema import count_rows, read_columns
+from airflow_provider_chs3.core.ledger.comparison import Standing, standing
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.records import MonthOnNode, record
+from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE, make_ledger
+from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
+from airflow_provider_chs3.core.publication.evidence_renewal import ROOM_FOR_RECORDS, structure_text
+from airflow_provider_chs3.core.request.load_request import LoadRequest
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Say, Steps
+from airflow_provider_chs3.exceptions import (
+    NotReadyError,
+    ObjectsChangedError,
+    SourceError,
+    TargetChangedError,
+)
+
+#: What speaks against one month, and not against the others.
+_REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdoptedMonth:
+    """What became of a month.
+
+    Args:
+        month: The month.
+        status: `adopted`, `unchanged` (it was published already), or `refused`.
+        reason: Why, in words.
+        rows_by_node: Rows of the month on each node, as far as they were counted.
+    """
+
+    month: Month
+    status: str
+    reason: str
+    rows_by_node: Mapping[str, int]
+
+    def __str__(self) -> str:
+        return f"{self.month} {self.status}: {self.reason}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as JSON-safe values."""
+        return {
+            "month": str(self.month),
+            "status": self.status,
+            "reason": self.reason,
+            "rows": sum(self.rows_by_node.values()),
+            "rows_by_node": dict(self.rows_by_node),
+        }
+
+
+def adopt_months(requests: Sequence[LoadRequest]) -> Steps[list[AdoptedMonth]]:
+    """Adopt months one by one; one that is refused does not hold back the others.
+
+    Args:
+        requests: What a load of each month would be asked.
+
+    Raises:
+        Chs3Error: What stands in the way of all of them.
+    """
+    adopted = []
+    for request in requests:
+        try:
+            month = yield from adopt_month(request)
+        except _REFUSALS as error:
+            month = AdoptedMonth(month=request.month, status="refused", reason=str(error), rows_by_node={})
+        yield Say(name=f"{month}.".replace("..", "."))
+        adopted.append(month)
+    return adopted
+
+
+def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
+    """Record a month as published whose rows some other means has put there.
+
+    The proof is the count: the partition's rows on all nodes are as many as those of the objects, and neither changed
+    while they were counted. Rows are not compared one by one.
+
+    Args:
+        request: What a load of the month would be asked: a later load with the same objects and definition finds it
+            unchanged.
+
+    Returns:
+        What became of it: refused, if the rows are not as many.
+
+    Raises:
+        ObjectsChangedError: If objects changed meanwhile.
+        TargetChangedError: If the partition did, or the user does not see all of its rows.
+        SourceError: If the files could not be loaded into this table.
+        NotReadyError: If there are no objects.
+        PreflightError: If cluster or table are not there, or not fit.
+    """
+    load = yield from _look(request)
+    before = yield from load.look_up()
+    if _is_published(load, before):
+        rows = {shown(node): each.state.rows for node, each in before.items()}
+        return AdoptedMonth(month=request.month, status="unchanged", reason="as published", rows_by_node=rows)
+    counted = yield from _count(load)
+    _check_sight(load, before, counted)
+    if sum(counted.rows_by_node.values()) != counted.source_rows:
+        return AdoptedMonth(
+            month=request.month,
+            status="refused",
+            reason=_mismatch(load.around.target, counted.rows_by_node, counted.source_rows),
+            rows_by_node=counted.rows_by_node,
+        )
+    ledgers = {node: facts.ledger_columns for node, facts in load.around.nodes.items()}
+    yield from make_ledger(load.around.ledger, ledgers)
+    load = load.with_ledger()
+    yield from _check_unchanged(load, before)
+    shards = rows_of_shards({node: each.state for node, each in before.items()})
+    records = {node: _record(load, node, each.state, shards, counted) for node, each in before.items()}
+    yield AskNodes(name=f"Record {request.month} as published", sql=records, settings=ROOM_FOR_RECORDS)
+    reason = f"its {len(load.files.manifest.objects)} objects hold as many rows"
+    return AdoptedMonth(month=request.month, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
+
+
+def _look(request: LoadRequest) -> Steps[Load]:
+    source, manifest = yield from list_ready_month(request)
+    around = yield from look_around(
+        target=request.target,
+        cluster=request.cluster,
+        default_cluster=request.default_cluster,
+        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
+        settings=(),
+        needs_all=True,
+    )
+    check_target(around, required_settings=())
+    partition_id = yield from partition_id_of(around, request.month)
+    return Load.of(request, around, Course(), source=source, manifest=manifest, partition_id=partition_id)
+
+
+def _is_published(load: Load, before: Mapping[Node, MonthOnNode]) -> bool:
+    return standing(before, load.wanted, load.around.shape).standing is Standing.UNCHANGED
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Counted:
+    """The month's rows on each node, and its objects: their rows, and what a load takes of them."""
+
+    rows_by_node: Mapping[str, int]
+    source_rows: int
+    reading: Reading
+
+
+def _count(load: Load) -> Steps[_Counted]:
+    reading = yield from read_columns(load.files, load.request.selection, load.around.shape.columns)
+    source_rows = yield from count_rows(load.files, reading)
+    # Not out of system.parts: rows that a lightweight DELETE took away count there.
+    sql = Sql(f"SELECT count() FROM {table(load.around.target)} WHERE _partition_id = {literal(load.key.partition_id)}")
+    # A row counts once, however many replicas have it.
+    statements = dict.fromkeys(load.around.publishers, sql)
+    answers = yield AskNodes(name=f"Count the rows of {load.request.month}", sql=statements)
+    return _Counted(
+        rows_by_node={shown(node): int(rows[0][0]) for node, rows in answers.items()},
+        source_rows=source_rows,
+        reading=reading,
+    )
+
+
+def _check_sight(load: Load, before: Mapping[Node, MonthOnNode], counted: _Counted) -> None:
+    """Refuse a month of which the user does not see all rows, but for those that a lightweight DELETE hides."""
+    for node in load.around.publishers:
+        state, seen = before[node].state, counted.rows_by_node[shown(node)]
+        parts = state.each_part
+        if parts is not None and seen != state.rows and not any(part.hides_rows for part in parts):
+            raise TargetChangedError(
+                f"{load.around.target} on {shown(node)} has {state.rows:,} rows of {load.request.month}, and shows the "
+                f"user {seen:,} of them: adopt it as a user for whom no row policy hides any, while nobody writes"
+            )
+
+
+def _mismatch(target: TableName, counted: Mapping[str, int], source_rows: int) -> str:
+    per_node = ", ".join(f"{node}: {count:,}" for node, count in counted.items())
+    return (
+        f"its objects hold {source_rows:,} rows, {target} holds {sum(counted.values()):,} ({per_node}); "
+        "replace_unknown=True loads it"
+    )
+
+
+def _check_unchanged(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps[None]:
+    month = load.request.month
+    _, manifest = yield from load.files.source.list_month(month)
+    if manifest.fingerprint != load.files.manifest.fingerprint:
+        raise ObjectsChangedError(f"Objects of {month} changed while its rows were counted: try again")
+    now = yield from load.look_up()
+    for node, each in now.items():
+        was, is_now = before[node].state, each.state
+        if (was.max_block, was.data_version) != (is_now.max_block, is_now.data_version):
+            raise TargetChangedError(
+                f"Somebody wrote to {load.around.target} on {shown(node)} while the rows of {month} were counted: "
+                "try again"
+            )
+
+
+def _record(load: Load, node: Node, state: PartitionState, shards: Mapping[int, int], counted: _Counted) -> Sql:
+    values = values_of(
+        load,
+        rows=state.rows,
+        state=state,
+        rows_of_shards=shards,
+        structure=structure_text(load, node, loaded=counted.reading.loaded, in_files=counted.reading.names),
+        details={"adopted": True},
+    )
+    return record(load.around.ledger, load.key_on(node), "published", values)

@@ -1,0 +1,58 @@
+"""Take months out of the ledger: what is in their partitions stays, and is nobody's again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.ledger.records import record
+from airflow_provider_chs3.core.months.status import LedgerRequest, ledger_key, list_months_of, look_at_table
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenMonth:
+    """What became of a month.
+
+    Args:
+        month: The month.
+        was_known: Whether a ledger knew of it.
+        rows: Rows that its partition holds, on all nodes; they stay.
+    """
+
+    month: Month
+    was_known: bool
+    rows: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as JSON-safe values."""
+        return {"month": str(self.month), "was_known": self.was_known, "rows": self.rows}
+
+
+def forget_months(request: LedgerRequest) -> Steps[list[ForgottenMonth]]:
+    """Add a record to each node that the month is known no more. Rows and earlier records stay as they are.
+
+    Returns:
+        The months that were asked for, or all that were known.
+
+    Raises:
+        PreflightError: If cluster or table are not there, or not fit.
+    """
+    around = yield from look_at_table(request, needs_all=True)
+    listed = {each.month: each for each in (yield from list_months_of(around, request.months)) if each.month}
+    forgotten = []
+    for month in sorted(listed if request.months is None else set(request.months)):
+        found = listed.get(month)
+        knowing = [node for node, each in found.nodes.items() if each.record] if found else []
+        if found and knowing:
+            statements = {node: _record(around, node, month, found.partition_id) for node in knowing}
+            yield AskNodes(name=f"Forget {month}", sql=statements)
+        forgotten.append(ForgottenMonth(month, was_known=bool(knowing), rows=found.rows if found else 0))
+    return forgotten
+
+
+def _record(around: Surroundings, node: Node, month: Month, partition_id: str) -> Sql:
+    return record(around.ledger, ledger_key(around, node, month, partition_id), "forgotten", {})

@@ -1,0 +1,188 @@
+"""Which months are to be loaded: those that are not as published, each with the reason."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
+from airflow_provider_chs3.core.ledger.comparison import Standing, Wanted, standing
+from airflow_provider_chs3.core.ledger.queries import look_up_months
+from airflow_provider_chs3.core.ledger.records import MonthOnNode
+from airflow_provider_chs3.core.ledger.structure_record import structure_of
+from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE
+from airflow_provider_chs3.core.months.planned import MonthObjects, PlannedMonth
+from airflow_provider_chs3.core.preflight.target_checks import check_target
+from airflow_provider_chs3.core.request.reload import ASKED_FOR, Reload
+from airflow_provider_chs3.core.source.key_template import KeyTemplate, MonthKeys
+from airflow_provider_chs3.core.source.s3_source import S3Source
+from airflow_provider_chs3.core.values.models import Fingerprint, Month, Node, S3Object, SettingValues, TableName
+from airflow_provider_chs3.core.workflow.operations import Say, Steps
+from airflow_provider_chs3.exceptions import SourceError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest:
+    """What is to be planned.
+
+    Args:
+        source: Where the objects are.
+        target: A local table, or a Distributed one.
+        cluster: The cluster that loads; None takes the Distributed table's, else the default.
+        default_cluster: The connection's cluster; None is the single server that the connection leads to.
+        staging_database: Where the ledger is; None takes the target's.
+        months: The months to look at; None looks at all in the bucket.
+        leave_out_empty: Whether a month that was never loaded and has no objects is nothing to load. Else the load
+            decides what that means.
+        definition: Of what is to be made of the objects; None compares neither it nor the table's structure.
+        distribution: Where the load's rows go; see `core.request.load_request.Policies`.
+        settings: The user's settings of the load; None where they are not known.
+        reload: What is loaded again, though it is as published, and nothing else: `months` are its months.
+    """
+
+    source: S3Source
+    target: TableName
+    cluster: str | None
+    default_cluster: str | None
+    staging_database: str | None
+    months: tuple[Month, ...] | None
+    leave_out_empty: bool
+    definition: str | None = None
+    distribution: str = "where_read"
+    settings: SettingValues | None = None
+    reload: Reload | None = None
+
+
+def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
+    """Compare the months' objects with what was published.
+
+    Returns:
+        All months that were looked at, in their order.
+
+    Raises:
+        SourceError: If all months of a bucket were asked for, and it has none.
+        PreflightError: If cluster or table are not there.
+    """
+    reload = request.reload
+    if reload and (yield from reload.leaves_out_table(request.target, request.cluster)):
+        yield Say(name=f"Nothing to load into {request.target}: this run reloads {reload}.")
+        return []
+    listed = yield from list_months(request.source, request.months)
+    around = yield from look_around(
+        target=request.target,
+        cluster=request.cluster,
+        default_cluster=request.default_cluster,
+        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
+        settings=(),
+    )
+    check_target(around, required_settings=())
+    published = yield from look_up_months(around, listed)
+    wanted = Wanted(
+        definition=request.definition,
+        structure=structure_of(around, distribution=request.distribution, settings=request.settings),
+    )
+    planned = [_planned(request, around, wanted, month, listed[month], published[month]) for month in sorted(listed)]
+    for each in planned:
+        yield Say(name=f"{each}.")
+    return planned
+
+
+def _planned(
+    request: PlanRequest,
+    around: Surroundings,
+    wanted: Wanted,
+    month: Month,
+    objects: MonthObjects,
+    nodes: Mapping[Node, MonthOnNode],
+) -> PlannedMonth:
+    found, _, why = standing(nodes, replace(wanted, fingerprint=objects.fingerprint), around.shape)
+    if request.reload and found is Standing.UNCHANGED:
+        return PlannedMonth(month, objects, ASKED_FOR, is_to_load=True, target=around.target)
+    if found is Standing.NEW and not objects.count and request.leave_out_empty:
+        return PlannedMonth(month, objects, "it has no objects yet", is_to_load=False, target=around.target)
+    return PlannedMonth(
+        month,
+        objects,
+        why,
+        is_to_load=found is not Standing.UNCHANGED,
+        target=around.target,
+        has_changed_objects=found is Standing.OBJECTS_CHANGED,
+        attempts=tuple(sorted({each.record.attempt for each in nodes.values() if each.record})),
+    )
+
+
+class _Folded:
+    """A month's objects, folded into a fingerprint while they come: a bucket's keys may not fit into memory."""
+
+    def __init__(self) -> None:
+        self.count = self.size_bytes = 0
+        self.is_sorted = True
+        self._last_path = ""
+        self._fingerprint = Fingerprint()
+
+    def add(self, each: S3Object) -> None:
+        self.count += 1
+        self.size_bytes += each.size_bytes
+        self.is_sorted = self.is_sorted and self._last_path < each.path
+        self._last_path = each.path
+        self._fingerprint.add(each)
+
+    def objects(self) -> MonthObjects:
+        return MonthObjects(self.count, self.size_bytes, str(self._fingerprint))
+
+
+def list_months(source: S3Source, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
+    """List months in one pass over each prefix that they have in common.
+
+    S3 lists in the order of keys, other storages and ClickHouse may not: a month that did not come in order is listed
+    once more, by itself.
+
+    Args:
+        source: Where the objects are.
+        months: The months; None stands for all that are there.
+
+    Returns:
+        Each month that was asked for, or that is there.
+
+    Raises:
+        SourceError: If all were asked for, and there is none.
+    """
+    folded = {month: _Folded() for month in months or ()}
+    for keys, wanted in _passes(source.template, months):
+        listing, objects = yield from source.list_around(keys)
+        for month, each in _sorted_out(source.template, objects, base=listing.base):
+            if wanted is None or month in wanted:
+                folded.setdefault(month, _Folded()).add(each)
+    if months is None and not folded:
+        raise SourceError(
+            f"No object of any month under {source.bucket or source.credentials.named_collection}/"
+            f"{source.template.text}: check bucket and key."
+        )
+    listed = {month: found.objects() for month, found in folded.items()}
+    for month in (month for month, found in folded.items() if not found.is_sorted):
+        _, manifest = yield from source.list_month(month)
+        listed[month] = MonthObjects(len(manifest.objects), manifest.size_bytes, manifest.fingerprint)
+    return listed
+
+
+def _passes(template: KeyTemplate, months: Collection[Month] | None) -> list[tuple[MonthKeys, set[Month] | None]]:
+    if months is None:
+        return [(template.keys_of_all, None)]
+    by_prefix: dict[str, set[Month]] = defaultdict(set)
+    for month in months:
+        by_prefix[template.keys_of(month).prefix].add(month)
+    return [(template.keys_of(min(some)), some) for some in by_prefix.values()]
+
+
+def _sorted_out(template: KeyTemplate, objects: Iterable[S3Object], *, base: str) -> Iterator[tuple[Month, S3Object]]:
+    keys: dict[Month, MonthKeys] = {}
+    for each in objects:
+        key = each.path[len(base) :]
+        month = template.month_of(key)
+        if month is None:
+            continue
+        if month not in keys:
+            keys[month] = template.keys_of(month)
+        if keys[month].select(key, each.size_bytes):
+            yield month, each

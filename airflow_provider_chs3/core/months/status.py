@@ -1,0 +1,283 @@
+"""What the ledgers tell of a table: its months, where each stands, and what its last load did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
+from airflow_provider_chs3.core.ledger.comparison import Standing, Wanted, standing
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import PARTITION, state_columns
+from airflow_provider_chs3.core.ledger.queries import look_up_months
+from airflow_provider_chs3.core.ledger.records import STANDING_EVENTS, MonthOnNode
+from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE, LedgerKey
+from airflow_provider_chs3.core.preflight.target_checks import check_target
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Row, Steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerRequest:
+    """Months of a table, as its ledgers know them.
+
+    Args:
+        target: A local table, or a Distributed one.
+        cluster: The cluster; None takes the Distributed table's, else the default.
+        default_cluster: The connection's cluster; None is the single server that the connection leads to.
+        staging_database: Where the ledger is; None takes the target's.
+        months: The months; None stands for all that the ledgers know.
+    """
+
+    target: TableName
+    cluster: str | None
+    default_cluster: str | None
+    staging_database: str | None
+    months: tuple[Month, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonthInLedger:
+    """A month of a table, or a partition that no ledger knows.
+
+    Args:
+        month: The month; None for a partition of which no ledger tells the month.
+        partition_id: Its partition.
+        standing: Where it stands, in words. Its objects are not looked at.
+        is_as_published: Whether it is published on every node and was not changed since.
+        nodes: What each node has.
+        objects: How many it was made of.
+        source_bytes: Their size.
+        fingerprint: Of the objects.
+        attempt: The attempt that published it.
+        published_at: When that was, in UTC, by the nodes' clocks; empty where it is not published.
+        was_adopted: Whether it was adopted, not loaded.
+        insert_seconds: What the insert of that load took; None where that is not known.
+    """
+
+    month: Month | None
+    partition_id: str
+    standing: str
+    is_as_published: bool
+    nodes: Mapping[Node, MonthOnNode]
+    objects: int = 0
+    source_bytes: int = 0
+    fingerprint: str = ""
+    attempt: str = ""
+    published_at: str = ""
+    was_adopted: bool = False
+    insert_seconds: float | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows in its partition, on all shards."""
+        return sum({node.shard_num: each.state.rows for node, each in self.nodes.items()}.values())
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes on disk, on all nodes."""
+        return sum(each.state.size_bytes for each in self.nodes.values())
+
+    @property
+    def rows_per_second(self) -> int | None:
+        """What the insert came to; None where that is not known."""
+        return round(self.rows / self.insert_seconds) if self.insert_seconds else None
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as JSON-safe values."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return values | {
+            "month": str(self.month) if self.month else None,
+            "rows": self.rows,
+            "size_bytes": self.size_bytes,
+            "rows_per_second": self.rows_per_second,
+            "nodes": {shown(node): _node_as_json(each) for node, each in self.nodes.items()},
+        }
+
+
+def _node_as_json(each: MonthOnNode) -> dict[str, Any]:
+    return {
+        "event": each.record.event if each.record else None,
+        "rows": each.state.rows,
+        "parts": each.state.parts,
+        "size_bytes": each.state.size_bytes,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """The newest record of a month on one node, beside what `Record` has of it."""
+
+    partition_id: str
+    recorded_at: str
+    objects: int
+    details: str
+
+
+_Nodes: TypeAlias = Mapping[Node, MonthOnNode]
+_Records: TypeAlias = Mapping[Node, Mapping[Month, _Newest]]
+_States: TypeAlias = Mapping[Node, Mapping[str, PartitionState]]
+
+
+def look_at_table(request: LedgerRequest, *, needs_all: bool = False) -> Steps[Surroundings]:
+    """Find the nodes and the table, and check that it is one that can be loaded.
+
+    Args:
+        request: The table.
+        needs_all: Whether all of its replicas must be up.
+
+    Raises:
+        PreflightError: If cluster or table are not there, or not fit.
+    """
+    around = yield from look_around(
+        target=request.target,
+        cluster=request.cluster,
+        default_cluster=request.default_cluster,
+        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
+        settings=(),
+        needs_all=needs_all,
+    )
+    check_target(around, required_settings=())
+    return around
+
+
+def list_ledger(request: LedgerRequest) -> Steps[list[MonthInLedger]]:
+    """Ask all nodes for what they know of a table's months. It does not look at the months' objects.
+
+    Returns:
+        The months in their order, then partitions of which no ledger knows the month (only where no months were named).
+
+    Raises:
+        PreflightError: If cluster or table are not there, or not fit.
+    """
+    around = yield from look_at_table(request)
+    return (yield from list_months_of(around, request.months))
+
+
+def list_months_of(around: Surroundings, wanted: Collection[Month] | None) -> Steps[list[MonthInLedger]]:
+    """The same, of a table that was looked at.
+
+    Args:
+        around: The table and its nodes.
+        wanted: The months; None stands for all that the ledgers know.
+    """
+    newest, partitions = yield from _ask(around)
+    known = {month for months in newest.values() for month in months}
+    months = sorted(known if wanted is None else known.intersection(wanted))
+    found = (yield from look_up_months(around, months)) if months else {}
+    loads = yield from _ask_for_loads(around)
+    listed = [_listed(around, month, _seen(found[month], month, newest, partitions), newest, loads) for month in months]
+    if wanted is not None:
+        return listed
+    with_month = {each.partition_id for of_node in newest.values() for each in of_node.values()}
+    unknown = sorted({partition for states in partitions.values() for partition in states} - with_month)
+    return listed + [_unknown(partition, partitions) for partition in unknown]
+
+
+def _seen(nodes: Mapping[Node, MonthOnNode], month: Month, newest: _Records, partitions: _States) -> _Nodes:
+    """With the rows of nodes that have no ledger, too."""
+    partition_id = next(each[month].partition_id for each in newest.values() if month in each)
+    return {
+        node: each if each.has_history else replace(each, state=partitions[node].get(partition_id, PartitionState()))
+        for node, each in nodes.items()
+    }
+
+
+def _ask(around: Surroundings) -> Steps[tuple[_Records, _States]]:
+    """The newest record of each month, and the partitions, on each node."""
+    answers = yield AskNodes(
+        name="Ask the ledgers for their months",
+        sql={node: _months_query(around, node, facts.ledger_columns) for node, facts in around.nodes.items()},
+    )
+    newest, partitions = {}, {}
+    for node, ((months, states),) in answers.items():
+        newest[node] = {Month.parse(month): _Newest(*fields) for month, fields in months}
+        partitions[node] = {partition_id: PartitionState.of(partition_id, state) for partition_id, state in states}
+    return newest, partitions
+
+
+def _months_query(around: Surroundings, node: Node, columns: Collection[str]) -> Sql:
+    months = "emptyArrayString()"
+    if columns:
+        fields = "(partition_id, formatDateTime(recorded_at, '%F %T', 'UTC'), objects, details)"
+        months = (
+            f"(SELECT groupArray(found) FROM (SELECT (month, argMax({fields}, (sequence, recorded_at))) AS found "
+            f"FROM {table(around.ledger)} WHERE {_table_condition(around, node)} AND event IN ({STANDING_EVENTS}) "
+            "GROUP BY month))"
+        )
+    return Sql(
+        f"SELECT {months}, (SELECT groupArray(found) FROM (SELECT ({PARTITION} AS partition, "
+        f"({state_columns(with_content=False)})) AS found FROM system.parts "
+        f"WHERE database = {literal(around.target.database)} AND table = {literal(around.target.table)} "
+        "AND active AND rows > 0 GROUP BY partition))"
+    )
+
+
+def ledger_key(around: Surroundings, node: Node, month: Month, partition_id: str) -> LedgerKey:
+    """What a node's ledger knows a month by."""
+    target = around.nodes[node].target
+    assert target is not None  # the preflight saw to it
+    return LedgerKey(around.target, target.uuid, month, partition_id)
+
+
+def _table_condition(around: Surroundings, node: Node) -> str:
+    return ledger_key(around, node, Month(2000, 1), "").table_condition
+
+
+def _ask_for_loads(around: Surroundings) -> Steps[dict[str, Mapping[str, Any]]]:
+    """What loads did, by their attempts; the coordinator knows."""
+    coordinator = around.coordinator
+    if not around.nodes[coordinator].ledger_columns:
+        return {}
+    sql = Sql(
+        f"SELECT attempt, details FROM {table(around.ledger)} "
+        f"WHERE {_table_condition(around, coordinator)} AND event = 'load' ORDER BY sequence DESC LIMIT 1 BY month"
+    )
+    rows: Sequence[Row] = (yield AskNodes(name="Ask what the loads did", sql={coordinator: sql}))[coordinator]
+    return {attempt: json.loads(details) for attempt, details in rows}
+
+
+def _listed(
+    around: Surroundings, month: Month, nodes: _Nodes, newest: _Records, loads: Mapping[str, Mapping[str, Any]]
+) -> MonthInLedger:
+    published = {node: each.record for node, each in nodes.items() if each.record and each.record.event == "published"}
+    one = next(iter(published.values()), None)
+    found, where, why = standing(nodes, Wanted(), around.shape)
+    nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(shown, where))})"
+    listed = MonthInLedger(
+        month=month,
+        partition_id=next(each[month].partition_id for each in newest.values() if month in each),
+        standing=why + nowhere_else,
+        is_as_published=found is Standing.UNCHANGED,
+        nodes=nodes,
+    )
+    # A replica may go by the record of another.
+    records = [newest[node][month] for node in published if month in newest[node]]
+    if one is None or not records:
+        return listed
+    return replace(
+        listed,
+        objects=records[0].objects,
+        source_bytes=one.source_bytes,
+        fingerprint=one.fingerprint,
+        attempt=one.attempt,
+        published_at=max(each.recorded_at for each in records),
+        was_adopted=bool(records[0].details and json.loads(records[0].details).get("adopted")),
+        insert_seconds=loads.get(one.attempt, {}).get("insert_seconds"),
+    )
+
+
+def _unknown(partition_id: str, partitions: _States) -> MonthInLedger:
+    return MonthInLedger(
+        month=None,
+        partition_id=partition_id,
+        standing=Standing.ROWS_UNKNOWN.value,
+        is_as_published=False,
+        nodes={
+            node: MonthOnNode(None, states.get(partition_id, PartitionState())) for node, states in partitions.items()
+        },
+    )

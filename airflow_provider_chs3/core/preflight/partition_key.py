@@ -1,0 +1,120 @@
+"""The partition key as the table evaluates it: its parts, and the time zone in which it has months."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
+from airflow_provider_chs3.core.sql.server_text import elements, strings
+from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
+
+_VALUE = "_partition_value"
+_DATES = ("Nullable(Date)", "LowCardinality(Date)", "LowCardinality(Nullable(Date))")
+
+_DAY_MS = 24 * 60 * 60 * 1000
+_TEN_YEARS_MS = 3660 * _DAY_MS
+_QUARTER_OF_AN_HOUR_MS = 15 * 60 * 1000
+#: Some ten minutes and some three hours, such that each hour, minute, second and millisecond has its turn.
+_ODD_STEP_MS = 613_007
+_ODD_STEP_OF_OTHERS_MS = 11_003_017
+
+
+def is_of_days(column: Column) -> bool:
+    """Whether a column's values are dates, or dates with times.
+
+    Args:
+        column: The column.
+    """
+    return ColumnType(column.type).bare.name in ("Date", "Date32", "DateTime", "DateTime64")
+
+
+def has_times(column: Column) -> bool:
+    """Whether a column's values are dates with times.
+
+    Args:
+        column: The column.
+    """
+    return ColumnType(column.type).bare.name in ("DateTime", "DateTime64")
+
+
+def parts_of_key(around: Surroundings) -> Steps[tuple[str, ...]]:
+    """What `partitionId` must be given so that it tells the ids that the table's partitions have.
+
+    A tuple's id is not that of its parts, of which the table makes it. And each part must have the type that it has in
+    the table: that one follows from the profile with which the server started, not from this session (seen on 26.9:
+    toStartOfMonth of a DateTime64 is a Date, or a Date32 with `enable_extended_results_for_datetime_functions`, and
+    their ids differ). `partitionId` takes a Nullable or LowCardinality Date for a Date, whose id is 20240501, where the
+    table writes the number of the day, 19844 (seen on 26.9).
+
+    Args:
+        around: The nodes, and the target.
+    """
+    ask = AskNodes(
+        name="Ask for the types of the partition key",
+        sql={around.coordinator: Sql(f"DESCRIBE TABLE {table(around.target)}")},
+        settings={"describe_include_virtual_columns": 1},
+    )
+    rows = (yield ask)[around.coordinator]
+    of_key = next(ColumnType(row[1]) for row in rows if row[0] == _VALUE)
+    parts = elements(around.shape.partition_key)
+    return tuple(_typed(part, of.text) for part, of in zip(parts, of_key.inner, strict=True))
+
+
+def _typed(part: str, of: str) -> str:
+    value = f"CAST({part} AS {of})"
+    return f"toUInt16({value})" if of in _DATES else value
+
+
+def zones_of_key(around: Surroundings) -> Steps[tuple[str, ...]]:
+    """The time zones that the key names, as in `toYYYYMM(at, 'America/New_York')`.
+
+    Args:
+        around: The nodes, and the target.
+    """
+    names = strings(around.shape.partition_key)
+    if not names:
+        return ()
+    sql = Sql(f"SELECT time_zone FROM system.time_zones WHERE {one_of('time_zone', names)}")
+    ask = AskNodes(name="Ask for the time zones of the partition key", sql={around.coordinator: sql})
+    known = {zone for (zone,) in (yield ask)[around.coordinator]}
+    return tuple(name for name in names if name in known)
+
+
+def partition_ids_query(column: Column, parts: tuple[str, ...], month: Month, *, zone: str | None) -> str:
+    """A SELECT of months, such as 202610, each with the ids of the partitions that its instants fall into.
+
+    The server makes the instants, and tells of each which month it is in: texts of local times would name some that a
+    change of the clock leaves out. They are the first and last millisecond of each quarter of an hour of the month and
+    two days each way, as no time zone is further from UTC; odd times of it; and odd times of ten years each way.
+
+    Args:
+        column: The one column of the key.
+        parts: What `parts_of_key` gave.
+        month: The month in question.
+        zone: The time zone of the months; None takes the column's.
+    """
+    begin = _begin_ms(month.year, month.number) - 2 * _DAY_MS
+    end = begin + 35 * _DAY_MS
+    # No more than a DateTime holds.
+    first, last = max(begin - _TEN_YEARS_MS, 0), min(end + _TEN_YEARS_MS, _begin_ms(2106, 1))
+    ranges = (
+        f"range({begin}, {end}, {_QUARTER_OF_AN_HOUR_MS})",
+        f"range({begin - 1}, {end}, {_QUARTER_OF_AN_HOUR_MS})",
+        f"range({begin}, {end}, {_ODD_STEP_MS})",
+        f"range({first}, {last}, {_ODD_STEP_OF_OTHERS_MS})",
+    )
+    instant = f"fromUnixTimestamp64Milli(toInt64(arrayJoin(arrayConcat({', '.join(ranges)}))), 'UTC')"
+    name = identifier(column.name)
+    month_of = f"toYYYYMM({name}, {literal(zone)})" if zone else f"toYYYYMM({name})"
+    return (
+        f"SELECT DISTINCT {month_of}, partitionId({', '.join(parts)}) "
+        f"FROM (SELECT CAST({instant} AS {column.type}) AS {name})"
+    )
+
+
+def _begin_ms(year: int, month: int) -> int:
+    return int(datetime(year, month, 1, tzinfo=UTC).timestamp()) * 1000

@@ -1,0 +1,231 @@
+"""What a user must be allowed to do: asked of every node before anything is written.
+
+`CHECK GRANT` has been there since 24.11. It takes several privileges at once and answers 1 if all are granted, by roles
+and wildcards too; it asks of no table whether it exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.cluster.topology import Place
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
+from airflow_provider_chs3.exceptions import PreflightError
+
+#: What a load reads of `system`, beside what everybody may read: tables, columns, databases, settings.
+_SYSTEM_TABLES = (
+    "asynchronous_metrics",
+    "data_skipping_indices",
+    "detached_parts",
+    "disks",
+    "macros",
+    "merge_tree_settings",
+    "mutations",
+    "parts",
+    "processes",
+    "projections",
+    "server_settings",
+    "storage_policies",
+)
+#: What is asked of `system` to see what a table is made of.
+_OF_TARGET = ("data_skipping_indices", "macros", "parts", "projections", "server_settings")
+#: What the page in Airflow's UI asks of `system` beside what tells of merges.
+_OF_PAGE = (
+    "asynchronous_metrics",
+    "macros",
+    "part_log",
+    "parts",
+    "processes",
+    "query_log",
+    "server_settings",
+)
+#: What is asked of `system` to see how its merges stand.
+_OF_MERGES = (
+    "detached_parts",
+    "disks",
+    "merge_tree_settings",
+    "merges",
+    "metrics",
+    "mutations",
+    "replicas",
+    "replicated_merge_tree_settings",
+    "replication_queue",
+    "storage_policies",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """Privileges, as they stand in a GRANT.
+
+    Args:
+        on_servers: Those that are needed whatever the table is.
+        on_tables: Those on the table and what stands beside it.
+    """
+
+    on_servers: tuple[str, ...]
+    on_tables: tuple[str, ...] = ()
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """All of them."""
+        return self.on_servers + self.on_tables
+
+
+def privileges_of_replacing(place: Place, *, named_collection: str | None) -> Needed:
+    """The privileges of a load by `write_mode='replace'`.
+
+    REPLACE PARTITION asks for INSERT and ALTER DELETE on the target. Table functions ask for CREATE TEMPORARY TABLE,
+    which CREATE TABLE brings with it.
+
+    Args:
+        place: Where it takes place.
+        named_collection: The named collection that it reads through; None where it reads by other means.
+    """
+    own_tables = _own_tables(place.ledger)
+    return Needed(
+        (*_of_reading(place, named_collection), "TABLE ENGINE ON MergeTree"),
+        (
+            f"INSERT ON {table(place.target)}",
+            f"ALTER DELETE ON {table(place.target)}",
+            *(f"{each} ON {own_tables}" for each in ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")),
+        ),
+    )
+
+
+def privileges_of_appending(place: Place, *, named_collection: str | None) -> tuple[str, ...]:
+    """The privileges of a load by `write_mode='append'`.
+
+    Args:
+        place: Where it takes place.
+        named_collection: As in `privileges_of_replacing`.
+    """
+    reading = _of_reading(place, named_collection)
+    return (*reading, "CREATE TEMPORARY TABLE ON *.*", f"INSERT ON {table(place.target)}")
+
+
+def _of_reading(place: Place, named_collection: str | None) -> tuple[str, ...]:
+    needed = [*_on_system(_SYSTEM_TABLES), "READ ON S3"]
+    if named_collection:
+        needed.append(f"NAMED COLLECTION ON {identifier(named_collection)}")
+    if place.cluster:
+        needed += ["SELECT ON system.clusters", "WRITE ON REMOTE"]
+    return tuple(needed)
+
+
+def privileges_of_planning(place: Place) -> Needed:
+    """The privileges of planning, and of listing the ledger."""
+    of_cluster = ("SELECT ON system.clusters", "READ ON REMOTE") if place.cluster else ()
+    return Needed(
+        ("CREATE TEMPORARY TABLE ON *.*", *of_cluster, *_on_system((*_OF_TARGET, "mutations"))),
+        (*_sight_of(place), f"SELECT ON {table(place.ledger)}"),
+    )
+
+
+def privileges_of_adopting(place: Place) -> Needed:
+    """The further privileges of adopting months, beside those of a load."""
+    return Needed((), (f"SELECT ON {table(place.target)}",))
+
+
+def privileges_of_merge_health(place: Place) -> Needed:
+    """The privileges of looking at merges."""
+    return Needed(_on_system((*_of_cluster(place), *_OF_TARGET, *_OF_MERGES)), _sight_of(place))
+
+
+def privileges_of_optimizing(place: Place) -> Needed:
+    """The further privileges of merging closed months, beside those of looking at merges."""
+    on_target = (f"{each} ON {table(place.target)}" for each in ("OPTIMIZE", "SYSTEM MERGES"))
+    return Needed(("SELECT ON system.processes",), tuple(on_target))
+
+
+def privileges_of_page(place: Place) -> Needed:
+    """The privileges of the page in Airflow's UI."""
+    return Needed(
+        _on_system((*_of_cluster(place), *_OF_MERGES, *_OF_PAGE)),
+        (*_sight_of(place), f"SELECT ON {table(place.ledger)}"),
+    )
+
+
+def _of_cluster(place: Place) -> tuple[str, ...]:
+    return ("clusters",) if place.cluster else ()
+
+
+def _on_system(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"SELECT ON system.{name}" for name in names)
+
+
+def _sight_of(place: Place) -> tuple[str, ...]:
+    return tuple(f"{each} ON {table(place.target)}" for each in ("SHOW TABLES", "SHOW COLUMNS"))
+
+
+def privileges_of_detaching(cluster: str | None) -> tuple[str, ...]:
+    """The further privileges on every node that a load needs to look for an insert which another process started.
+
+    Args:
+        cluster: The cluster; None for a single server.
+    """
+    return ("SELECT ON system.query_log", *(["READ ON REMOTE"] if cluster else []))
+
+
+def privileges_of_replication(target: TableName, ledger: TableName) -> tuple[str, ...]:
+    """The further privileges that a load into a replicated table needs on every node.
+
+    Args:
+        target: The local table.
+        ledger: The ledger, beside which staging is.
+    """
+    return (
+        "SELECT ON system.replicas",
+        "SELECT ON system.zookeeper",
+        "TABLE ENGINE ON ReplicatedMergeTree",
+        *(f"SYSTEM SYNC REPLICA ON {each}" for each in (table(target), _own_tables(ledger))),
+    )
+
+
+def _own_tables(ledger: TableName) -> str:
+    """The ledger and every staging table, by a wildcard, which privileges have had since 24.10."""
+    return f"{identifier(ledger.database)}.chs3_*"
+
+
+def check_privileges(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[None]:
+    """Ask every node, with one statement, whether the user has all privileges.
+
+    Args:
+        nodes: The nodes.
+        needed: The privileges.
+
+    Raises:
+        PreflightError: If one is missing anywhere, with the GRANT for each node.
+    """
+    answers = yield _check(nodes, ", ".join(needed))
+    lacking = [node for node, rows in answers.items() if not rows[0][0]]
+    if not lacking:
+        return
+    missing: dict[Node, list[str]] = {node: [] for node in lacking}
+    for privilege in needed:
+        answers = yield _check(lacking, privilege)
+        for node, rows in answers.items():
+            if not rows[0][0]:
+                missing[node].append(privilege)
+    who = Sql("SELECT currentUser(), getSetting('readonly'), getSetting('allow_ddl')")
+    users = yield AskNodes(name="Ask for the user", sql=dict.fromkeys(lacking, who))
+    raise PreflightError([_lacks(node, privileges, *users[node][0]) for node, privileges in missing.items()])
+
+
+def _lacks(node: Node, privileges: Sequence[str], user: str, readonly: int, allow_ddl: bool) -> str:
+    forbids = "readonly = " + str(readonly) if readonly else "" if allow_ddl else "allow_ddl = 0"
+    if forbids:
+        return (
+            f"User {user!r} may not load on {shown(node)}: a profile of the user has {forbids}, against which no GRANT "
+            "helps. Take it out of the profile, or load as another user."
+        )
+    granted = f"{', '.join(privileges)} TO {identifier(user)}"
+    return f"User {user!r} lacks privileges on {shown(node)}: run GRANT {granted} there."
+
+
+def _check(nodes: Sequence[Node], privileges: str) -> AskNodes:
+    return AskNodes(name="Ask for privileges", sql=dict.fromkeys(nodes, Sql(f"CHECK GRANT {privileges}")))

@@ -1,0 +1,239 @@
+"""Does a profile forbid a setting that every load needs? Found before anything is written.
+
+A server refuses such a setting with 452, unless it equals the profile's own value. On a node that another one asks it
+is worse: that node goes by what its profile allows, and says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
+from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, OF_THOSE_UP, passed_on
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, settings_clause
+from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
+from airflow_provider_chs3.core.values.error_codes import ACCESS_DENIED, is_of_servers
+from airflow_provider_chs3.core.values.models import Node, SettingValues
+from airflow_provider_chs3.core.workflow.operations import Ask, AskNodes, Row, Say, Steps
+from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
+
+# Not in a sub-query: there a server shows limits as it has them for sub-queries. No array may be NULL (43, on 25.8).
+_QUERY = """SELECT currentProfiles(), groupArray((name, value, default, min, max, readonly, disallowed_values))
+FROM system.settings
+WHERE NOT is_obsolete AND (readonly OR isNotNull(min) OR isNotNull(max) OR notEmpty(disallowed_values))
+GROUP BY ALL
+SETTINGS aggregate_functions_null_for_empty = 0"""
+
+_PROFILES = "SELECT currentProfiles()"
+
+_REFUSED = re.compile(r"Setting (\w+) [^.]*")
+
+_WORDS = {"true": "1", "false": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What a profile allows of a setting.
+
+    Args:
+        name: The setting's.
+        value: Its value in the profile.
+        default: The server's default.
+        least: The least value, or None.
+        most: The greatest value, or None.
+        is_fixed: Whether it cannot be changed at all.
+        disallowed: Values that it must not have.
+    """
+
+    name: str
+    value: str
+    default: str
+    least: str | None
+    most: str | None
+    is_fixed: bool
+    disallowed: tuple[str, ...]
+
+    def refusal(self, wanted: str) -> str:
+        """How it forbids a value, in words; empty where it does not.
+
+        Args:
+            wanted: The value.
+        """
+        if wanted == self.value:
+            return ""
+        if self.is_fixed:
+            return f"fixes {self.name} at {self.value!r}"
+        if wanted in self.disallowed:
+            return f"disallows {self.name} = {wanted!r}"
+        if _is_less(wanted, self.least):
+            return f"has {self.name} no lower than {self.least}"
+        if _is_less(self.most, wanted):
+            return f"has {self.name} no higher than {self.most}"
+        return ""
+
+
+def check_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: SettingValues) -> Steps[None]:
+    """Ask each node what the user's profile allows there.
+
+    Args:
+        nodes: The nodes.
+        needed: What every load needs: name → value. Settings about reading files are needed at the server's default.
+        own: The settings of the operator.
+
+    Raises:
+        PreflightError: If a profile forbids a value that the load needs.
+    """
+    if findings := (yield from find_constraints(nodes, needed, own=own)):
+        raise PreflightError(findings)
+
+
+def find_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: SettingValues) -> Steps[list[str]]:
+    """A sentence for each node and setting that a profile forbids there; the arguments are those above."""
+    ask = AskNodes(
+        name="Ask what the user's profile allows", sql=dict.fromkeys(nodes, Sql(_QUERY)), is_under_profile=True
+    )
+    answers = yield ask
+    # An offset in the profile leaves no row: then the next statement tells what is wrong.
+    return [sentence for node, rows in answers.items() if rows for sentence in _findings(node, rows[0], needed, own)]
+
+
+def explain_refusal(error: ClickHouseServerError, needed: SettingValues, *, own: SettingValues) -> Steps[None]:
+    """After the first statements were refused for a constraint: say which profile has it, and what loads need.
+
+    Args:
+        error: The server's error.
+        needed: As in `check_constraints`.
+        own: As there.
+
+    Raises:
+        PreflightError: Always, but where the profile does not let anybody ask.
+    """
+    # A statement with a limit of its profile does not see it: the error itself tells best.
+    matched = _REFUSED.search(error.message)
+    rows = (yield AskNodes(name="Ask for the user's profile", sql={ONLY_NODE: Sql(_PROFILES)}, is_under_profile=True))[
+        ONLY_NODE
+    ]
+    name = matched[1] if matched else ""
+    if not rows or name in own or name not in needed:
+        return
+    raise PreflightError(
+        [
+            f"{error.host}: {_named(rows[0][0])} forbids what every load needs, {name} = {str(needed[name])!r} "
+            f"({matched[0] if matched else ''}): change that constraint, or give loads a user without it."
+        ]
+    )
+
+
+def _findings(node: Node, row: Row, needed: SettingValues, own: SettingValues) -> Iterator[str]:
+    profiles, constraints = row
+    for each in (Constraint(*values) for values in constraints or ()):
+        default = each.default if is_about_reading(each.name) else None
+        wanted = own.get(each.name, needed.get(each.name, default))
+        if wanted is None:
+            continue
+        text = _WORDS.get(str(wanted).lower(), str(wanted))
+        refusal = each.refusal(text)
+        if refusal and each.name in own:
+            yield (
+                f"Node {shown(node)}: {_named(profiles)} {refusal}, but settings give {text!r}: leave it out of "
+                "settings, or change that constraint of the profile."
+            )
+        elif refusal:
+            yield (
+                f"Node {shown(node)}: {_named(profiles)} {refusal}, but every load needs {text!r}: change that "
+                "constraint of the profile, or give loads a user without it."
+            )
+
+
+def check_taken(own: SettingValues) -> Steps[None]:
+    """Have a server take the settings of the operator: later, a value that it cannot parse looks like one of the files.
+
+    Args:
+        own: Name → value; all are known to the server.
+
+    Raises:
+        PreflightError: If it does not take one of them.
+    """
+    for name, value in own.items():
+        try:
+            yield Ask(name=f"Try settings={{{name!r}: …}}", sql=Sql(f"SELECT 1{settings_clause({name: value})}"))
+        except ClickHouseServerError as error:
+            if is_of_servers(error):
+                raise
+            finding = f"settings: {error.host} does not take {name} = {value!r} ({error.message}): give another value."
+            raise PreflightError([finding]) from error
+
+
+def check_passed_on(around: Surroundings, sent: SettingValues) -> Steps[None]:
+    """Ask all nodes of a cluster whether the settings of a statement reach them as they are sent.
+
+    Args:
+        around: The nodes.
+        sent: Name → value; those that a node does not know are left out.
+
+    Raises:
+        PreflightError: If the profile of the user as whom nodes ask each other keeps a setting from it.
+    """
+    if not around.cluster:
+        return
+    known = COMPLETE.keys() | around.known_settings.keys() | around.reading_defaults.keys()
+    sent = {name: value for name, value in sent.items() if name in known}
+    if around.absent:
+        sent |= OF_THOSE_UP
+    # Not the table by its name: who asks another node for that needs a right to its columns.
+    there = (
+        "SELECT hostName() AS host, tcpPort() AS port, currentProfiles() AS profiles, name, value "
+        f"FROM system.settings WHERE {one_of('name', sent)}"
+    )
+    text = f"SELECT host, port, profiles, name, value FROM clusterAllReplicas({literal(around.cluster)}, view({there}))"
+    try:
+        rows = yield Ask(name="Ask which settings reach all nodes", sql=passed_on(Sql(text), sent))
+    except ClickHouseServerError as error:
+        if error.code != ACCESS_DENIED:
+            raise
+        # Which loads can do without.
+        yield Say(name="Without READ ON REMOTE nobody knows whether the settings of this load reach all nodes.")
+        return
+    if findings := list(_not_passed_on(rows, sent, nodes=len(around.nodes))):
+        raise PreflightError(findings)
+
+
+def _not_passed_on(rows: Iterable[Row], sent: SettingValues, *, nodes: int) -> Iterator[str]:
+    by_node: dict[tuple[str, int, tuple[str, ...]], dict[str, str]] = {}
+    for host, port, profiles, name, value in rows:
+        by_node.setdefault((host, port, tuple(profiles)), {})[name] = value
+    for (host, port, profiles), there in by_node.items():
+        other = {name: value for name, value in there.items() if not _is_same(str(sent[name]), value)}
+        if other:
+            wanted = ", ".join(f"{name} = {str(sent[name])!r} (it is {value!r} there)" for name, value in other.items())
+            yield (
+                f"Node {host}:{port}: {_named(profiles)} of the user as whom other nodes ask it does not let a load "
+                f"have {wanted}: change that constraint of the profile, or give the cluster a secret."
+            )
+    if len(by_node) < nodes or any(len(there) < len(sent) for there in by_node.values()):
+        yield (
+            "Answers of other nodes are cut off by the profile of the user as whom nodes ask each other, which no "
+            "statement can change: take limit and offset out of that profile."
+        )
+
+
+def _is_same(one: str, other: str) -> bool:
+    is_number = _is_less(one, other) is _is_less(other, one) is False
+    return one == other or _WORDS.get(one.lower(), one) == other or is_number
+
+
+def _named(profiles: Collection[str]) -> str:
+    names = ", ".join(map(repr, profiles))
+    return f"profile {names}" if len(profiles) == 1 else f"one of the profiles {names}"
+
+
+def _is_less(one: str | None, other: str | None) -> bool | None:
+    try:
+        return float(one or "") < float(other or "")
+    except ValueError:
+        # No numbers: only what is fixed or disallowed matters.
+        return None

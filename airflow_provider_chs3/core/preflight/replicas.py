@@ -1,0 +1,79 @@
+"""Do the nodes replicate the target as the cluster says? Asked before anything is written."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.topology import KeeperPlace
+from airflow_provider_chs3.core.preflight.privileges import check_privileges, privileges_of_replication
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Row, Steps
+from airflow_provider_chs3.exceptions import PreflightError
+
+
+def find_replicas(around: Surroundings) -> Steps[Surroundings]:
+    """Ask every node where in Keeper its replica of the target is, where the target is replicated.
+
+    Args:
+        around: What the nodes said, with a target that passed the preflight.
+
+    Returns:
+        The same, with these places.
+
+    Raises:
+        PreflightError: If privileges are missing, or the nodes do not replicate as the cluster says.
+    """
+    if not around.shape.is_replicated:
+        return around
+    yield from check_privileges(tuple(around.nodes), privileges_of_replication(around.target, around.ledger))
+    target, database = around.target, around.staging_database
+    sql = Sql(
+        "SELECT zookeeper_name, zookeeper_path, replica_name, "
+        f"(SELECT any(engine) FROM system.databases WHERE name = {literal(database)}) FROM system.replicas "
+        f"WHERE database = {literal(target.database)} AND table = {literal(target.table)}"
+    )
+    answers = yield AskNodes(name=f"Ask for the replicas of {target}", sql=dict.fromkeys(around.nodes, sql))
+    places = {node: KeeperPlace(*rows[0][:3]) for node, rows in answers.items()}
+    if findings := [*_databases(around, answers), *_shards(around, places)]:
+        raise PreflightError(findings)
+    return replace(around, nodes={node: replace(facts, keeper=places[node]) for node, facts in around.nodes.items()})
+
+
+def _databases(around: Surroundings, answers: Mapping[Node, list[Row]]) -> Iterator[str]:
+    database = around.staging_database
+    if any(rows[0][3] == "Replicated" for rows in answers.values()):
+        yield (
+            f"Database {database!r} has the engine Replicated, which repeats on every node what is created on one: "
+            "give a staging_database of engine Atomic, on every node."
+        )
+
+
+def _shards(around: Surroundings, places: Mapping[Node, KeeperPlace]) -> Iterator[str]:
+    """Nodes that are replicas of each other, but not by the cluster; or the other way round.
+
+    Shards that replicate each other would replace each other's rows, one after the other.
+    """
+    paths: dict[int, set[tuple[str, str]]] = defaultdict(set)
+    shards: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for node, place in places.items():
+        paths[node.shard_num].add((place.keeper, place.path))
+        shards[place.keeper, place.path].add(node.shard_num)
+    for shard, found in paths.items():
+        if len(found) > 1:
+            on = ", ".join(f"{shown(node)}: {place.path}" for node, place in places.items() if node.shard_num == shard)
+            yield (
+                f"The nodes of shard {shard} of cluster {around.cluster!r} do not replicate {around.target} to each "
+                f"other ({on}): give its replicas one path in Keeper, or name another cluster."
+            )
+    for (_, path), numbers in shards.items():
+        if len(numbers) > 1:
+            yield (
+                f"Shards {', '.join(map(str, sorted(numbers)))} of cluster {around.cluster!r} replicate "
+                f"{around.target} to each other ({path}), so that each would replace the other's rows: name a cluster "
+                "in which they are replicas of one shard."
+            )

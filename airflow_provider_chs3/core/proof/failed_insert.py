@@ -1,0 +1,183 @@
+"""After an insert failed: where a file cannot be parsed, or a value not be converted, found by failing there again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, VIRTUAL_COLUMNS, FileGroup, LoadedColumn
+from airflow_provider_chs3.core.files.parse_errors import file_of, reason_of, unreadable
+from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.source.s3_source import Batch
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
+from airflow_provider_chs3.core.values.error_codes import is_of_servers
+from airflow_provider_chs3.core.values.models import SettingValues
+from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.exceptions import ClickHouseServerError
+
+#: So that rows are counted from the file's first one.
+IN_ORDER: SettingValues = {
+    "max_threads": 1,
+    "max_parsing_threads": 1,
+    "input_format_parallel_parsing": 0,
+    "input_format_parquet_preserve_order": 1,
+}
+SHOWN_CHARACTERS = 200
+#: "cannot be safely converted", of a type that a text was read as on the way: it says no reason.
+_WITHOUT_REASON = 70
+
+
+def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError) -> Steps[str | None]:
+    """Say where a file could not be parsed, by reading that file alone and in order.
+
+    Args:
+        files: The month's files, with the settings of the insert.
+        reading: How they are read.
+        error: What ClickHouse said.
+
+    Returns:
+        Object, row, and column where it is known, in a sentence; None where the error names no object of the month, or
+        it can be read now.
+    """
+    path = file_of(error)
+    group = next((group for group, batch in reading.batches(files) if path in batch.paths), None)
+    if group is None:
+        return None
+    function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
+    columns = ", ".join(map(identifier, group.types))
+    sql = Sql(f"SELECT count() FROM {function.text} WHERE NOT ignore({columns})", function.secrets)
+    again = yield from _error_of(files, f"Look where {path} cannot be read", sql)
+    return unreadable(path, files.format, again) if again else None
+
+
+def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool) -> Steps[str | None]:
+    """Say which value fails to be converted, by converting fewer and fewer.
+
+    It takes as many statements as it takes to halve objects, rows and columns down to one.
+
+    Args:
+        files: The month's files, with the settings of the insert: others may convert what fails with them.
+        reading: How they are read.
+        null_as_default: Whether NULL becomes the column's default.
+
+    Returns:
+        Object, row and column, in a sentence; None where nothing fails.
+    """
+    for group, batch in reading.batches(files):
+        hunt = _Hunt(files, group, null_as_default)
+        if (yield from hunt.of_paths(batch, batch.paths)):
+            return (yield from hunt.find(batch))
+    return None
+
+
+def _error_of(
+    files: Files, name: str, sql: Sql, settings: SettingValues = IN_ORDER
+) -> Steps[ClickHouseServerError | None]:
+    """What a look fails with, if it is the files that it fails over."""
+    try:
+        yield files.look(name, sql, settings)
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        return error
+    return None
+
+
+def _fewest(of: int, fails: Callable[[int], Steps[ClickHouseServerError | None]]) -> Steps[int]:
+    """How many of them it takes to fail, where all do."""
+    fewest = 1
+    while fewest < of:
+        middle = (fewest + of) // 2
+        if (yield from fails(middle)):
+            of = middle
+        else:
+            fewest = middle + 1
+    return fewest
+
+
+@dataclass(frozen=True)
+class _Hunt:
+    """Conversions of ever fewer values of a group of files.
+
+    Args:
+        files: The month's files.
+        group: How they are read.
+        null_as_default: Whether NULL becomes the column's default.
+    """
+
+    files: Files
+    group: FileGroup
+    null_as_default: bool
+
+    def of_paths(self, batch: Batch, paths: Sequence[str]) -> Steps[ClickHouseServerError | None]:
+        """What converting all values of some files fails with."""
+        function = self.files.read(batch.glob, structure=self.group.structure)
+        condition = Batch("", tuple(paths)).condition
+        text = f"SELECT {self._all_of(self.group.loaded)} FROM {function.text} WHERE {condition}"
+        name = f"Look for what does not fit in {len(paths)} files"
+        return (yield from _error_of(self.files, name, Sql(text, function.secrets), {}))
+
+    def find(self, batch: Batch) -> Steps[str | None]:
+        """The first value that fails, in a sentence; None where it does not fail by itself."""
+        number = yield from _fewest(len(batch.paths), lambda some: self.of_paths(batch, batch.paths[:some]))
+        path, loaded = batch.paths[number - 1], self.group.loaded
+        one = self._rows_of(path)
+        sql = Sql(f"SELECT count() FROM ({one.text})", one.secrets)
+        (rows,) = (yield self.files.look(f"Count the rows of {path}", sql))[0]
+        # Some conversions fail whatever the rows hold, and without any.
+        row = (yield from _fewest(rows, lambda some: self._of_rows(path, some, loaded))) if rows else 0
+        column = yield from _fewest(len(loaded), lambda some: self._of_rows(path, row, loaded[:some]))
+        each = loaded[column - 1]
+        error = yield from self._of_rows(path, row, [each])
+        if error is None:
+            return None
+        if not row:
+            return _conversion_sentence(each, path, None, error)
+        value = yield from self._value(path, row, each)
+        return _conversion_sentence(each, f"row {row:,} of {path}", value, error)
+
+    def _rows_of(self, path: str) -> Sql:
+        glob = self.files.source.glob_of(path)
+        function = self.files.read(glob, structure=self.group.structure, on_cluster=False)
+        used = [name for name in VIRTUAL_COLUMNS if any(name in each.source for each in self.group.loaded)]
+        columns = ", ".join(map(identifier, dict.fromkeys([*used, *self.group.types])))
+        text = f"SELECT {columns} FROM {function.text} WHERE {Batch('', (path,)).condition}"
+        return Sql(text, function.secrets)
+
+    def _of_rows(self, path: str, rows: int, columns: Sequence[LoadedColumn]) -> Steps[ClickHouseServerError | None]:
+        some = self._rows_of(path)
+        text = f"SELECT {self._all_of(columns)} FROM ({some.text} LIMIT {rows})"
+        return (yield from _error_of(self.files, f"Look at {rows} rows of {path}", Sql(text, some.secrets)))
+
+    def _all_of(self, columns: Sequence[LoadedColumn]) -> str:
+        """An expression that fails where one of the conversions does; AND would not evaluate what is ignored."""
+        values = [each.cast(null_as_default=self.null_as_default).value for each in columns]
+        held = [holds for each in columns if (holds := each.holds(null_as_default=self.null_as_default))]
+        thrown = [f"throwIf(NOT ifNull({holds}, 0), {literal(DOES_NOT_FIT)})" for holds in held]
+        return f"any(ignore({', '.join([*values, *thrown])}))"
+
+    def _value(self, path: str, row: int, each: LoadedColumn) -> Steps[str | None]:
+        """What is converted; None where a user's expression does not get so far."""
+        one = self._rows_of(path)
+        sql = Sql(f"SELECT tuple(toString({each.source})) FROM ({one.text} LIMIT {row - 1}, 1)", one.secrets)
+        try:
+            rows = yield self.files.look(f"Look at row {row} of {path}", sql, IN_ORDER)
+        except ClickHouseServerError as error:
+            if is_of_servers(error):
+                raise
+            return None
+        value = rows[0][0][0]
+        return "NULL" if value is None else str(value)
+
+
+def _conversion_sentence(each: LoadedColumn, where: str, value: str | None, error: ClickHouseServerError) -> str:
+    says_nothing = error.code == _WITHOUT_REASON or DOES_NOT_FIT in error.message
+    reason = "" if says_nothing else f": {reason_of(error)}"
+    name = each.column.name
+    if value is None:
+        return f"Column {name!r} cannot be made of {where}{reason}. Mend the file, or the expression in select={{…}}."
+    return (
+        f"Column {name!r} is {each.column.type}, but {where} has {value[:SHOWN_CHARACTERS]!r} for it{reason}. "
+        "Widen the column, mend the file, or give an expression with select={…}."
+    )

@@ -1,0 +1,149 @@
+"""After an insert failed over a value: which object, row and column it is, and what stands in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, alike_hint
+from airflow_provider_chs3.core.proof.failed_insert import IN_ORDER, SHOWN_CHARACTERS
+from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.source.s3_source import Batch
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier
+from airflow_provider_chs3.core.values.models import SettingValues
+from airflow_provider_chs3.core.workflow.operations import Steps
+
+_LOOK_FOR_MISFITS = "Look for the value that does not fit"
+
+#: An overflow of dates is seen by casting back.
+_SATURATE: SettingValues = {"date_time_overflow_behavior": "saturate"}
+
+
+def find_misfits(files: Files, reading: Reading, *, null_as_default: bool) -> Steps[str | None]:
+    """Look for a value that does not fit.
+
+    Args:
+        files: The month's files.
+        reading: How they are read.
+        null_as_default: Whether NULL becomes the column's default.
+
+    Returns:
+        What does not fit, and where, in a sentence; None where nothing is found.
+    """
+    for group, batch in reading.batches(files):
+        asked = [(each, bad) for each in group.loaded if (bad := each.misfit(null_as_default=null_as_default))]
+        found = (
+            (yield from _first_misfit(files, group, batch, asked, null_as_default=null_as_default)) if asked else None
+        )
+        if found:
+            return found
+    return None
+
+
+def _first_misfit(
+    files: Files, group: FileGroup, batch: Batch, asked: Sequence[tuple[LoadedColumn, str]], *, null_as_default: bool
+) -> Steps[str | None]:
+    counts = ", ".join(f"countIf({bad}), minIf(_path, {bad})" for _, bad in asked)
+    function = files.read(batch.glob, structure=group.structure)
+    sql = Sql(f"SELECT {counts} FROM {function.text} WHERE {batch.condition}", function.secrets)
+    row = (yield files.look(_LOOK_FOR_MISFITS, sql, _SATURATE))[0]
+    for (each, bad), count, path in zip(asked, row[::2], row[1::2], strict=True):
+        if count:
+            lossy = replace(each, is_lossy=True).misfit(null_as_default=null_as_default)
+            at = yield from _row_of(files, group, path, each, bad, lossy or "0")
+            hint = (yield from _hint(files, path, at.row, each)) if at and at.is_null else ""
+            # A container that JSON or CSV lacks is not NULL, but a value that stands for it: no default follows.
+            may_default = not hint and each.column.name not in group.defaults
+            return _sentence(each, path, count, at, hint=hint, may_default=may_default)
+    return None
+
+
+def _hint(files: Files, path: str, row: int, each: LoadedColumn) -> Steps[str]:
+    """Whether a line of JSON has nearly the column's name."""
+    if files.format.name != "JSONEachRow":
+        return ""
+    glob = files.source.glob_of(path)
+    function = files.read(glob, structure="line String", file_format="JSONAsString", on_cluster=False)
+    condition = Batch("", (path,)).condition
+    text = f"SELECT JSONExtractKeys(line) FROM {function.text} WHERE {condition} LIMIT {row - 1}, 1"
+    rows = yield files.look(f"Look at the keys of row {row} of {path}", Sql(text, function.secrets), IN_ORDER)
+    return alike_hint(each.column.name, map(str, rows[0][0])) if rows else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A row that does not fit.
+
+    Args:
+        row: Its number in the file, from 1.
+        values: What it has for the column, or in the fields that its expression uses, by name; None stands for NULL.
+        is_unparsed: Whether the expression cannot parse a text of them.
+        may_be_lossy: Whether it fits once the column may lose what `lossy_columns` lets go of.
+    """
+
+    row: int
+    values: dict[str, str | None]
+    is_unparsed: bool
+    may_be_lossy: bool
+
+    @property
+    def is_null(self) -> bool:
+        """Whether nothing is there for the column."""
+        return self.values[""] is None and not self.is_unparsed
+
+    @property
+    def shown(self) -> str:
+        """The value, or the fields that it is made of."""
+        if self.is_unparsed:
+            return ", ".join(f"{name}={_cut(value)}" for name, value in self.values.items() if name)
+        return _cut(self.values[""])
+
+
+def _cut(value: str | None) -> str:
+    return "NULL" if value is None else repr(value[:SHOWN_CHARACTERS])
+
+
+def _row_of(
+    files: Files, group: FileGroup, path: str, each: LoadedColumn, bad: str, bad_if_lossy: str
+) -> Steps[_Found | None]:
+    function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
+    one = Batch("", (path,)).condition
+    default = group.defaults.get(each.column.name)
+    # What stands for a container that is missing is no value.
+    looked_at = f"nullIf(toNullable(toString({each.looked_at})), toString({default}))" if default else each.looked_at
+    fields = {"": looked_at, **{name: identifier(name) for name in group.types if _uses(each.written, name)}}
+    value = ", ".join(f"CAST(if(isNull({of}), NULL, toString({of})), 'Nullable(String)')" for of in fields.values())
+    # No WHERE: rows that are left out while the file is read would not be counted.
+    text = (
+        "SELECT minIf(number, bad), argMinIf(value, number, bad) FROM (SELECT rowNumberInAllBlocks() + 1 AS number, "
+        f"tuple([{value}], {each.is_unparsed}, NOT ifNull({bad_if_lossy}, 1)) AS value, {bad} AS bad "
+        f"FROM {function.text} WHERE {one})"
+    )
+    sql = Sql(text, function.secrets)
+    rows = yield files.look(f"Look for its row in {path}", sql, {**IN_ORDER, **_SATURATE})
+    if not rows or not rows[0][0]:
+        return None
+    number, (values, is_unparsed, fits) = rows[0]
+    return _Found(int(number), dict(zip(fields, values, strict=True)), bool(is_unparsed), bool(fits))
+
+
+def _uses(expression: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", expression) is not None
+
+
+def _sentence(each: LoadedColumn, path: str, count: int, at: _Found | None, *, hint: str, may_default: bool) -> str:
+    is_null = at is None or at.is_null
+    shown = "NULL, or missing," if at is None or is_null else at.shown
+    where = f"row {at.row:,} of {path}" if at else path
+    name = each.column.name
+    ways = "Widen the column, mend the file, or give an expression with select={…}"
+    if is_null:
+        ways += "; null_as_default=True takes the column's default." if may_default else "."
+    else:
+        ways += f"; lossy_columns=[{name!r}] lets go of what does not fit." if at and at.may_be_lossy else "."
+    return (
+        f"Column {name!r} is {each.column.type}, but {where} has {shown} for it ({count} such rows in all)."
+        f"{hint} {ways}"
+    )

@@ -1,0 +1,141 @@
+"""How many rows the month's objects hold; no object is read a second time where the insert's own reading is proof.
+
+An insert that opened as many files as it was given, and got exactly as many bytes from S3 as they have, has read each
+of them to its end; a row that cannot be parsed is an error of the insert. So the rows that it read are those of the
+objects. docs/protocol.md tells what that was tried on, and what is done where it does not add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.attempt.context import Load
+from airflow_provider_chs3.core.attempt.resume import DoneInsert
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_schema import count_rows
+from airflow_provider_chs3.core.source.s3_source import Batch
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.operations import Pause, Row, Say, SourceRead, Steps, TryNodes
+from airflow_provider_chs3.exceptions import Chs3Error, TransientError
+
+#: Parquet's footers tell the rows;
+FOOTERS = "footers"
+#: or the insert's own reading does;
+INSERT = "insert"
+#: or they were counted by another one.
+SECOND_READ = "second read"
+
+#: Servers write their logs every 7.5 s by default.
+_LOG_SECONDS = 10
+#: A second read was measured to take up to so much of the insert's time: logs are not waited for any longer.
+_SECOND_READ_FRACTION = 1 / 3
+
+#: What servers count of reading from S3.
+_FILES, _BYTES = "EngineFileLikeReadFiles", "ReadBufferFromS3Bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRows:
+    """Rows of the month's objects.
+
+    Args:
+        rows: How many there are.
+        counted_by: What told it: `FOOTERS`, `INSERT`, `SECOND_READ`; empty where there are no objects.
+    """
+
+    rows: int
+    counted_by: str
+
+
+def source_read_of(counters: Mapping[str, int]) -> SourceRead | None:
+    """What servers read from S3 for a statement.
+
+    Args:
+        counters: What they counted: event → number; empty where they did not tell.
+    """
+    return SourceRead(counters.get(_FILES, 0), counters.get(_BYTES, 0)) if counters else None
+
+
+def rows_of_source(load: Load, reading: Reading, done: Sequence[DoneInsert]) -> Steps[SourceRows]:
+    """Find how many rows the month's objects hold.
+
+    Args:
+        load: The load.
+        reading: How they were read, and their rows where footers told them.
+        done: The inserts that have read them.
+
+    Raises:
+        TransientError: If the servers did not get all of the objects.
+    """
+    if not load.files.manifest.objects:
+        return SourceRows(0, "")
+    if reading.rows is not None:
+        return SourceRows(reading.rows, FOOTERS)
+    why = "count_again=True"
+    if not load.request.policies.count_again:
+        why = yield from _why_not_proven(load, reading, done)
+        if not why:
+            return SourceRows(sum(each.stats.read_rows for each in done), INSERT)
+    yield Say(name=f"The rows of {load.request.month} are counted by reading its objects a second time: {why}.")
+    return SourceRows((yield from count_rows(load.files, reading)), SECOND_READ)
+
+
+def _why_not_proven(load: Load, reading: Reading, done: Sequence[DoneInsert]) -> Steps[str]:
+    """Why the rows that the inserts read may not be those of the objects; empty where they are."""
+    sizes = {each.path: each.size_bytes for each in load.files.manifest.objects}
+    for (_, batch), each in zip(reading.batches(load.files), done, strict=True):
+        read = each.stats.source or (yield from _read_by_logs(load, batch, each))
+        wanted = SourceRead(len(batch.paths), sum(sizes[path] for path in batch.paths))
+        if read is None:
+            return f"no server tells what {each.query_id} read"
+        if read != wanted:
+            _check_all_was_sent(load, read, wanted)
+            return (
+                f"{each.query_id} read {read.size_bytes} bytes of {read.files} objects, which are not the "
+                f"{wanted.size_bytes} bytes of {wanted.files}"
+            )
+    return ""
+
+
+def _check_all_was_sent(load: Load, read: SourceRead, wanted: SourceRead) -> None:
+    """Text is read to its end: of objects that were cut off a second read would count no more rows either."""
+    if read.files == wanted.files and read.size_bytes < wanted.size_bytes and not load.files.format.is_typed:
+        raise TransientError(
+            f"The servers read {read.size_bytes} bytes of the {read.files} objects of {load.request.month}, which have "
+            f"{wanted.size_bytes}: the storage cut them off, or they are in a cache of the servers. Nothing was "
+            "published. If it is a cache, count_again=True counts rows by a second read."
+        )
+
+
+def _read_by_logs(load: Load, batch: Batch, done: DoneInsert) -> Steps[SourceRead | None]:
+    """What the nodes' logs tell, where the connection did not: that of HTTP tells no counters.
+
+    A user who may not flush logs waits for them; one who may not read them learns nothing.
+    """
+    nodes = load.around.nodes
+    flushed = yield from _answers("Have the nodes write their logs", nodes, Sql("SYSTEM FLUSH LOGS query_log"))
+    waits = 0 if len(flushed) == len(nodes) else min(_LOG_SECONDS, int(done.stats.seconds * _SECOND_READ_FRACTION))
+    for wait in range(waits + 1):
+        rows = yield from _answers(f"Look up what {done.query_id} read", nodes, _look_up(done.query_id))
+        read = SourceRead(sum(row[0] for row in rows), sum(row[1] for row in rows))
+        if len(rows) < len(nodes) or read.files >= len(batch.paths):
+            break
+        if wait < waits:
+            yield Pause(name="Wait for the nodes' logs", seconds=1)
+    return read if len(rows) == len(nodes) and read.files else None
+
+
+def _look_up(query_id: str) -> Sql:
+    # The log is partitioned by months, and no insert takes one.
+    return Sql(
+        f"SELECT sum(ProfileEvents['{_FILES}']), sum(ProfileEvents['{_BYTES}']) FROM system.query_log "
+        f"WHERE initial_query_id = {literal(query_id)} AND event_date >= today() - 31 AND type = 'QueryFinish'"
+    )
+
+
+def _answers(name: str, nodes: Collection[Node], sql: Sql) -> Steps[list[Row]]:
+    """The row of each node that answers, or an empty one where it has none to give."""
+    answers: Mapping[Node, list[Row] | Chs3Error] = yield TryNodes(name=name, sql=dict.fromkeys(nodes, sql))
+    return [answer[0] if answer else () for answer in answers.values() if not isinstance(answer, Chs3Error)]

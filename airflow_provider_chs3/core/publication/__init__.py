@@ -1,0 +1,1 @@
+"""How staging becomes the month, and what is recorded of it."""

@@ -1,0 +1,109 @@
+"""What is recorded of a published month beside its rows, and how it is kept up to date."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from airflow_provider_chs3.core.attempt.context import Load, evidence_of_state, rows_of_shards, values_of
+from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
+from airflow_provider_chs3.core.ledger.comparison import evidence_of
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
+from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record, record, renew
+from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_of
+from airflow_provider_chs3.core.ledger.table import make_ledger
+from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
+from airflow_provider_chs3.core.values.models import Node, SettingValues
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Say, Steps
+from airflow_provider_chs3.exceptions import Chs3Error
+
+#: A record of a thousand columns and parts is longer than statements may be by default.
+ROOM_FOR_RECORDS: SettingValues = {"max_query_size": PARSED["max_query_size"]}
+
+
+def structure_text(
+    load: Load, node: Node, *, loaded: Iterable[LoadedColumn] = (), in_files: Iterable[str] | None = None
+) -> str:
+    """The structure for the record of a node: the table, and what was loaded into it.
+
+    Args:
+        load: The load.
+        node: The node.
+        loaded: The columns that were loaded, as far as they are known.
+        in_files: All columns of the files; None where they are not known.
+    """
+    selection = load.request.selection
+    every_column = not selection.columns and not selection.select
+    return as_text(
+        load.request.structure(load.around, shard_num=node.shard_num),
+        loaded_of((each.column.name for each in loaded), in_files, every_column=every_column),
+    )
+
+
+def renew_records(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[None]:
+    """Record anew by what a month that is as published is known again, where its parts or its table changed since.
+
+    The shorter the way from a record to what is there, the more it proves. A column that the table got meanwhile is
+    compared from now on, as a merge writes its default into the parts. Records of an older version of this package get
+    what they lack. Replicas that were down while others published get the record of those, so that the others may
+    be down the next time. If that fails, the month is as published all the same.
+
+    Args:
+        load: The load that found it.
+        months: What each node has.
+    """
+    states = {node: month.state for node, month in months.items()}
+    shards = rows_of_shards(states)
+    old = {
+        node: month.record
+        for node, month in months.items()
+        if month.record
+        and (month.is_of_replica or (month.has_history and not _is_up_to_date(load, node, month, shards)))
+    }
+    if not old:
+        return
+    ledger, nodes = load.around.ledger, load.around.nodes
+    try:
+        yield from make_ledger(ledger, {node: nodes[node].ledger_columns for node in old})
+        statements = {
+            node: _copy(load, node, each, months[node].state, shards)
+            if months[node].is_of_replica
+            else renew(
+                ledger,
+                load.key_on(node),
+                attempt=each.attempt,
+                evidence=evidence_of_state(states[node], shards),
+                structure=_structure_of_now(load, node, each),
+            )
+            for node, each in old.items()
+        }
+        yield AskNodes(name=f"Record the parts of {load.request.month} anew", sql=statements, settings=ROOM_FOR_RECORDS)
+    except Chs3Error as error:
+        yield Say(name=f"The month is as published, but what it is made of now could not be recorded: {error}")
+
+
+def _copy(load: Load, node: Node, newest: Record, state: PartitionState, shards: Mapping[int, int]) -> Sql:
+    """The record of another replica, for one that was down when that was written."""
+    structure = _structure_of_now(load, node, newest)
+    values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
+    values["attempt"] = newest.attempt
+    return record(load.around.ledger, load.key_on(node), "published", values, number=newest.sequence)
+
+
+def _is_up_to_date(load: Load, node: Node, month: MonthOnNode, shards: Mapping[int, int]) -> bool:
+    evidence = evidence_of(month.record) if month.record else None
+    return (
+        month.record is not None
+        and evidence is not None
+        and replace(evidence, beside=NOTHING_BESIDE) == month.state.evidence(shards)
+        and month.record.structure == _structure_of_now(load, node, month.record)
+    )
+
+
+def _structure_of_now(load: Load, node: Node, newest: Record) -> str:
+    """The table of now, which makes the same rows as the recorded one, with what is recorded of the files."""
+    if not newest.structure:
+        return structure_text(load, node)
+    return as_text(json.loads(newest.structure), load.request.structure(load.around, shard_num=node.shard_num))

@@ -1,0 +1,54 @@
+"""Is the target still what was staged for? Asked right before it is published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_provider_chs3.core.attempt.context import Load
+from airflow_provider_chs3.core.cluster.node_facts import look_at_target
+from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
+from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.exceptions import TransientError
+
+#: A partition goes from one table to another only where these are the same. The others are what rows were made by.
+_COMPARED = ("columns", "partition_key", "sorting_key", "primary_key", "indices", "projections", "engine")
+
+
+def check_structure(load: Load) -> Steps[None]:
+    """Compare the target on every node with what it was when the load began.
+
+    REPLACE PARTITION would refuse a staging of another structure, but on each node by itself: where one node was
+    altered and another was not yet, it would publish half a month.
+
+    Args:
+        load: The load.
+
+    Raises:
+        TransientError: If it was altered, or made anew. The next run takes it as it is then.
+    """
+    around = load.around
+    for node, is_now in (yield from look_at_target(around)).items():
+        was = around.nodes[node].target
+        differences = list(_differences(was, is_now)) if was and is_now else ["it is gone"]
+        if differences:
+            raise TransientError(
+                f"{around.target} on {node} was altered while {load.request.month} was loaded: "
+                f"{'; '.join(differences)}. Nothing was published. The next run loads into the table as it is then."
+            )
+
+
+def _differences(was: TargetFacts, is_now: TargetFacts) -> Iterator[str]:
+    if was.uuid != is_now.uuid:
+        yield "it was dropped and made anew"
+    for part in _COMPARED:
+        before, now = getattr(was, part), getattr(is_now, part)
+        if before != now:
+            yield f"its {part.replace('_', ' ')}: {_shown(before, now)} before, {_shown(now, before)} now"
+
+
+def _shown(value: object, other: object) -> str:
+    """What the other has not got."""
+    if not isinstance(value, tuple) or not isinstance(other, tuple):
+        return repr(value)
+    only = [each for each in value if each not in other]
+    return ", ".join(map(str, only)) or "none"

@@ -1,0 +1,1 @@
+"""The promise, tried on the user's own servers."""

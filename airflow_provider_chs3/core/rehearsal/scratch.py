@@ -1,0 +1,250 @@
+"""The rows and the table of a rehearsal: few, and with values that are easily lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TypeAlias
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, Surroundings, look_around
+from airflow_provider_chs3.core.cluster.topology import Place
+from airflow_provider_chs3.core.cluster.untested_engines import family, remember
+from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE, make_ledger
+from airflow_provider_chs3.core.preflight.replicas import find_replicas
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.staging.orphans import missing_database
+from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
+from airflow_provider_chs3.exceptions import PreflightError
+
+#: Long past, so that nothing real is there.
+MONTH = Month(2001, 2)
+ROWS_PER_FILE = 40
+
+Row: TypeAlias = tuple[int, datetime, Decimal, str | None, tuple[str, ...]]
+
+_TYPES = {
+    "id": "UInt64",
+    "ts": "DateTime('UTC')",
+    "fare": "Decimal(9, 2)",
+    "note": "Nullable(String)",
+    "tags": "Array(String)",
+}
+_NOTES = (None, "", "\\N", "NULL", 'a "quoted", text', "ünïcödé", "two\nlines", "'; --")
+_TAGS: tuple[tuple[str, ...], ...] = ((), ("a",), ("a,b", ""), ("]", "'"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Where:
+    """Where a rehearsal takes place.
+
+    Args:
+        target: Its table.
+        cluster: As loads are given it.
+        default_cluster: The connection's.
+        like: A table whose engine, replicas and settings it has; None makes a plain MergeTree.
+    """
+
+    target: TableName
+    cluster: str | None
+    default_cluster: str | None
+    like: TableName | None = None
+
+    @property
+    def ledger(self) -> TableName:
+        """Where its loads record what they publish."""
+        return TableName(self.target.database, LEDGER_TABLE)
+
+
+def rows_of_file(number: int, *, version: int) -> list[Row]:
+    """The rows of a file.
+
+    Args:
+        number: The file's, from 0.
+        version: Another one gives other values, and other ids.
+    """
+    begin, end = datetime(2001, 2, 1, tzinfo=UTC), datetime(2001, 2, 28, 23, 59, 59, tzinfo=UTC)
+    first = (version * 1000 + number) * ROWS_PER_FILE
+    rows: list[Row] = []
+    for place in range(ROWS_PER_FILE):
+        at = (begin, end, begin + timedelta(hours=place, seconds=number))[place % 3]
+        fare = Decimal(first + place) / 100 * (-1 if place % 5 == 0 else 1)
+        rows.append((first + place, at, fare, _NOTES[place % len(_NOTES)], _TAGS[place % len(_TAGS)]))
+    return rows
+
+
+def body_of_file(rows: Iterable[Row]) -> bytes:
+    """The rows as lines of JSON.
+
+    Args:
+        rows: The rows.
+    """
+    lines = (
+        {"id": each[0], "ts": f"{each[1]:%Y-%m-%d %H:%M:%S}", "fare": str(each[2]), "note": each[3], "tags": each[4]}
+        for each in rows
+    )
+    return "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A table that is to be made for a rehearsal.
+
+    Args:
+        place: The table, and the nodes.
+        engines: Its engine on each, with all clauses.
+    """
+
+    place: Place
+    engines: Mapping[Node, str]
+
+
+def plan_table(where: Where) -> Steps[Plan]:
+    """Find the nodes, and what the rehearsal's table is to be on each; nothing is made yet.
+
+    Args:
+        where: Which table.
+
+    Raises:
+        PreflightError: If cluster or database are not known, or the table that it is to be like is not one for loads.
+        ClickHouseConnectionError: If a node does not answer.
+    """
+    around = yield from _look_around(where, where.like or where.target)
+    if findings := list(_hindrances(where, around)):
+        raise PreflightError(findings)
+    if where.like:
+        around = yield from find_replicas(around)
+    place = Place(cluster=around.cluster, target=where.target, ledger=where.ledger, nodes=tuple(around.nodes))
+    return Plan(place, {node: _engine(where, facts) for node, facts in around.nodes.items()})
+
+
+def create_table(plan: Plan) -> Steps[None]:
+    """Create the rehearsal's table on every node.
+
+    Args:
+        plan: What it is to be.
+    """
+    target = plan.place.target
+    columns = ", ".join(f"{name} {declared}" for name, declared in _TYPES.items())
+    head = f"CREATE TABLE {table(target)} ({columns}) ENGINE ="
+    yield AskNodes(
+        name=f"Create {target}", sql={node: Sql(f"{head} {engine}") for node, engine in plan.engines.items()}
+    )
+
+
+def _hindrances(where: Where, around: Surroundings) -> Iterator[str]:
+    like = where.like and around.target
+    if finding := missing_database(where.target.database, around):
+        yield finding
+    elif like is None and len(around.publishers) < len(around.nodes):
+        yield (
+            f"Cluster {around.cluster!r} has shards of several replicas, which a plain MergeTree would not keep alike: "
+            "give --like DATABASE.TABLE, the replicated table that loads go into."
+        )
+    elif like and (lacking := [node for node, facts in around.nodes.items() if facts.target is None]):
+        yield f"Table {like} does not exist on {', '.join(map(shown, lacking))}: check --like DATABASE.TABLE."
+    elif like:
+        engines = {facts.target.engine for facts in around.nodes.values() if facts.target}
+        for engine in sorted(each for each in engines if not each.endswith("MergeTree")):
+            yield f"{like} is a {engine}, not a MergeTree: give --like the table that loads go into."
+
+
+def _engine(where: Where, facts: NodeFacts) -> str:
+    settings = _settings_of(facts.target.settings if facts.target else "")
+    comment = literal("a rehearsal: it may be dropped")
+    engine = _engine_like(facts, where.target.table)
+    return f"{engine} PARTITION BY toYYYYMM(ts) ORDER BY id{settings} COMMENT {comment}"
+
+
+def _engine_like(facts: NodeFacts, name: str) -> str:
+    if facts.keeper:
+        return facts.keeper.engine_beside(name)
+    return f"{family(facts.target.engine) if facts.target else ''}MergeTree"
+
+
+def _settings_of(settings: str) -> str:
+    return f" SETTINGS {settings}" if settings else ""
+
+
+def read_table(where: Where, cluster: str | None) -> Sql:
+    """Ask for all rows of the rehearsal's table, each shard's once.
+
+    Args:
+        where: Which table.
+        cluster: The cluster that was found; None for a single server.
+    """
+    target = where.target
+    source = (
+        f"cluster({literal(cluster)}, {identifier(target.database)}, {identifier(target.table)})"
+        if cluster
+        else table(target)
+    )
+    return Sql(f"SELECT {', '.join(_TYPES)} FROM {source} ORDER BY id")
+
+
+def digests(where: Where, nodes: Sequence[Node]) -> Steps[dict[Node, object]]:
+    """Ask every node for a digest of the rows that it holds: replicas of a shard must agree.
+
+    Args:
+        where: Which table.
+        nodes: The nodes.
+    """
+    sql = Sql(f"SELECT count(), sum(cityHash64(*)) FROM {table(where.target)}")
+    answers = yield AskNodes(name=f"Read {where.target} on every node", sql=dict.fromkeys(nodes, sql))
+    return {node: rows[0] for node, rows in answers.items()}
+
+
+def look_at_servers(where: Where, nodes: Sequence[Node]) -> Steps[tuple[tuple[str, ...], str]]:
+    """The versions of the servers, and the engine of the rehearsal's table with its clauses.
+
+    Args:
+        where: Which table.
+        nodes: The nodes.
+    """
+    target = where.target
+    engine = (
+        f"(SELECT any(engine_full) FROM system.tables WHERE database = {literal(target.database)} "
+        f"AND name = {literal(target.table)})"
+    )
+    sql = Sql(f"SELECT version(), {engine}")
+    answers = yield AskNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, sql))
+    versions = sorted({rows[0][0] for rows in answers.values()})
+    return tuple(versions), answers[nodes[0]][0][1]
+
+
+def remember_passed(where: Where, staging_database: str | None) -> Steps[TableName | None]:
+    """Record that the rehearsal has passed, where loads into tables of that engine ask for it.
+
+    Args:
+        where: Which rehearsal.
+        staging_database: That of the loads of the table that this one is like; None is that table's own.
+
+    Returns:
+        The ledger that remembers it; None where the engine needs no rehearsal.
+    """
+    if where.like is None:
+        return None
+    ledger = TableName(staging_database or where.like.database, LEDGER_TABLE)
+    around = yield from _look_around(where, where.like, ledger)
+    if not any(facts.target and family(facts.target.engine) for facts in around.nodes.values()):
+        return None
+    yield from make_ledger(ledger, {node: facts.ledger_columns for node, facts in around.nodes.items()})
+    yield around.on_each(name="Record that the rehearsal has passed", sql=remember(ledger, where.like))
+    return ledger
+
+
+def _look_around(where: Where, target: TableName, ledger: TableName | None = None) -> Steps[Surroundings]:
+    return (
+        yield from look_around(
+            target=target,
+            cluster=where.cluster,
+            default_cluster=where.default_cluster,
+            ledger=ledger or where.ledger,
+            settings=(),
+            needs_all=True,
+        )
+    )

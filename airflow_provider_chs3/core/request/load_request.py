@@ -1,0 +1,206 @@
+"""What a user asks of a load."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.files.loaded_columns import Selection
+from airflow_provider_chs3.core.ledger.structure_record import Structure, structure_of
+from airflow_provider_chs3.core.request.reload import Reload
+from airflow_provider_chs3.core.source.formats import Format, format_of_key
+from airflow_provider_chs3.core.source.s3_source import S3Source
+from airflow_provider_chs3.core.tuning.resource_share import Share
+from airflow_provider_chs3.core.values.models import Manifest, Month, NodeSpec, SettingValues, TableName
+from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+_CHOICES = {
+    "on_no_objects": ("fail", "skip", "empty"),
+    "on_target_changed": ("fail", "reload"),
+    "on_other_months": ("fail", "leave_out"),
+    "write_mode": ("replace", "append"),
+    "distribution": ("where_read", "sharding_key"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policies:
+    """What to do when things are not as usual.
+
+    Args:
+        write_mode: `replace` makes the partition hold exactly the objects' rows; `append` inserts into the target.
+        distribution: `where_read` leaves rows on the node that reads their file; `sharding_key` sends each where the
+            Distributed table's key says.
+        on_no_objects: `fail`, `skip` the month, or publish it `empty`.
+        ready_key: A key that must exist; beside the month's objects where it holds no `/`. It may be a template.
+        min_object_age_seconds: Younger objects may still be written: the load waits for a retry.
+        max_shrink_fraction: A month that lost more than this part of its bytes since it was published stops.
+        replace_unknown: Replace rows that no load is known to have put there.
+        on_target_changed: `fail`, or `reload` a published month that somebody else changed.
+        on_other_months: `fail`, or `leave_out` rows that belong to other months.
+        count_again: Count the rows of files that are not Parquet by reading them a second time, also where the insert's
+            own reading is proof.
+
+    Raises:
+        ConfigurationError: If a value is none of these.
+    """
+
+    write_mode: str = "replace"
+    distribution: str = "where_read"
+    on_no_objects: str = "fail"
+    ready_key: str | None = None
+    min_object_age_seconds: float = 0
+    max_shrink_fraction: float = 0.5
+    replace_unknown: bool = False
+    on_target_changed: str = "fail"
+    on_other_months: str = "fail"
+    count_again: bool = False
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ConfigurationError(
+                    f"{name}={getattr(self, name)!r} is not known: use one of {', '.join(choices)}."
+                )
+        if not 0 <= self.max_shrink_fraction <= 1:
+            raise ConfigurationError(f"max_shrink_fraction={self.max_shrink_fraction} must lie between 0 and 1.")
+        if self.min_object_age_seconds < 0:
+            raise ConfigurationError(f"min_object_age_seconds={self.min_object_age_seconds} must not be negative.")
+
+
+def definition_of(
+    selection: Selection, *, on_other_months: str, distribution: str, file_format: Format | None, compression: str
+) -> str:
+    """A digest of what a load makes of objects.
+
+    Args:
+        selection: What is loaded of the files.
+        on_other_months: The policy of that name.
+        distribution: The policy of that name.
+        file_format: The files' format; None goes by their keys.
+        compression: ClickHouse's name of their compression; `auto` goes by their keys.
+    """
+    parts: tuple[object, ...] = (
+        selection.columns,
+        sorted(selection.select.items()),
+        selection.null_as_default,
+        on_other_months,
+        file_format.name if file_format else None,
+        compression,
+    )
+    # Only where they are given: months that were published before there was a choice stay as they are.
+    given = {"lossy": selection.lossy_columns, "naive": selection.naive_timestamps, "csv": selection.csv.changes}
+    if distribution != "where_read":
+        parts = (*parts, distribution)
+    if any(given.values()):
+        parts = (*parts, given)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadRequest:
+    """One month of one table.
+
+    Args:
+        month: The month.
+        source: Where its objects are.
+        target: A local table, or a Distributed one.
+        cluster: The cluster that reads and writes; None takes the Distributed table's, else the default.
+        default_cluster: The connection's cluster; None is the single server that the connection leads to.
+        staging_database: Where staging and ledger are; None takes the target's.
+        nonce: Makes this attempt's names unlike all others.
+        now: The time, in UTC.
+        format: The files' format; None goes by their keys.
+        compression: ClickHouse's name of their compression; `auto` goes by their keys.
+        selection: What is loaded of the files.
+        policies: What to do when things are not as usual.
+        settings: The user's settings.
+        node_specs: Specs by host, `host:port` or `default`, as the operator declares them.
+        connection_node_specs: The same of the connection; what neither declares, nodes say or are measured for.
+        share: How much of the nodes the load may use.
+        use_calibration: Whether settings may be those of the table's profile (see `core.calibration.run`).
+        owner: Names the task that loads, whatever its try. Empty where none does.
+        is_durable: Whether inserts go on without the process that started them: one that an earlier process of the
+            owner started is taken up again.
+        resumes: The attempt that the task has waited for: if another load came later, this one stops. None where none.
+        reload: What its run loads again, though it is as published, and nothing else. None where it was not asked for.
+    """
+
+    month: Month
+    source: S3Source
+    target: TableName
+    cluster: str | None
+    default_cluster: str | None
+    staging_database: str | None
+    nonce: str
+    now: datetime
+    format: Format | None = None
+    compression: str = "auto"
+    selection: Selection = field(default_factory=Selection)
+    policies: Policies = field(default_factory=Policies)
+    settings: SettingValues = field(default_factory=dict)
+    node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
+    connection_node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
+    share: Share = field(default_factory=Share)
+    use_calibration: bool = True
+    owner: str = ""
+    is_durable: bool = False
+    resumes: str | None = None
+    reload: Reload | None = None
+
+    @property
+    def definition(self) -> str:
+        """A digest of what is made of the objects: if it changes, a month is loaded again."""
+        return definition_of(
+            self.selection,
+            on_other_months=self.policies.on_other_months,
+            distribution=self.policies.distribution,
+            file_format=self.format,
+            compression=self.compression,
+        )
+
+    def is_left_out(self) -> Steps[bool]:
+        """Whether the run reloads something else.
+
+        Raises:
+            PreflightError: If the table is Distributed over another cluster than the one that is named.
+            ConfigurationError: If it appends, which would double the rows.
+        """
+        if self.reload is None:
+            return False
+        write_mode = self.policies.write_mode
+        return (yield from self.reload.leaves_out(self.target, self.cluster, self.month, write_mode=write_mode))
+
+    def structure(self, around: Surroundings, *, shard_num: int | None = None) -> Structure:
+        """What decides about rows beside objects and definition (see `core.ledger.structure_record`).
+
+        Args:
+            around: The table and its nodes.
+            shard_num: The shard that it is recorded of; None where it is only compared with.
+        """
+        return structure_of(
+            around, distribution=self.policies.distribution, settings=self.settings, shard_num=shard_num
+        )
+
+    def format_of(self, manifest: Manifest) -> Format:
+        """The format that was given, or the one that all keys end on.
+
+        Raises:
+            ConfigurationError: If keys say nothing, or not all the same.
+        """
+        if self.format is not None or not manifest.objects:
+            return self.format or Format("Parquet", is_typed=True)
+        found = {format_of_key(each.key): each.key for each in manifest.objects}
+        if len(found) > 1:
+            (one, key), (other, other_key) = list(found.items())[:2]
+            raise ConfigurationError(
+                f"The month's objects have several formats: {key} looks like {one.name}, {other_key} like "
+                f"{other.name}. "
+                "Give file_format=…, or a key template that takes only one of them."
+            )
+        return next(iter(found))

@@ -1,0 +1,25 @@
+"""What the user of a load must be allowed to do."""
+
+from __future__ import annotations
+
+from airflow_provider_chs3.core.cluster.topology import Place
+from airflow_provider_chs3.core.preflight.privileges import (
+    privileges_of_appending,
+    privileges_of_detaching,
+    privileges_of_replacing,
+)
+from airflow_provider_chs3.core.request.load_request import LoadRequest
+
+
+def privileges_of_load(request: LoadRequest, place: Place) -> tuple[str, ...]:
+    """Give the privileges that a load needs on every node, as they stand in a GRANT.
+
+    Args:
+        request: The load.
+        place: Where it takes place.
+    """
+    named_collection = request.source.credentials.named_collection
+    detaching = privileges_of_detaching(place.cluster) if request.is_durable else ()
+    if request.policies.write_mode == "append":
+        return (*privileges_of_appending(place, named_collection=named_collection), *detaching)
+    return (*privileges_of_replacing(place, named_collection=named_collection).every, *detaching)

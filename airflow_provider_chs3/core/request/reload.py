@@ -1,0 +1,118 @@
+"""Load months again although nothing about them changed: what the conf of a run asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.topology import local_table
+from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.values.run_month import parse_months
+from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+#: The key in the conf of a run.
+RELOAD = "chs3_reload"
+
+#: Why a month is loaded that is as published.
+ASKED_FOR = "it is as published, and a reload was asked for"
+
+_TAKES = "database, table, months and, if wanted, replace_rows_of_others"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reload:
+    """What a run loads again. It loads nothing else: other tables and other months are left out.
+
+    Args:
+        target: The table: a local one, or the Distributed one that the load names.
+        months: Its months.
+        replace_rows_of_others: Whether rows that somebody else put there, or changed, are replaced, too.
+    """
+
+    target: TableName
+    months: tuple[Month, ...]
+    replace_rows_of_others: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.target} {', '.join(map(str, self.months))}"
+
+    @property
+    def month(self) -> Month:
+        """The one month, for a load that was told none.
+
+        Raises:
+            ConfigurationError: If there are several.
+        """
+        if len(self.months) > 1:
+            raise ConfigurationError(
+                f"This run reloads {self}, and this load takes one month: give {RELOAD} one month, or map the load "
+                "over the output of PlanMonthsOperator."
+            )
+        return self.months[0]
+
+    def leaves_out(self, target: TableName, cluster: str | None, month: Month, *, write_mode: str) -> Steps[bool]:
+        """Whether a load is about something else.
+
+        Args:
+            target: The table that the load names: local, or Distributed.
+            cluster: The cluster that it names, if any.
+            month: Its month.
+            write_mode: `replace` or `append`.
+
+        Raises:
+            PreflightError: If its table is Distributed over another cluster than the one it names.
+            ConfigurationError: If it appends, which would double the rows.
+        """
+        if month not in self.months or (yield from self.leaves_out_table(target, cluster)):
+            return True
+        if write_mode == "append":
+            raise ConfigurationError(
+                f"This run reloads {self}, and this load appends, which would add the month's rows once more: reload "
+                "months of loads with write_mode='replace'."
+            )
+        return False
+
+    def leaves_out_table(self, target: TableName, cluster: str | None) -> Steps[bool]:
+        """Whether a table is another one.
+
+        Args:
+            target: The table that a load or a plan names: local, or Distributed.
+            cluster: The cluster that it names, if any.
+
+        Raises:
+            PreflightError: If the table is Distributed over another cluster than that.
+        """
+        if target == self.target:
+            return False
+        local, _, _ = yield from local_table(target, cluster)
+        return local != self.target
+
+
+def reload_of(conf: Mapping[str, Any] | None) -> Reload | None:
+    """What the conf of a run asks to be loaded again: `{"chs3_reload": {"database": …, "table": …, "months": […]}}`.
+
+    Args:
+        conf: The run's.
+
+    Returns:
+        None where it asks for nothing of that.
+
+    Raises:
+        ConfigurationError: If it does not say what, or says it wrongly.
+    """
+    asked = (conf or {}).get(RELOAD)
+    if asked is None:
+        return None
+    given = dict(asked) if isinstance(asked, Mapping) else {}
+    database, table, months = (given.pop(name, None) for name in ("database", "table", "months"))
+    replaces = given.pop("replace_rows_of_others", False)
+    names = (database, table, *(months if isinstance(months, list) else [months]))
+    is_named = bool(months) and all(isinstance(name, str) and name for name in names)
+    if given or not is_named or not isinstance(replaces, bool):
+        raise ConfigurationError(
+            f"The run's conf has {RELOAD}={asked!r}, which takes {_TAKES}, such as "
+            f'{{"{RELOAD}": {{"database": "taxi", "table": "trips", "months": ["2026-01"]}}}}.'
+        )
+    return Reload(target=TableName(database, table), months=parse_months(months), replace_rows_of_others=replaces)

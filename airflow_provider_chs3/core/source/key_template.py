@@ -1,0 +1,202 @@
+"""Which keys belong to a month: `trips/{YYYY-MM}/*.parquet` and its like."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pendulum
+
+from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+_YEAR_TOKENS = ("YYYY", "YY")
+_MONTH_TOKENS = ("MMMM", "MMM", "MM", "M")
+#: Tokens that vary within a month, and so match any value.
+_VARYING_TOKENS = {"DD": r"\d{2}", "D": r"\d{1,2}", "HH": r"\d{2}", "H": r"\d{1,2}"}
+_TOKEN = re.compile("|".join((*_YEAR_TOKENS, *_MONTH_TOKENS, *_VARYING_TOKENS)))
+#: Token of the month → what it writes → the month's number.
+_MONTH_NUMBERS = {
+    token: {pendulum.datetime(2001, number, 1).format(token, locale="en"): number for number in range(1, 13)}
+    for token in _MONTH_TOKENS
+}
+#: What the tokens of the month match, the longest first: {M} is to find 12, not 1.
+_MONTH_PATTERNS = {
+    "YYYY": r"\d{4}",
+    "YY": r"\d{2}",
+    **{token: "|".join(sorted(numbers, key=len, reverse=True)) for token, numbers in _MONTH_NUMBERS.items()},
+}
+#: Two digits of a year mean 1971 to 2070.
+_FIRST_YEAR = 1971
+_SEPARATORS = re.compile(r"[-_./]*")
+_PIECE = re.compile(r"(\{[^{}]*\})|(\*\*|\*|\?)|([{}])|([^{}*?]+)")
+_WILDCARDS = {"*": "[^/]*", "**": ".*", "?": "[^/]"}
+
+#: Something that each pattern matches.
+_SAMPLES = {"[^/]*": "", ".*": "", "[^/]": "0", r"\d{2}": "00", r"\d{1,2}": "0"}
+
+_HELP = "name year and month by pendulum's tokens in braces, as in 'trips/{YYYY-MM}/*.parquet' or 'y={YYYY}/m={MM}/'"
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A stretch of the template: text, or a pattern for what varies, with the name of a token of the month."""
+
+    text: str = ""
+    pattern: str = ""
+    token: str = ""
+
+
+@dataclass(frozen=True)
+class MonthKeys:
+    """The keys of one month, or of all months.
+
+    Args:
+        prefix: Their literal beginning, which is what a listing starts from.
+        pattern: What a whole key must match.
+        is_one_key: Whether `prefix` is the key itself.
+        levels_below: Slashes in the keys after the prefix; None where that varies.
+    """
+
+    prefix: str
+    pattern: re.Pattern[str]
+    is_one_key: bool
+    levels_below: int | None
+
+    def select(self, key: str, size_bytes: int) -> bool:
+        """Whether an object of that key and size holds data of the month."""
+        if size_bytes == 0 or key.endswith("/") or not self.pattern.fullmatch(key):
+            return False
+        levels = key[len(self.prefix) :].split("/")
+        if self.prefix and not self.prefix.endswith("/"):
+            # The template itself says how this level begins.
+            levels = levels[1:]
+        return not any(level.startswith(("_", ".")) for level in levels)
+
+
+@dataclass(frozen=True)
+class KeyTemplate:
+    """A template of keys.
+
+    Tokens in braces stand for the month (`YYYY`, `YY`, `MM`, `M`, `MMM`, `MMMM`) or for what varies in it (`DD`, `D`,
+    `HH`, `H`); `*` and `?` stay within one level, `**` crosses levels; a template that ends with `/` takes everything
+    below. All else is literal. Under the literal beginning, keys with a level that starts with `_` or `.` (such as
+    `_SUCCESS`) do not count; neither do empty objects and keys that end with `/`.
+
+    Args:
+        text: The template, without the bucket.
+
+    Raises:
+        ConfigurationError: If a token is not known, or the template does not tell months apart.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if not self.text or self.text.startswith("/"):
+            raise ConfigurationError(f"key={self.text!r}: give a key in the bucket, without a slash in front; {_HELP}.")
+        tokens = set(_TOKEN.findall(" ".join(re.findall(r"\{([^{}]*)\}", self.text))))
+        if not (tokens & set(_YEAR_TOKENS) and tokens & set(_MONTH_TOKENS)):
+            raise ConfigurationError(f"key={self.text!r} is the same for every month: {_HELP}.")
+        january = self.keys_of(Month(2001, 1)).pattern
+        for name, other in (("October", self._pieces(Month(2001, 10))), ("November", self._pieces(Month(2001, 11)))):
+            if january.fullmatch("".join(_SAMPLES.get(piece.pattern, piece.text) for piece in other)):
+                raise ConfigurationError(
+                    f"key={self.text!r} takes keys of {name} for January too, as digits may stand beside {{M}}: use "
+                    "{MM}, or put separators around it."
+                )
+
+    def keys_of(self, month: Month) -> MonthKeys:
+        """Which keys belong to the month."""
+        return _keys_of(self._pieces(month))
+
+    @cached_property
+    def keys_of_all(self) -> MonthKeys:
+        """Which keys may belong to some month; `month_of` says to which."""
+        return _keys_of(self._pieces(None))
+
+    def month_of(self, key: str) -> Month | None:
+        """The month that a key belongs to, which is the reverse of `keys_of`; None where it belongs to none."""
+        matched = self.keys_of_all.pattern.fullmatch(key)
+        if matched is None:
+            return None
+        found = matched.groupdict()
+        numbers = {_MONTH_NUMBERS[token][text] for token, text in found.items() if token in _MONTH_NUMBERS}
+        years = {_year(text) for token, text in found.items() if token in _YEAR_TOKENS}
+        # Tokens that name the month twice, as {YYYY-MM}/{MMM} does, must mean the same one.
+        if len(numbers) > 1 or len(years) > 1:
+            return None
+        try:
+            return Month(years.pop(), numbers.pop())
+        except ConfigurationError:
+            return None
+
+    def _pieces(self, month: Month | None) -> list[_Piece]:
+        pieces: list[_Piece] = []
+        text = self.text + ("**" if self.text.endswith("/") else "")
+        for tokens, wildcard, stray, literal in _PIECE.findall(text):
+            if stray:
+                raise ConfigurationError(f"key={self.text!r} has a brace without its partner: {_HELP}.")
+            if tokens:
+                pieces += self._token_pieces(tokens[1:-1], month)
+            elif wildcard:
+                pieces.append(_Piece(pattern=_WILDCARDS[wildcard]))
+            else:
+                pieces.append(_Piece(text=literal))
+        return pieces
+
+    def _token_pieces(self, tokens: str, month: Month | None) -> list[_Piece]:
+        pieces: list[_Piece] = []
+        rest = tokens
+        while rest:
+            matched = _TOKEN.match(rest) or _SEPARATORS.match(rest)
+            found = matched[0] if matched else ""
+            if not found:
+                known = ", ".join((*_YEAR_TOKENS, *_MONTH_TOKENS, *_VARYING_TOKENS))
+                raise ConfigurationError(f"key={self.text!r}: {{{tokens}}} is not understood; tokens are {known}.")
+            if found in _VARYING_TOKENS:
+                pieces.append(_Piece(pattern=_VARYING_TOKENS[found]))
+            elif _TOKEN.fullmatch(found):
+                pieces.append(_month_piece(found, month))
+            else:
+                pieces.append(_Piece(text=found))
+            rest = rest[len(found) :]
+        return pieces
+
+
+def _year(text: str) -> int:
+    return int(text) if len(text) == 4 else (int(text) - _FIRST_YEAR) % 100 + _FIRST_YEAR
+
+
+def _month_piece(token: str, month: Month | None) -> _Piece:
+    if month is None:
+        return _Piece(pattern=_MONTH_PATTERNS[token], token=token)
+    return _Piece(text=pendulum.datetime(month.year, month.number, 1).format(token, locale="en"))
+
+
+def _keys_of(pieces: Sequence[_Piece]) -> MonthKeys:
+    literal = list(itertools.takewhile(lambda piece: not piece.pattern, pieces))
+    any_depth = any(piece.pattern == _WILDCARDS["**"] for piece in pieces)
+    return MonthKeys(
+        prefix="".join(piece.text for piece in literal),
+        pattern=re.compile(_pattern(pieces), re.DOTALL),
+        is_one_key=len(literal) == len(pieces),
+        levels_below=None if any_depth else sum(piece.text.count("/") for piece in pieces[len(literal) :]),
+    )
+
+
+def _pattern(pieces: Sequence[_Piece]) -> str:
+    pattern = ""
+    seen: set[str] = set()
+    for piece in pieces:
+        if piece.token in seen:
+            pattern += f"(?P={piece.token})"
+        elif piece.token:
+            seen.add(piece.token)
+            pattern += f"(?P<{piece.token}>{piece.pattern})"
+        else:
+            pattern += piece.pattern or re.escape(piece.text)
+    return pattern

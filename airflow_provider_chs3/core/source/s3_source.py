@@ -1,0 +1,266 @@
+"""Where the objects are: one object renders the table function and lists. Nothing else knows that it is S3."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from airflow_provider_chs3.core.source.key_template import KeyTemplate, MonthKeys
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
+from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, SettingValues
+from airflow_provider_chs3.core.workflow.operations import Ask, ListObjects, Steps
+from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
+
+#: What may stand in a URL of the s3 table function and means itself; everything else is matched by a glob.
+_PLAIN = re.compile(r"[A-Za-z0-9/_.=-]*")
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9/_.=-]")
+#: Small reads give up on a storage that does not answer within seconds; by default servers try for many minutes.
+READ_SETTINGS: SettingValues = {"s3_retry_attempts": 5}
+
+#: In a key, an empty name is refused by ClickHouse's client of S3, and a version is cut off.
+_UNREADABLE = ("//", "?versionId=")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What opens the bucket for the ClickHouse servers. Exactly one of these, or none for a public bucket.
+
+    Args:
+        access_key_id: With `secret_access_key`, and `session_token` where the keys are temporary.
+        secret_access_key: See `access_key_id`.
+        session_token: See `access_key_id`.
+        named_collection: A named collection on the servers, which holds URL and keys.
+        role_arn: A role that the servers may assume.
+    """
+
+    access_key_id: str | None = None
+    secret_access_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    named_collection: str | None = None
+    role_arn: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Objects that one statement reads.
+
+    Args:
+        glob: Relative to the source's base; matches the objects and maybe more.
+        paths: Exactly the objects, as `_path` shows them.
+    """
+
+    glob: str
+    paths: tuple[str, ...]
+
+    @property
+    def condition(self) -> str:
+        """What keeps a statement to the rows of exactly these objects.
+
+        Literals, not a sub-query: with a sub-query s3Cluster was seen to lose objects without an error.
+        """
+        return f"_path IN ({', '.join(map(literal, self.paths))})"
+
+
+@dataclass(frozen=True)
+class S3Source:
+    """Objects in a bucket.
+
+    Where ClickHouse itself lists (a named collection, a role), a template with `**` or a `/` at its end does not see
+    keys that have braces two or more levels below its literal beginning.
+
+    Args:
+        bucket: The bucket; empty where a named collection names it.
+        template: Which keys belong to which month.
+        endpoint_url: Of the storage, as the ClickHouse servers reach it.
+        credentials: For the ClickHouse servers.
+        base: What stands before the key in `_path`; found by listing where a named collection names the bucket.
+
+    Raises:
+        ConfigurationError: If the bucket's name is none, or missing.
+    """
+
+    bucket: str
+    template: KeyTemplate
+    endpoint_url: str
+    credentials: Credentials
+    base: str = ""
+
+    def __post_init__(self) -> None:
+        if self.credentials.named_collection is None and not _BUCKET.fullmatch(self.bucket):
+            raise ConfigurationError(
+                f"bucket={self.bucket!r} is not the name of a bucket: give it without s3:// and keys."
+            )
+
+    def table_function(
+        self,
+        glob: str,
+        *,
+        file_format: str,
+        cluster: str | None = None,
+        structure: str = "auto",
+        compression: str = "auto",
+    ) -> Sql:
+        """`s3(…)`, or `s3Cluster(…)` where a cluster is given.
+
+        Args:
+            glob: Relative to the base.
+            file_format: ClickHouse's name of the format.
+            cluster: The cluster that reads; None reads on one node.
+            structure: Names and types of the columns; `auto` lets the server find them.
+            compression: ClickHouse's name of the compression; `auto` goes by the key.
+        """
+        name, first = ("s3Cluster", f"{literal(cluster)}, ") if cluster else ("s3", "")
+        given = self.credentials
+        if given.named_collection:
+            arguments = (
+                f"{identifier(given.named_collection)}, filename = {literal(glob)}, format = {literal(file_format)}, "
+                f"structure = {literal(structure)}, compression_method = {literal(compression)}"
+            )
+            return Sql(f"{name}({first}{arguments})")
+        access = "NOSIGN, "
+        secrets = tuple(each for each in (given.secret_access_key, given.session_token) if each)
+        if given.role_arn:
+            access = f"extra_credentials(role_arn = {literal(given.role_arn)}), "
+        elif given.access_key_id:
+            access = "".join(f"{literal(each)}, " for each in (given.access_key_id, *secrets))
+        url = literal(f"{self.endpoint_url.rstrip('/')}/{self.bucket}/{glob}")
+        shape = f"{literal(file_format)}, {literal(structure)}, {literal(compression)}"
+        return Sql(f"{name}({first}{url}, {access}{shape})", secrets)
+
+    @property
+    def lists_through_clickhouse(self) -> bool:
+        """Whether ClickHouse lists, because the worker has no keys."""
+        return bool(self.credentials.named_collection or self.credentials.role_arn)
+
+    def list_month(self, month: Month) -> Steps[tuple[S3Source, Manifest]]:
+        """List the month's objects.
+
+        Returns:
+            The source, with its base known from now on, and the manifest.
+
+        Raises:
+            SourceError: If ClickHouse cannot read an object of such a key.
+        """
+        keys = self.template.keys_of(month)
+        source, objects = yield from self.list_around(keys)
+        return source, Manifest.of(_selected(objects, keys, source.base))
+
+    def list_around(self, keys: MonthKeys) -> Steps[tuple[S3Source, Iterable[S3Object]]]:
+        """List all objects among which those keys are, as a stream where the worker lists.
+
+        Returns:
+            The source, with its base known from now on, and the objects.
+        """
+        return (yield from self._listed(keys.prefix, levels_below=keys.levels_below))
+
+    def has_object(self, key: str) -> Steps[bool]:
+        """Whether an object with exactly this key is there."""
+        source, objects = yield from self._listed(key, levels_below=0)
+        return any(each.path == f"{source.base}{key}" for each in objects)
+
+    def _listed(self, prefix: str, *, levels_below: int | None) -> Steps[tuple[S3Source, Iterable[S3Object]]]:
+        if not self.lists_through_clickhouse:
+            name = f"List s3://{self.bucket}/{prefix}"
+            objects: Iterable[S3Object] = yield ListObjects(name=name, bucket=self.bucket, prefix=prefix)
+            return replace(self, base=f"{self.bucket}/"), objects
+        plain = plain_prefix(prefix)
+        glob = plain + "**"
+        if levels_below is not None:
+            glob = plain + _any_name(prefix[len(plain) :].count("/") + levels_below)
+        function = self.table_function(glob, file_format="One")
+        sql = Sql(f"SELECT _path, _size, _etag, toUnixTimestamp(_time) FROM {function.text}", function.secrets)
+        rows = yield Ask(name=f"List {glob} through ClickHouse", sql=sql, settings=READ_SETTINGS)
+        listed = [
+            S3Object(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC))
+            for path, size, etag, written in rows
+        ]
+        return replace(self, base=self.base_of(listed, plain)), listed
+
+    def base_of(self, listed: Sequence[S3Object], prefix: str) -> str:
+        """What all paths have before the prefix: the bucket, and whatever the collection's URL goes on with."""
+        if not listed or not self.credentials.named_collection:
+            return f"{self.bucket}/"
+        first = listed[0].path
+        # At its very beginning, too: the collection's URL may stop before the bucket.
+        starts = [
+            at
+            for at in range(len(first))
+            if prefix and (not at or first[at - 1] == "/") and first.startswith(prefix, at)
+        ]
+        for start in starts:
+            base = first[:start]
+            if all(each.path.startswith(base + prefix) for each in listed):
+                return base
+        return first[: first.index("/") + 1]
+
+    def batches(self, manifest: Manifest) -> list[Batch]:
+        """The manifest's objects as few batches: one, but for keys whose characters mean something in a glob.
+
+        Keys of plain characters are listed in braces, so that just these objects are opened: an INSERT reads whatever
+        its glob matches, and `_path IN` only leaves out the rows. Other keys cannot be written so; they are matched by
+        wildcards, one batch for each level where braces are among their characters, as `**` does not match those.
+        """
+        groups: dict[int, list[str]] = defaultdict(list)
+        any_braces = any(brace in each.path for each in manifest.objects for brace in "{}")
+        for each in manifest.objects:
+            is_plain = _PLAIN.fullmatch(each.path, len(self.base))
+            groups[-1 if is_plain else each.path.count("/") if any_braces else 0].append(each.path)
+        return [
+            Batch(
+                self._names(paths) if kind == -1 else self._wildcard(paths, any_braces=any_braces),
+                tuple(paths),
+            )
+            for kind, paths in groups.items()
+        ]
+
+    def _shared_prefix(self, paths: Sequence[str]) -> str:
+        # In sorted order the first and the last differ the earliest.
+        first, last = paths[0][len(self.base) :], paths[-1][len(self.base) :]
+        differ_at = (at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
+        return plain_prefix(first[: next(differ_at, min(len(first), len(last)))])
+
+    def _names(self, paths: Sequence[str]) -> str:
+        if len(paths) == 1:
+            return paths[0][len(self.base) :]
+        prefix = self._shared_prefix(paths)
+        folder = prefix[: prefix.rfind("/") + 1]
+        start = len(self.base) + len(folder)
+        return f"{folder}{{{','.join(path[start:] for path in paths)}}}"
+
+    def _wildcard(self, paths: Sequence[str], *, any_braces: bool) -> str:
+        if len(paths) == 1:
+            return self.glob_of(paths[0])
+        prefix = self._shared_prefix(paths)
+        levels = paths[0][len(self.base) + len(prefix) :].count("/")
+        return prefix + (_any_name(levels) if any_braces else "**")
+
+    def glob_of(self, path: str) -> str:
+        """A glob that matches one object, and seldom another."""
+        return _NOT_PLAIN.sub("?", path[len(self.base) :])
+
+
+def _any_name(levels: int) -> str:
+    """A glob for all names so many levels down. `**` would not do: below its first level it matches no braces."""
+    return "*" + "/*" * levels
+
+
+def plain_prefix(text: str) -> str:
+    """As much of a key's beginning as means itself in a glob."""
+    matched = _PLAIN.match(text)
+    return matched[0] if matched else ""
+
+
+def _selected(objects: Iterable[S3Object], keys: MonthKeys, base: str) -> Iterator[S3Object]:
+    for each in objects:
+        key = each.path[len(base) :]
+        if keys.select(key, each.size_bytes):
+            if unreadable := next((part for part in _UNREADABLE if part in key), ""):
+                raise SourceError(
+                    f"ClickHouse cannot read {each.path}: {unreadable!r} in a key means something else to it. Copy the "
+                    "object to another key, or leave it out with key=…."
+                )
+            yield each

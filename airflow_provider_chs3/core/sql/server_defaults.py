@@ -1,0 +1,148 @@
+"""The settings that decide which rows are read of files, and as which values: loads go by the server's own defaults.
+
+The profile of the user, that of the user as whom nodes ask each other, and the connection may all say otherwise, for
+good reasons of others. So each statement that reads files carries all of them, with the default that the server tells
+(`default` of `system.settings`), unless this package or the operator's own `settings` say something else. What concerns
+memory, threads, time and network is left to the profile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from airflow_provider_chs3.core.sql.complete_answers import NEWER
+from airflow_provider_chs3.core.sql.quoting import literal, literals
+from airflow_provider_chs3.core.values.models import SettingValue, SettingValues
+
+#: Beginnings of their names.
+_FAMILIES = (
+    "analyzer_compatibility_",
+    "bool_",
+    "cast_",
+    "cluster_function_",
+    "cluster_table_function_",
+    "date_time_",
+    "describe_",
+    "format_",
+    "formatdatetime_",
+    "function_",
+    "functions_",
+    "geo",
+    "h3",
+    "input_format_",
+    "json_",
+    "parsedatetime_",
+    "schema_inference_",
+    "splitby_",
+    "type_json_",
+    "variant_",
+)
+
+#: Of those families: what only costs time or memory, and what secrets depend on.
+_LEFT_TO_PROFILE = re.compile(
+    r"(?:format_avro_schema_registry|format_display_secrets|function_range_max|function_sleep)_.*"
+    r"|input_format_(?:parallel_parsing|max_block_.*|orc_row_batch_size|json_max_string_column_growth_step)"
+    r"|input_format_parquet_(?:enable_row_group_prefetch|local_file_.*|max_block_size|memory_.*|prefer_block_bytes)"
+)
+
+_SINGLE = frozenset(
+    {
+        "aggregate_function_input_format",
+        "allow_archive_path_syntax",
+        "allow_lossy_numeric_supertype",
+        "allow_nonconst_timezone_arguments",
+        "allow_special_bool_values_inside_variant",
+        "check_conversion_from_numbers_to_enum",
+        "column_names_for_schema_inference",
+        "compatibility_s3_presigned_url_query_in_path",
+        "count_matches_stop_at_empty_match",
+        "decimal_check_overflow",
+        "dynamic_throw_on_type_mismatch",
+        "enable_extended_results_for_datetime_functions",
+        "enable_named_columns_in_function_tuple",
+        "enable_nullable_tuple_type",
+        "enable_parsing_to_custom_serialization",
+        "enable_time_time64_type",
+        "enable_unaligned_array_join",
+        "enable_url_encoding",
+        "extract_key_value_pairs_max_pairs_per_row",
+        "glob_expansion_max_elements",
+        "implicit_select",
+        "insert_allow_materialized_columns",
+        "insert_distributed_one_random_shard",
+        "insert_shard_id",
+        "least_greatest_legacy_null_behavior",
+        "make_distributed_plan",
+        "max_dynamic_subcolumns_in_json_type_parsing",
+        "optimize_count_from_files",
+        "optimize_trivial_insert_select",
+        "precise_float_parsing",
+        "regexp_max_matches_per_row",
+        "rename_files_after_processing",
+        "s3_base",
+        "s3_ignore_file_doesnt_exist",
+        "s3_path_filter_limit",
+        "s3_skip_empty_files",
+        "s3_throw_on_zero_files_match",
+        "s3_uri_style",
+        "s3_validate_etag_on_read",
+        "session_timezone",
+        "short_circuit_function_evaluation",
+        "short_circuit_function_evaluation_for_nulls",
+        "throw_on_hive_partitioning_resolution_failure",
+        "transform_null_in",
+        "use_cache_for_count_from_files",
+        "use_hive_partitioning",
+        "use_legacy_to_time",
+        "use_structure_from_insertion_table_in_table_functions",
+        "use_variant_as_common_type",
+        "use_variant_default_implementation_for_comparisons",
+        "validate_polygons",
+        "zstd_window_log_max",
+    }
+)
+
+#: Beginnings of names: what matters to files alone. Operators may have given another value, as their profile fixes it.
+_OF_FILES = ("cluster_", "describe_", "format_", "input_format_", "s3_", "schema_inference_")
+
+
+def is_about_reading(name: str) -> bool:
+    """Whether a setting decides which rows are read of files, or as which values.
+
+    Args:
+        name: The setting's.
+    """
+    return name in _SINGLE or name in NEWER or (name.startswith(_FAMILIES) and not _LEFT_TO_PROFILE.fullmatch(name))
+
+
+def defaults_query() -> str:
+    """A sub-query for the settings that may be about reading, each with the server's default.
+
+    Obsolete ones do nothing, and a second name of a setting would set it twice.
+    """
+    families = " OR ".join(f"startsWith(name, {literal(family)})" for family in _FAMILIES)
+    single = literals(sorted({*_SINGLE, *NEWER}))
+    return (
+        "(SELECT groupArray((name, default)) FROM system.settings "
+        f"WHERE NOT is_obsolete AND alias_for = '' AND ({families} OR name IN ({single})))"
+    )
+
+
+def neutral_settings(defaults: Mapping[str, str], own: SettingValues) -> dict[str, SettingValue]:
+    """The settings that are about reading files, for statements that do.
+
+    Args:
+        defaults: Those that every node knows, each with the server's default.
+        own: The settings of the operator, which win.
+    """
+    return {**defaults, **{name: value for name, value in own.items() if is_about_reading(name)}}
+
+
+def evaluating_settings(defaults: Mapping[str, str]) -> dict[str, SettingValue]:
+    """The settings that may change what an expression of the table gives, whatever the operator gives for its files.
+
+    Args:
+        defaults: As in `neutral_settings`.
+    """
+    return {name: default for name, default in defaults.items() if not name.startswith(_OF_FILES)}

@@ -1,0 +1,146 @@
+"""End what dead attempts left: staging tables of loads that nobody ever ran again, and their queries."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
+from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.staging.tables import end_named
+from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.workflow.operations import Row, Say, Steps
+from airflow_provider_chs3.exceptions import ConfigurationError, PreflightError
+
+#: The names of staging tables, see `core.staging.tables.Attempt`. Nothing else is ever dropped, whatever its name
+#: begins with.
+_STAGING = "^chs3_[0-9a-f]{16}_[0-9a-f]{16}[0-9a-z_]*$"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleanRequest:
+    """What is to be cleaned.
+
+    Args:
+        database: The database of staging and ledger.
+        cluster: The cluster; None takes the default.
+        default_cluster: The connection's cluster; None is the single server that the connection leads to.
+        older_than_seconds: Staging that any node made later is left alone. It must be more than the longest load takes.
+        is_dry_run: Only tell what would be dropped.
+
+    Raises:
+        ConfigurationError: If the age is negative.
+    """
+
+    database: str
+    cluster: str | None
+    default_cluster: str | None
+    older_than_seconds: float
+    is_dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        # NaN, with which staging of any age would be older, is neither.
+        if not self.older_than_seconds >= 0:
+            raise ConfigurationError(
+                f"older_than_seconds={self.older_than_seconds:g}: give a number that is not negative."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Orphan:
+    """Staging that outlived its attempt.
+
+    Args:
+        name: Its name, which is the beginning of its queries' ids.
+        age_seconds: Since the newest of its tables was made, by the clock of that table's node.
+        rows_by_node: Rows on each node that has it.
+        size_bytes: On disk, on all nodes.
+        queries: How many of its queries run.
+        was_dropped: Whether it is gone now.
+    """
+
+    name: str
+    age_seconds: int
+    rows_by_node: Mapping[str, int]
+    size_bytes: int
+    queries: int
+    was_dropped: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as JSON-safe values."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return values | {"rows_by_node": dict(self.rows_by_node), "rows": sum(self.rows_by_node.values())}
+
+
+def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
+    """Kill the queries of old staging on every node, wait for their end, and drop the tables.
+
+    Raises:
+        PreflightError: If the database is not there.
+        TransientError: If queries do not end.
+    """
+    around = yield from look_around(
+        # Of the tables in that database it is the one whose name is known.
+        target=TableName(request.database, LEDGER_TABLE),
+        cluster=request.cluster,
+        default_cluster=request.default_cluster,
+        ledger=TableName(request.database, LEDGER_TABLE),
+        settings=DDL_SETTINGS,
+    )
+    if finding := missing_database(request.database, around):
+        raise PreflightError([finding])
+    answers = yield around.on_each(name="Look for staging", sql=_look(request.database))
+    orphans = list(_orphans(answers, request))
+    yield Say(name=f"{len(orphans)} staging tables are older than {request.older_than_seconds:g} s.")
+    if orphans and not request.is_dry_run:
+        yield from end_named(around, [each.name for each in orphans])
+    return orphans
+
+
+def missing_database(database: str, around: Surroundings) -> str:
+    """Tell where a database does not exist; empty where every node has it.
+
+    Args:
+        database: The target's, or the ledger's.
+        around: What the nodes said.
+    """
+    missing = [shown(node) for node, facts in around.nodes.items() if database not in facts.databases]
+    return f"Database {database!r} does not exist on {', '.join(missing)}: check the name." if missing else ""
+
+
+def _look(database: str) -> Sql:
+    # A database that keeps no metadata on disk tells no time: of its tables nothing proves that they are old.
+    made_at = "toUnixTimestamp(metadata_modification_time)"
+    age_seconds = f"if({made_at} = 0, 0, toInt64(toUnixTimestamp(now())) - {made_at})"
+    return Sql(
+        f"SELECT name, {age_seconds}, ifNull(total_rows, 0), "
+        "ifNull(total_bytes, 0), (SELECT groupArray(initial_query_id) FROM system.processes) AS queries "
+        f"FROM system.tables WHERE database = {literal(database)} AND match(name, {literal(_STAGING)})"
+    )
+
+
+def _orphans(answers: Mapping[Node, Sequence[Row]], request: CleanRequest) -> Iterator[Orphan]:
+    found: dict[str, dict[Node, Row]] = defaultdict(dict)
+    for node, rows in answers.items():
+        for name, *facts in rows:
+            found[name][node] = tuple(facts)
+    ages = {name: min(age for age, *_ in nodes.values()) for name, nodes in found.items()}
+    young = [name for name, age in ages.items() if age < request.older_than_seconds]
+    for name, nodes in sorted(found.items()):
+        # A load that starts over goes on under the same name with a number behind it.
+        if any(other.startswith(name) for other in young):
+            continue
+        queries = {query for *_, running in nodes.values() for query in running if query.startswith(f"{name}_")}
+        yield Orphan(
+            name=name,
+            age_seconds=ages[name],
+            rows_by_node={shown(node): rows for node, (_, rows, _, _) in nodes.items()},
+            size_bytes=sum(size_bytes for _, _, size_bytes, _ in nodes.values()),
+            queries=len(queries),
+            was_dropped=not request.is_dry_run,
+        )

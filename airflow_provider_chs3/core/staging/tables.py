@@ -1,0 +1,287 @@
+"""Staging: a table of the target's shape for one attempt, and the end of what earlier attempts left."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.ledger.table import DURABLE, durable_settings
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, one_of, table
+from airflow_provider_chs3.core.sql.server_text import items
+from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS
+from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Month, Node, SettingValues, TableName
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Pause, Row, Steps
+from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
+
+_QUERY_WAS_CANCELLED = 394
+_ACCESS_DENIED = 497
+
+#: Where the target's engine merges rows. REPLACE PARTITION keeps the level of parts on older servers (seen on 25.8, no
+#: more on 26.9), and FINAL takes a part that was merged in staging for one without equal keys: it told 20 rows for 5.
+_WITHOUT_MERGES = (
+    "max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1, "
+    "parts_to_delay_insert = 1000000, parts_to_throw_insert = 1000000"
+)
+
+#: With so many columns their buffers matter: about 2 MB each, for every part that is being written. By default the
+#: server has small ones from 500 columns on; with 300 they were measured to halve the memory of an insert.
+_MANY_COLUMNS = 50
+
+#: How long a newer attempt may take between killing queries and dropping staging.
+_TAKE_OVER_SECONDS = 5
+
+#: How long killed queries may take to end on every node.
+_END_TIMEOUT_SECONDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run of the protocol for one month of one table.
+
+    Args:
+        target: The local table.
+        month: The month.
+        nonce: Makes its names unlike those of every other attempt, for ever: a late query of a dead attempt must not
+            find a table to write into, and a stale attempt must not publish a successor's rows.
+    """
+
+    target: TableName
+    month: Month
+    nonce: str
+
+    @property
+    def prefix(self) -> str:
+        """Beginning of the names of all attempts of this month."""
+        identity = f"{self.target.database}\0{self.target.table}\0{self.month}"
+        return f"chs3_{hashlib.sha256(identity.encode()).hexdigest()[:16]}_"
+
+    @property
+    def name(self) -> str:
+        """Name of the staging table, and beginning of the query ids."""
+        return f"{self.prefix}{self.nonce}"
+
+    def staging(self, around: Surroundings) -> TableName:
+        """The staging table."""
+        return TableName(around.staging_database, self.name)
+
+
+def ddl_settings(around: Surroundings) -> SettingValues:
+    """The settings for REPLACE PARTITION and DROP TABLE that every node knows."""
+    return {name: value for name, value in DDL_SETTINGS.items() if name in around.known_settings}
+
+
+def create_staging(around: Surroundings, attempt: Attempt) -> Steps[None]:
+    """Create this attempt's staging on every node: MergeTree without TTL, replicated where the target is.
+
+    Nothing is merged away in it, whatever the target's engine, so that its count is proof. Columns, codecs, defaults,
+    indices, projections and constraints come with `AS`, settings (storage policy, granularity) from the target on that
+    node. Types, codecs and keys that a server forbids in a new table by default are allowed, as the target has them.
+
+    Raises:
+        SupersededError: If it was killed: who starts later ends whatever runs for the month.
+    """
+    head = f"CREATE TABLE {table(attempt.staging(around))} AS {table(around.target)} ENGINE ="
+    engines = {
+        node: facts.keeper.engine_beside(attempt.name) if facts.keeper else "MergeTree"
+        for node, facts in around.nodes.items()
+    }
+    step = AskNodes(
+        name=f"Create staging {attempt.name}",
+        sql={node: Sql(f"{head} {engine} {_clauses(around, node)}") for node, engine in engines.items()},
+        settings=around.permissions,
+        query_id=f"{attempt.name}_create",
+    )
+    try:
+        yield step
+    except ClickHouseServerError as error:
+        if error.code == _QUERY_WAS_CANCELLED:
+            raise SupersededError(superseded(attempt)) from error
+        raise
+
+
+def _clauses(around: Surroundings, node: Node) -> str:
+    shape = around.shape
+    clauses = (
+        ("PARTITION BY", shape.partition_key),
+        ("PRIMARY KEY", shape.explicit_primary_key),
+        ("ORDER BY", shape.order_by),
+        ("SAMPLE BY", shape.sampling_key),
+        ("SETTINGS", ", ".join(_staging_settings(around, node))),
+    )
+    return " ".join(f"{keyword} {value}" for keyword, value in clauses if value)
+
+
+def _staging_settings(around: Surroundings, node: Node) -> Iterator[str]:
+    shape = around.shape
+    # Each node's own: the policy of a disk that the table itself defines may have another name on each.
+    on_node = around.nodes[node].target
+    own = items(on_node.settings) if on_node else ()
+    yield from (each for each in own if each.partition(" ")[0] not in DURABLE)
+    # A REPLACE PARTITION that was recorded must not be of rows that a power cut takes away.
+    yield from durable_settings()
+    if not shape.is_plain:
+        yield _WITHOUT_MERGES
+    if (
+        len(shape.columns) >= _MANY_COLUMNS
+        and ADAPTIVE_BUFFERS in around.known_settings
+        and ADAPTIVE_BUFFERS not in shape.settings
+    ):
+        yield f"{ADAPTIVE_BUFFERS} = {_MANY_COLUMNS}"
+
+
+def end_earlier_attempts(around: Surroundings, attempt: Attempt) -> Steps[None]:
+    """Before staging is created: end what other attempts of this month run or left, their queries first.
+
+    Raises:
+        TransientError: If queries do not end.
+    """
+    yield from _end(
+        around,
+        queries=f"startsWith(initial_query_id, {literal(attempt.prefix)})",
+        tables=f"startsWith(name, {literal(attempt.prefix)})",
+    )
+
+
+def take_over(around: Surroundings, attempt: Attempt) -> Steps[None]:
+    """Once staging is created: end the attempts that created theirs at the same time, or give way to them.
+
+    All go by what they read on the coordinator: the newest staging there wins, by that node's clock. Whoever looks
+    after creating sees all that was created before, so that of two attempts at least one sees the other, and both
+    agree. Only what that answer shows as older is ended: an attempt that came later is not this one's to end.
+
+    Raises:
+        SupersededError: If a newer attempt has taken over.
+        TransientError: If queries do not end.
+    """
+    query = (
+        f"SELECT name FROM system.tables WHERE {_in_staging(around)} AND startsWith(name, {literal(attempt.prefix)}) "
+        "ORDER BY metadata_modification_time DESC, name DESC"
+    )
+    ask = AskNodes(name="Look for other attempts", sql={around.coordinator: Sql(query)})
+    names = [name for (name,) in (yield ask)[around.coordinator]]
+    if not names or names[0] != attempt.name:
+        raise SupersededError(superseded(attempt))
+    if older := names[1:]:
+        yield from end_named(around, older)
+
+
+def rename_staging(around: Surroundings, attempt: Attempt, *, to: Attempt) -> Steps[None]:
+    """Take staging over from a process that is gone: should it come back, it does not find its staging any more.
+
+    Raises:
+        SupersededError: If staging is gone from a node.
+    """
+    sql = Sql(f"RENAME TABLE {table(attempt.staging(around))} TO {table(to.staging(around))}")
+    try:
+        yield around.on_each(name=f"Take staging over as {to.name}", sql=sql)
+    except ClickHouseServerError as error:
+        yield from check_not_superseded(around, attempt, error)
+        raise
+
+
+def end_attempt(around: Surroundings, attempt: Attempt) -> Steps[None]:
+    """End this attempt, and those that it started over with: queries on every node, then staging."""
+    name = literal(attempt.name)
+    yield from _end(around, queries=f"startsWith(initial_query_id, {name})", tables=f"startsWith(name, {name})")
+
+
+def end_named(around: Surroundings, names: Collection[str]) -> Steps[None]:
+    """End the attempts of these names: queries on every node, then staging.
+
+    Raises:
+        TransientError: If queries do not end.
+    """
+    yield from _end(
+        around,
+        queries=f"arrayExists(name -> startsWith(initial_query_id, name), [{literals(names)}])",
+        tables=f"{one_of('name', names)}",
+    )
+
+
+def check_not_superseded(around: Surroundings, attempt: Attempt, error: Exception) -> Steps[None]:
+    """After an error: was it a newer attempt's doing? That kills this one's queries, and then drops its staging.
+
+    Args:
+        around: Where to look.
+        attempt: This attempt.
+        error: What went wrong.
+
+    Raises:
+        SupersededError: If staging is gone.
+    """
+    was_killed = isinstance(error, ClickHouseServerError) and error.code == _QUERY_WAS_CANCELLED
+    for waited_seconds in range(_TAKE_OVER_SECONDS if was_killed else 1):
+        if waited_seconds:
+            yield Pause(name="Wait to see who killed the query", seconds=1)
+        if not (yield from is_staging_there(around, attempt)):
+            raise SupersededError(superseded(attempt))
+
+
+def is_staging_there(around: Surroundings, attempt: Attempt) -> Steps[bool]:
+    """Whether every node still has the attempt's staging."""
+    query = f"SELECT count() FROM system.tables WHERE {_in_staging(around)} AND name = {literal(attempt.name)}"
+    answers = yield around.on_each(name="Look whether staging is still there", sql=Sql(query))
+    return all(rows[0][0] for rows in answers.values())
+
+
+def superseded(attempt: Attempt) -> str:
+    """What to tell of an attempt that a newer one has ended."""
+    return (
+        f"Another load of {attempt.target} for {attempt.month} started later and took over, or somebody ended this "
+        "one: it stopped and published nothing more. Let another one finish; give the task max_active_tis_per_dag=1 to "
+        "avoid overlaps."
+    )
+
+
+def _in_staging(around: Surroundings) -> str:
+    return f"database = {literal(around.staging_database)}"
+
+
+def _end(around: Surroundings, *, queries: str, tables: str) -> Steps[None]:
+    """Kill queries, wait, and drop staging.
+
+    KILL QUERY answers "finished" while other nodes still run, so the nodes are asked until nothing is found.
+
+    Args:
+        around: Where to look.
+        queries: Condition on `initial_query_id` that finds the queries.
+        tables: Condition on `name` that finds the staging.
+    """
+    look = Sql(
+        f"SELECT 'query', query_id FROM system.processes WHERE {queries} "
+        f"UNION ALL SELECT 'table', name FROM system.tables WHERE {_in_staging(around)} AND {tables}"
+    )
+    for _ in range(_END_TIMEOUT_SECONDS):
+        found: dict[Node, list[Row]] = yield around.on_each(name="Look for what attempts left", sql=look)
+        running = [node for node, rows in found.items() if any(kind == "query" for kind, _ in rows)]
+        if running:
+            yield from _kill(running, queries)
+            yield Pause(name="Wait until they end", seconds=1)
+        elif any(found.values()):
+            yield from _drop(around, found)
+        else:
+            return
+    raise TransientError(
+        f"Queries of an earlier attempt still run on {', '.join(map(str, running))} {_END_TIMEOUT_SECONDS} s after "
+        f"KILL QUERY: look at them in system.processes ({queries}). "
+        "Those of another user need KILL QUERY ON *.*."
+    )
+
+
+def _kill(nodes: list[Node], queries: str) -> Steps[None]:
+    kill = Sql(f"KILL QUERY WHERE {queries} ASYNC")
+    try:
+        yield AskNodes(name="Kill queries", sql=dict.fromkeys(nodes, kill))
+    except ClickHouseServerError as error:
+        # Where nodes log in to each other as another user, a query's parts there are that user's: they end with it.
+        if error.code != _ACCESS_DENIED:
+            raise
+
+
+def _drop(around: Surroundings, found: dict[Node, list[Row]]) -> Steps[None]:
+    for name in sorted({name for rows in found.values() for _, name in rows}):
+        nodes = [node for node, rows in found.items() if ("table", name) in rows]
+        sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(around.staging_database, name))} SYNC")
+        yield AskNodes(name=f"Drop staging {name}", sql=dict.fromkeys(nodes, sql), settings=ddl_settings(around))

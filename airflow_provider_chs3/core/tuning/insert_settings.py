@@ -1,0 +1,294 @@
+"""The settings of a load, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from airflow_provider_chs3.core.files.data_volume import DataShape
+from airflow_provider_chs3.core.source.csv_dialect import READING_SETTING_NAMES
+from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, WHOLE, WITHOUT_ABSENT
+from airflow_provider_chs3.core.sql.quoting import PARSED
+from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
+from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Knobs, Profile
+from airflow_provider_chs3.core.tuning.reader_settings import downloads, read_threads, reader_bytes, reader_memory
+from airflow_provider_chs3.core.tuning.resource_share import BLOCKS_OF_A_THREAD, Slice, is_small
+from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Setting, SettingValue, SettingValues
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+#: The server's own block, in bytes and in rows, below which parts only get more.
+DEFAULT_BLOCK_BYTES = 256 * 1024**2
+DEFAULT_BLOCK_ROWS = 1_048_449
+#: With less memory there are fewer threads rather than smaller blocks.
+_SMALLEST_BLOCK_BYTES = 64 * 1024**2
+
+_NO_DEDUPLICATION = "retries are made exact by staging, so nothing is gained from deduplication"
+
+#: Without these a load could lose, double or change rows and say nothing.
+_EXACT = (
+    Setting("parallel_distributed_insert_select", 2, "every node writes what it reads"),
+    Setting("insert_deduplicate", 0, _NO_DEDUPLICATION),
+    Setting("deduplicate_insert", "disable", _NO_DEDUPLICATION),
+    Setting("deduplicate_insert_select", "disable", _NO_DEDUPLICATION),
+    Setting("optimize_on_insert", 0, "no row is merged away before it is counted"),
+    Setting("insert_quorum_parallel", 1, "all replicas of a shard write into one staging"),
+    Setting("distributed_foreground_insert", 1, "no row is left in a queue"),
+    Setting("skip_unavailable_shards", 0, "a missing shard is an error"),
+    Setting("enable_parallel_replicas", 0, "reads of s3 with them were seen to double rows"),
+    Setting("s3_throw_on_zero_files_match", 1, "finding no file is an error"),
+    Setting("s3_ignore_file_doesnt_exist", 0, "a file that is gone is an error"),
+    Setting("use_hive_partitioning", 0, "names in a path add no columns"),
+    Setting("input_format_null_as_default", 0, "NULL does not turn into a default on its own"),
+    Setting("input_format_allow_errors_num", 0, "no bad line is skipped"),
+    Setting("input_format_allow_errors_ratio", 0, "no bad line is skipped"),
+    Setting("date_time_overflow_behavior", "throw", "a date out of range is an error"),
+    Setting("read_overflow_mode", "throw", "no limit cuts the data off silently"),
+    Setting("timeout_overflow_mode", "throw", "no limit cuts the data off silently"),
+    Setting("limit", 0, "no limit cuts the data off silently"),
+    Setting("offset", 0, "no limit cuts the data off silently"),
+    Setting("max_execution_time", 0, "a load may take hours"),
+    *(Setting(name, value, "no statement is rewritten") for name, value in NEWER.items()),
+    *(
+        Setting(name, value, "servers log a statement that they cannot parse with its keys")
+        for name, value in PARSED.items()
+    ),
+)
+
+#: Go before those above where a sharding key is followed.
+_BY_SHARDING_KEY = (
+    Setting(
+        "parallel_distributed_insert_select", 0, "the node that inserts sends each row to the shard of its sharding key"
+    ),
+)
+
+#: Further names of them.
+_ALIASES = {"insert_distributed_sync", "allow_experimental_parallel_reading_from_replicas"}
+
+#: Their names: what a user cannot set.
+EXACT_NAMES = frozenset(each.name for each in _EXACT) | {"insert_null_as_default"} | _ALIASES
+
+#: What may be computed; a server that does not know one of them does without.
+TUNED_NAMES = (
+    "max_insert_threads",
+    "max_insert_threads_min_free_memory_per_thread",
+    "min_insert_block_size_bytes",
+    "min_insert_block_size_rows",
+    "max_threads",
+    "input_format_parquet_memory_high_watermark",
+    "max_download_buffer_size",
+    "max_download_threads",
+    "input_format_parallel_parsing",
+    "remote_filesystem_read_method",
+    "max_insert_delayed_streams_for_parallel_write",
+    "max_memory_usage",
+)
+
+#: The reason of a setting that the user gave, in the operator or the connection.
+YOURS = "yours"
+
+#: Must be known to every node. The others came later or went; where one is not known, what it guards against is not
+#: there.
+REQUIRED_SETTINGS = ("parallel_distributed_insert_select", "insert_deduplicate", "optimize_on_insert")
+
+#: Whether REPLACE PARTITION may empty a partition. Only where nothing was staged: `core.publication.publish`.
+EMPTY_SOURCE = "allow_replace_partition_from_empty_source"
+
+#: Sent with REPLACE PARTITION and DROP TABLE, so that months over 50 GB do not stick.
+DDL_SETTINGS: SettingValues = {
+    "max_partition_size_to_drop": 0,
+    "max_table_size_to_drop": 0,
+}
+
+
+def tuned_settings(one: Slice, data: DataShape, profile: Profile | None = None) -> tuple[Setting, ...]:
+    """The settings that make a load fast, each with its reason. `docs/tuning.md` tells where each rule is from.
+
+    Args:
+        one: What the load may use on every node.
+        data: The month's data.
+        profile: What a calibration found; None goes by the rules alone.
+    """
+    by_rule = {each.name: each for each in _settings(one, data, BY_RULE)}
+    if profile is None:
+        return tuple(by_rule.values())
+    found = {each.name: each for each in _settings(one, data, profile.knobs)}
+    for name, value in profile.knobs.plain_settings().items():
+        found[name] = Setting(name, value, profile.reason)
+    same = {name: each for name, each in by_rule.items() if name in found and found[name].value == each.value}
+    return tuple(same.get(each.name) or replace(each, reason=profile.reason) for each in found.values())
+
+
+def _settings(one: Slice, data: DataShape, knobs: Knobs) -> tuple[Setting, ...]:
+    threads, block = _threads(one, data, knobs), _block(one, data, knobs)
+    readers = read_threads(one, data, knobs)
+    return (
+        threads,
+        Setting(
+            "max_insert_threads_min_free_memory_per_thread", 0, "the number of threads was computed from the memory"
+        ),
+        *block,
+        readers,
+        *reader_memory(one, data),
+        *downloads(data, int(readers.value)),
+        *_writing(one, data, int(threads.value)),
+        *_limit(one),
+    )
+
+
+def _threads(one: Slice, data: DataShape, knobs: Knobs) -> Setting:
+    """Half of the cores, as the guide has it. Below a block each, a thread more costs no part more: then all cores."""
+    threads, reason = one.rule_threads, f"half of {one.node_cores} cores; the others merge"
+    if one.parallel_months > 1:
+        reason = f"{one.node_cores} cores for {one.parallel_months} months side by side"
+    if is_small(one, data):
+        threads, reason = (
+            one.cores,
+            f"{one.cores} of {one.node_cores} cores: the month is small, so few merges follow",
+        )
+    if knobs.insert_threads is not None:
+        threads = max(1, round(one.cores * knobs.insert_threads))
+    fitting = one.memory_bytes // (3 * _SMALLEST_BLOCK_BYTES)
+    if one.memory_bytes and fitting < threads:
+        return Setting("max_insert_threads", max(1, fitting), f"no more fit into {one.memory_bytes} bytes of memory")
+    return Setting("max_insert_threads", threads, reason)
+
+
+def _block(one: Slice, data: DataShape, knobs: Knobs) -> tuple[Setting, ...]:
+    """`min_insert_block_size_bytes = memory / (3 × max_insert_threads)`: three blocks of each thread are in memory.
+
+    But no more than half of a thread's part of the data: larger blocks keep one thread sorting while others wait, which
+    was measured to take up to twice the time of the server's defaults.
+    """
+    threads, scale = int(_threads(one, data, knobs).value), knobs.block or 1.0
+    if not one.memory_bytes:
+        # A server without a memory limit of its own: its defaults for blocks are safer than a guess.
+        return ()
+    memory_bytes = one.memory_bytes - (0 if one.is_isolated else reader_bytes(one, data))
+    block_bytes = int(memory_bytes // (3 * threads) * min(1.0, scale))
+    reason = f"{memory_bytes} bytes of memory / (3 × {threads} threads)"
+    in_memory = Setting("min_insert_block_size_bytes", block_bytes, reason)
+    blocks = max(1, round(BLOCKS_OF_A_THREAD * threads / scale))
+    if threads > 1 and data.share_bytes is not None and data.share_bytes // blocks < block_bytes:
+        return _block_of_little(data.share_bytes, data.share_rows, threads, blocks, in_memory)
+    return in_memory, Setting("min_insert_block_size_rows", 0, "bytes alone decide, so that memory is bounded")
+
+
+def _block_of_little(
+    share_bytes: int, share_rows: int | None, threads: int, blocks: int, in_memory: Setting
+) -> tuple[Setting, ...]:
+    """Two blocks for each thread; by rows where they are known, as bytes in memory can only be guessed."""
+    part_bytes, part_rows = share_bytes // blocks, -(-(share_rows or 0) // blocks)
+    reason = f"a node's share of the month / {blocks}: two blocks for each of {threads} threads, so that all have work"
+    smallest_bytes = min(DEFAULT_BLOCK_BYTES, int(in_memory.value))
+    if part_bytes < smallest_bytes and part_rows <= DEFAULT_BLOCK_ROWS:
+        # The server's own limits make no more parts of so little data than that.
+        if smallest_bytes == DEFAULT_BLOCK_BYTES:
+            return ()
+        part_rows, reason = part_rows and DEFAULT_BLOCK_ROWS, "the server's own: the month is that small"
+    if part_rows:
+        return in_memory, Setting("min_insert_block_size_rows", part_rows, reason)
+    block_bytes = max(part_bytes, smallest_bytes)
+    return (
+        Setting("min_insert_block_size_bytes", block_bytes, reason),
+        Setting("min_insert_block_size_rows", 0, "bytes alone decide"),
+    )
+
+
+def _writing(one: Slice, data: DataShape, threads: int) -> Iterator[Setting]:
+    name = "max_insert_delayed_streams_for_parallel_write"
+    if 0 < one.memory_bytes < 3 * threads * DEFAULT_BLOCK_BYTES:
+        yield Setting(name, 1, "little memory: a part is written before the next one is begun")
+    elif data.is_on_remote_disk:
+        reason = "the target is not on a local disk: by default up to 1000 unfinished parts hold buffers"
+        yield Setting(name, threads, reason)
+
+
+def _limit(one: Slice) -> Iterator[Setting]:
+    if one.limit_bytes:
+        yield Setting("max_memory_usage", one.limit_bytes, "all loads' share: what needs more begins again with less")
+
+
+def load_settings(
+    *,
+    one: Slice,
+    data: DataShape,
+    known: Mapping[str, int | None],
+    own: SettingValues,
+    null_as_default: bool,
+    by_sharding_key: bool = False,
+    profile: Profile | None = None,
+) -> tuple[Setting, ...]:
+    """All settings of an insert.
+
+    Args:
+        one: What the load may use on every node.
+        data: The month's data.
+        known: Names that every node knows, each with the highest number that the user's profile allows, or None; others
+            are left out, and tuned ones are no higher.
+        own: The user's settings, which win over tuned ones.
+        null_as_default: Whether NULL in a column that cannot hold it becomes its default.
+        by_sharding_key: Whether each row goes where a sharding key says.
+        profile: What a calibration found; None goes by the rules alone.
+
+    Raises:
+        ConfigurationError: If a setting of the user's would make loads inexact, or is not known to every node.
+    """
+    exact = exact_settings(null_as_default=null_as_default, by_sharding_key=by_sharding_key)
+    refused = sorted(own.keys() & (EXACT_NAMES | WHOLE.keys()))
+    if refused:
+        raise ConfigurationError(f"settings: {', '.join(refused)} cannot be changed, or loads would not be exact.")
+    unknown = sorted(own.keys() - known.keys())
+    if unknown:
+        raise ConfigurationError(f"settings: {', '.join(unknown)} not known to every node of the cluster.")
+    users = {name: Setting(name, value, YOURS) for name, value in own.items()}
+    tuned = (_allowed(each, known.get(each.name)) for each in tuned_settings(one, data, profile))
+    chosen = exact | {each.name: each for each in tuned} | users
+    return tuple(each for each in chosen.values() if each.name in known)
+
+
+def exact_settings(*, null_as_default: bool, by_sharding_key: bool) -> dict[str, Setting]:
+    """The settings of an insert without which a load could lose, double or change rows: name → setting.
+
+    Args:
+        null_as_default: Whether NULL in a column that cannot hold it becomes its default.
+        by_sharding_key: Whether each row goes where a sharding key says.
+    """
+    nulls = Setting("insert_null_as_default", int(null_as_default), "what null_as_default says")
+    return {each.name: each for each in (*_EXACT, *(_BY_SHARDING_KEY if by_sharding_key else ()), nulls)}
+
+
+def needed_settings(*, null_as_default: bool, by_sharding_key: bool) -> dict[str, SettingValue]:
+    """What a profile must let every load have, as far as the server knows it: name → value.
+
+    Args:
+        null_as_default: As above.
+        by_sharding_key: As above.
+    """
+    exact = exact_settings(null_as_default=null_as_default, by_sharding_key=by_sharding_key)
+    return {**COMPLETE, **DDL_SETTINGS, **{name: each.value for name, each in exact.items()}}
+
+
+def _allowed(setting: Setting, highest: int | None) -> Setting:
+    if highest is None or not isinstance(setting.value, int) or setting.value <= highest:
+        return setting
+    return Setting(setting.name, highest, f"{setting.value} was computed; the user's profile allows no more")
+
+
+def names_to_look_up(own: SettingValues) -> tuple[str, ...]:
+    """The names that nodes are asked about."""
+    names = {*EXACT_NAMES, *READING_SETTING_NAMES, *TUNED_NAMES, *DDL_SETTINGS, EMPTY_SOURCE, ADAPTIVE_BUFFERS, *own}
+    return tuple(sorted(names | WITHOUT_ABSENT.keys()))
+
+
+def settings_table(settings: Iterable[Setting]) -> str:
+    """The settings as lines of name, value and reason, without those that every load has."""
+    shown = [each for each in settings if each.name not in EXACT_NAMES]
+    name_width = max((len(each.name) for each in shown), default=0)
+    value_width = max((len(str(each.value)) for each in shown), default=0)
+    return "\n".join(f"  {each.name:<{name_width}}  {each.value!s:>{value_width}}  {each.reason}" for each in shown)
+
+
+def tunable(settings: SettingValues) -> dict[str, SettingValue]:
+    """Those of a connection's settings that a load takes over: none by which it would read files otherwise."""
+    ours = EXACT_NAMES | COMPLETE.keys()
+    return {name: value for name, value in settings.items() if name not in ours and not is_about_reading(name)}

@@ -1,0 +1,1 @@
+"""Plain frozen values and constants that cross rooms. They import the package's errors alone."""

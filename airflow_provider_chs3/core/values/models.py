@@ -1,0 +1,269 @@
+"""The plain frozen data that crosses layers, checked where it is made."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import TypeAlias
+
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+SettingValue: TypeAlias = str | int | float
+SettingValues: TypeAlias = Mapping[str, SettingValue]
+
+#: A setting of tables: from so many columns on, each one's buffer begins small where a part is written.
+ADAPTIVE_BUFFERS = "min_columns_to_activate_adaptive_write_buffer"
+
+_MONTH_FORMAT = re.compile(r"(\d{4})-(\d{2})")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Month:
+    """A calendar month; which instants it covers depends on a time zone that is named elsewhere.
+
+    Args:
+        year: 1971 to 2104, so that ClickHouse's `DateTime` holds the months before and after too.
+        number: 1 to 12.
+
+    Raises:
+        ConfigurationError: If it is no month.
+    """
+
+    year: int
+    number: int
+
+    def __post_init__(self) -> None:
+        if not (1971 <= self.year <= 2104 and 1 <= self.number <= 12):
+            raise ConfigurationError(
+                f"{self.year:04d}-{self.number:02d} is not a month: give YYYY-MM between 1971-01 and 2104-12."
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Month:
+        """The month that `YYYY-MM` names, such as `2026-10`.
+
+        Raises:
+            ConfigurationError: If the text is not of that form.
+        """
+        matched = _MONTH_FORMAT.fullmatch(text) if isinstance(text, str) else None
+        if matched is None:
+            raise ConfigurationError(f"month={text!r} is not a month: give it as YYYY-MM, such as '2026-10'.")
+        return cls(int(matched[1]), int(matched[2]))
+
+    def __str__(self) -> str:
+        return f"{self.year:04d}-{self.number:02d}"
+
+    def shifted(self, months: int) -> Month:
+        """The month so many months later, earlier where the number is negative."""
+        count = self.year * 12 + self.number - 1 + months
+        return Month(count // 12, count % 12 + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class S3Object:
+    """One object, as a listing shows it.
+
+    Args:
+        path: `<bucket>/<key>`, which is what ClickHouse calls `_path`.
+        size_bytes: Its size.
+        etag: Its ETag, without quotes.
+        last_modified: When it was written, to the second, in UTC.
+    """
+
+    path: str
+    size_bytes: int
+    etag: str
+    last_modified: datetime
+
+    @property
+    def key(self) -> str:
+        """The key in its bucket."""
+        return self.path.partition("/")[2]
+
+
+class Fingerprint:
+    """The digest of a manifest, made while objects come in the order of their paths."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+
+    def add(self, each: S3Object) -> None:
+        """Take the next object in."""
+        self._digest.update(repr((each.path, each.size_bytes, each.etag)).encode())
+
+    def __str__(self) -> str:
+        return self._digest.hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Exactly the objects that one load reads, in the order of their paths."""
+
+    objects: tuple[S3Object, ...]
+
+    @classmethod
+    def of(cls, objects: Iterable[S3Object]) -> Manifest:
+        """A manifest of these objects, in whatever order they come."""
+        return cls(tuple(sorted(objects, key=lambda each: each.path)))
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """The objects' sizes added up."""
+        return sum(each.size_bytes for each in self.objects)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of paths, sizes and ETags: equal for the same content at the same places.
+
+        The time of writing stays out: an object that was copied over itself has not changed.
+        """
+        digest = Fingerprint()
+        for each in self.objects:
+            digest.add(each)
+        return str(digest)
+
+    def added_in(self, later: Manifest) -> int:
+        """How many objects a later listing has that this one has not."""
+        return len({each.path for each in later.objects} - {each.path for each in self.objects})
+
+    def changes_in(self, later: Manifest) -> str:
+        """Which of these objects a later listing shows otherwise, in words; empty where all are as they were."""
+        before = {each.path: each for each in self.objects}
+        after = {each.path: each for each in later.objects}
+        changes = {
+            "deleted": sorted(before.keys() - after.keys()),
+            "overwritten": sorted(path for path in before.keys() & after.keys() if before[path] != after[path]),
+        }
+        return "; ".join(f"{len(paths)} {what} ({paths[0]}…)" for what, paths in changes.items() if paths)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """A table in its database, as given: quoting is `core.sql.quoting`'s business."""
+
+    database: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Node:
+    """One ClickHouse server, as `system.clusters` names it.
+
+    Args:
+        shard_num: Its shard, from 1.
+        replica_num: Its replica within the shard, from 1.
+        host: Host name as the cluster knows it.
+        port: Native port as the cluster knows it.
+    """
+
+    shard_num: int
+    replica_num: int
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """What a node has for loads.
+
+    Args:
+        cores: CPU cores.
+        memory_bytes: RAM that ClickHouse may use.
+    """
+
+    cores: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a load, with the reason for its value."""
+
+    name: str
+    value: SettingValue
+    reason: str
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """What a load did.
+
+    Args:
+        status: `published`, `unchanged`, `skipped` (no objects, or its run is about others), `appended`.
+        month: The month.
+        target: The table that holds it.
+        reason: Why it was loaded or not, in words.
+        fingerprint: Of the objects.
+        objects: How many were read.
+        source_bytes: Their size.
+        rows: Rows of the month in the target, over all nodes.
+        rows_by_node: The same for each node.
+        other_month_rows: Rows that belong to other months and were left out.
+        parts: Parts at publishing, over all nodes.
+        table_bytes: Bytes that the month takes on disk at publishing, each row counted once; 0 where it was appended.
+        insert_seconds: Seconds that the insert took.
+        peak_memory_bytes: The highest memory seen on one node; None where it was too short to be seen.
+        attempt: The attempt's nonce.
+        query_ids: The inserts' query ids.
+        settings: Name to value, as sent.
+        seconds_by_step: Where the time went: those of `core.workflow.step_timer.LAPS` that took place → seconds.
+        counted_by: What told how many rows the objects hold: `footers` of Parquet, the `insert` that read them, or a
+            `second read`; empty where nothing was counted.
+    """
+
+    status: str
+    month: Month
+    target: TableName
+    reason: str
+    fingerprint: str = ""
+    objects: int = 0
+    source_bytes: int = 0
+    rows: int = 0
+    rows_by_node: Mapping[str, int] = field(default_factory=dict)
+    other_month_rows: int = 0
+    parts: int = 0
+    table_bytes: int = 0
+    insert_seconds: float = 0.0
+    peak_memory_bytes: int | None = None
+    attempt: str = ""
+    query_ids: tuple[str, ...] = ()
+    settings: SettingValues = field(default_factory=dict)
+    seconds_by_step: Mapping[str, float] = field(default_factory=dict)
+    counted_by: str = ""
+
+    def summary(self) -> str:
+        """One line for people."""
+        of = f"{self.target} {self.month}"
+        if self.status == "skipped":
+            return f"{of} skipped: {self.reason}."
+        if self.status == "unchanged":
+            return f"{of} unchanged ({self.reason}): {self.rows:,} rows of {self.objects} objects, nothing to load."
+        speed = f"{self.rows / self.insert_seconds:,.0f} rows/s" if self.insert_seconds else "nothing to insert"
+        left_out = f"; {self.other_month_rows:,} rows of other months left out" if self.other_month_rows else ""
+        return (
+            f"{of} {self.status} ({self.reason}): {self.rows:,} rows of {self.objects} objects in "
+            f"{self.insert_seconds:.1f} s ({speed}), {self.parts} parts on {len(self.rows_by_node)} nodes{left_out}."
+        )
+
+    def as_json(self) -> dict[str, object]:
+        """The same as JSON-safe values, for XCom."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return values | {
+            "month": str(self.month),
+            "target": str(self.target),
+            "rows_by_node": dict(self.rows_by_node),
+            "settings": dict(self.settings),
+            "query_ids": list(self.query_ids),
+            "insert_seconds": round(self.insert_seconds, 3),
+            "seconds_by_step": {name: round(seconds, 3) for name, seconds in self.seconds_by_step.items()},
+        }

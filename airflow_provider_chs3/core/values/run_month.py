@@ -1,0 +1,95 @@
+"""Which month, or months, a run of a DAG is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
+
+from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+_TIMETABLE = 'CronDataIntervalTimetable("0 0 1 * *", timezone="UTC")'
+_NIGHTLY_TIMETABLE = 'CronDataIntervalTimetable("0 3 * * *", timezone="UTC")'
+
+
+def month_of_run(*, partition_key: str | None, start: datetime | None, end: datetime | None, timezone: tzinfo) -> Month:
+    """The month of a run.
+
+    Args:
+        partition_key: The run's partition key, such as `2026-10`; it goes before the interval.
+        start: Beginning of the data interval.
+        end: Its end, which does not belong to it.
+        timezone: Where months begin and end.
+
+    Raises:
+        ConfigurationError: If the run is about no month, or several.
+    """
+    months = months_of_run(partition_key=partition_key, start=start, end=end, timezone=timezone)
+    if len(months) == 1:
+        return months[0]
+    first, last = (at.astimezone(timezone).isoformat() for at in (start, end) if at)
+    raise ConfigurationError(
+        f"This run's data interval ({first} to {last}) covers more than one month: schedule the DAG with {_TIMETABLE}, "
+        "or give month='YYYY-MM'."
+    )
+
+
+def given_month(month: str | None) -> Month:
+    """The month that the argument `month` gives, once its template is rendered.
+
+    Args:
+        month: What came of it.
+
+    Raises:
+        ConfigurationError: If it is no month.
+    """
+    if month is None or str(month).strip() in ("", "None"):
+        raise ConfigurationError(
+            f"month={month!r}: its template rendered to nothing. Give the run what it asks for, or leave month out for "
+            "the run's own month."
+        )
+    return Month.parse(month)
+
+
+def months_of_run(
+    *, partition_key: str | None, start: datetime | None, end: datetime | None, timezone: tzinfo
+) -> tuple[Month, ...]:
+    """The months that a run's data interval touches, in their order; or that of its partition key.
+
+    Args:
+        partition_key: The run's partition key, such as `2026-10`; it goes before the interval.
+        start: Beginning of the data interval.
+        end: Its end, which does not belong to it.
+        timezone: Where months begin and end.
+
+    Raises:
+        ConfigurationError: If the run is about no month.
+    """
+    if partition_key:
+        return (Month.parse(partition_key),)
+    if start is None or end is None:
+        raise ConfigurationError("This run has no data interval and so no month: give month='YYYY-MM'.")
+    if start == end:
+        raise ConfigurationError(
+            f"This run's data interval is empty ({start.isoformat()}), as it is with a plain cron schedule or "
+            f"'@monthly' since Airflow 3: schedule the DAG with {_TIMETABLE} ({_NIGHTLY_TIMETABLE} for every night), "
+            "or give month='YYYY-MM'."
+        )
+    first, last = start.astimezone(timezone), (end - timedelta(microseconds=1)).astimezone(timezone)
+    months = [Month(first.year, first.month)]
+    while months[-1] < Month(last.year, last.month):
+        months.append(months[-1].shifted(1))
+    return tuple(months)
+
+
+def parse_months(given: Sequence[str] | str) -> tuple[Month, ...]:
+    """Months, in their order.
+
+    Args:
+        given: `YYYY-MM`, as a list or with commas between them.
+
+    Raises:
+        ConfigurationError: If one is no month.
+    """
+    texts = given.split(",") if isinstance(given, str) else given
+    return tuple(sorted({Month.parse(text.strip()) for text in texts}))

@@ -1,0 +1,128 @@
+"""How far an insert is, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.sql.complete_answers import OF_THOSE_UP, passed_on
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
+from airflow_provider_chs3.core.workflow.operations import Row
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProgress:
+    """What one node has done of an insert.
+
+    Args:
+        shard_num: Its shard, from 1.
+        read_rows: Rows read by it.
+        read_bytes: Bytes read by it.
+        memory_bytes: Memory in use.
+        peak_memory_bytes: The most that was in use.
+    """
+
+    shard_num: int
+    read_rows: int
+    read_bytes: int
+    memory_bytes: int
+    peak_memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class InsertProgress:
+    """How far an insert is.
+
+    Args:
+        is_running: Whether any node still runs it, or a part of it.
+        nodes: What those have done that read for it.
+    """
+
+    is_running: bool = False
+    nodes: tuple[NodeProgress, ...] = ()
+
+
+def progress_query(query_ids: Collection[str], cluster: str | None) -> Sql:
+    """Ask what every node does for inserts; `progress_of` reads the answer.
+
+    Args:
+        query_ids: Their ids.
+        cluster: The cluster that they run on; None for a single server.
+    """
+    sql = Sql(
+        f"SELECT initial_query_id, is_initial_query, {'_shard_num' if cluster else '1'} AS shard, sum(read_rows), "
+        f"sum(read_bytes), sum(memory_usage), max(peak_memory_usage) FROM {_on_all_nodes('processes', cluster)} "
+        f"WHERE {one_of('initial_query_id', query_ids)} GROUP BY ALL ORDER BY shard"
+    )
+    return passed_on(sql, OF_THOSE_UP) if cluster else sql
+
+
+def progress_of(query_id: str, rows: Iterable[Row], cluster: str | None) -> InsertProgress:
+    """How far one of the inserts is.
+
+    Args:
+        query_id: Its id.
+        rows: What `progress_query` gave.
+        cluster: As there.
+    """
+    own = [row[1:] for row in rows if row[0] == query_id]
+    # The initiator's own line counts what the others report to it, so it is left out where others read.
+    nodes = tuple(NodeProgress(*row[1:]) for row in own if bool(row[0]) != bool(cluster))
+    return InsertProgress(bool(own), nodes)
+
+
+def insert_outcome_query(query_id: str, cluster: str | None) -> Sql:
+    """Ask how an insert ended: code and text of its error, or 0; host; seconds; rows read; peak of memory on a node.
+
+    No row where the node that started it has not written its log yet.
+    """
+    log, of_insert = _on_all_nodes("query_log", cluster), f"initial_query_id = {literal(query_id)}"
+    # The log is partitioned by months, and an insert that nobody asked for in a month is nobody's.
+    recent = "event_date >= today() - 31 AND type != 'QueryStart'"
+    sql = Sql(
+        # What is no UTF-8 would come as bytes.
+        "SELECT anyIf(exception_code, is_initial_query), toValidUTF8(anyIf(exception, is_initial_query)), "
+        "anyIf(hostName(), is_initial_query), maxIf(query_duration_ms, is_initial_query) / 1000, "
+        f"sumIf(read_rows, is_initial_query), max(memory_usage) FROM {log} WHERE {of_insert} AND {recent} "
+        "HAVING countIf(is_initial_query) > 0"
+    )
+    return passed_on(sql, OF_THOSE_UP) if cluster else sql
+
+
+def _on_all_nodes(system_table: str, cluster: str | None) -> str:
+    return f"clusterAllReplicas({literal(cluster)}, system.{system_table})" if cluster else f"system.{system_table}"
+
+
+def progress_line(nodes: Sequence[NodeProgress], *, total_rows: int | None, seconds: float) -> str:
+    """One line for the log.
+
+    Args:
+        nodes: What each node has done.
+        total_rows: What there is to do, where known.
+        seconds: Since the start.
+    """
+    rows = sum(node.read_rows for node in nodes)
+    share = f"{100 * rows / total_rows:.0f} % of {total_rows:,} rows" if total_rows else f"{rows:,} rows"
+    per_node = ", ".join(
+        f"shard {node.shard_num}: {node.read_rows:,} rows, {_mib(node.memory_bytes)} of memory" for node in nodes
+    )
+    read_bytes = sum(node.read_bytes for node in nodes)
+    left = _left(rows, total_rows, seconds)
+    return f"{share}, {_mib(read_bytes)} read, {rows / max(seconds, 0.001):,.0f} rows/s{left} ({per_node})"
+
+
+def _left(rows: int, total_rows: int | None, seconds: float) -> str:
+    if not total_rows or not 0 < rows < total_rows:
+        return ""
+    left_seconds = seconds * (total_rows - rows) / rows
+    if left_seconds < 120:
+        return f", about {left_seconds:.0f} s left"
+    return (
+        f", about {left_seconds / 60:.0f} min left"
+        if left_seconds < 7200
+        else f", about {left_seconds / 3600:.1f} h left"
+    )
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / 1024**2:,.0f} MiB"

@@ -1,0 +1,1 @@
+"""clickhouse-driver, and what is worked around in it."""

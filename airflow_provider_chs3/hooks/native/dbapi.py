@@ -1,0 +1,160 @@
+"""The driver's DB-API, with what common-sql's operators expect of one.
+
+Over the driver's own: every statement has an id and a `log_comment`; errors are this package's; positional parameters
+(`%s`) work, and a lone `%` needs no doubling; rows of an INSERT go out as typed blocks; nothing of an earlier statement
+is left in the cursor.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import clickhouse_driver.dbapi.connection  # noqa: TID253
+import clickhouse_driver.dbapi.cursor  # noqa: TID253
+from clickhouse_driver.dbapi.errors import OperationalError  # noqa: TID253
+
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.connection import ConnectionOptions
+from airflow_provider_chs3.hooks.native.driver import Client, open_client, translated_errors
+from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
+
+log = logging.getLogger(__name__)
+
+# common-sql's column checks unite columns without a common type; the default since 26.1.
+_SETTINGS = {"use_variant_as_common_type": 1}
+
+Parameters = Mapping[str, Any] | Sequence[Any]
+
+_PERCENT = re.compile(r"%(?:\((?P<name>[^)]+)\)s|(?P<positional>s)|(?P<doubled>%))?")
+_INSERT_ROWS = re.compile(
+    r"(?P<head>\s*INSERT\s.*\bVALUES)\s*(?P<row>\(\s*%(?:\([^)]+\))?s(?:\s*,\s*%(?:\([^)]+\))?s)*\s*\))?[\s;]*",
+    re.IGNORECASE | re.DOTALL,
+)
+_NAMES = re.compile(r"%\(([^)]+)\)s")
+
+
+class Connection(clickhouse_driver.dbapi.connection.Connection):
+    """A DB-API connection; each of its cursors is a session of its own.
+
+    Args:
+        options: Where to connect to, and how.
+    """
+
+    def __init__(self, options: ConnectionOptions) -> None:
+        (host, port), *_ = options.hosts
+        super().__init__(host=host, port=port, user=options.user, database=options.database)
+        self._options = options
+
+    def _make_client(self) -> Client:
+        return open_client(self._options)
+
+    def cursor(self, cursor_factory: type | None = None) -> Any:
+        """A new cursor."""
+        return super().cursor(cursor_factory or Cursor)
+
+    def close(self) -> None:
+        """Close the connection and its cursors."""
+        # The driver's own loop runs over the list that closing shortens, and leaves every second cursor open.
+        for cursor in tuple(self.cursors):
+            cursor.close()
+        self.is_closed = True
+
+
+class Cursor(clickhouse_driver.dbapi.cursor.Cursor):
+    """A cursor whose statements can be found in `system.query_log`."""
+
+    def execute(self, operation: str, parameters: Parameters | None = None) -> None:
+        """Run one statement.
+
+        Args:
+            operation: The statement, with `%s` or `%(name)s` for parameters.
+            parameters: Values for them; none leaves the statement as it is, `%` included.
+
+        Raises:
+            ConfigurationError: Parameters and placeholders do not match.
+            ClickHouseServerError: The server answered with an error.
+            ClickHouseConnectionError: It did not answer.
+        """
+        operation, values = bind(operation, parameters)
+        with self._statement():
+            super().execute(operation, values)
+
+    def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> None:
+        """Insert rows as blocks; any other statement runs once for each set of parameters.
+
+        Args:
+            operation: Such as `INSERT INTO t (a, b) VALUES (%s, %s)`.
+            seq_of_parameters: One set of parameters a row, of the types of the columns.
+
+        Raises:
+            ClickHouseServerError: The server answered with an error.
+            ClickHouseConnectionError: It did not answer.
+        """
+        insert = _INSERT_ROWS.fullmatch(operation)
+        if insert is None:
+            for parameters in seq_of_parameters:
+                self.execute(operation, parameters)
+            return
+        names = _NAMES.findall(insert["row"] or "")
+        rows = [tuple(row[name] for name in names) if names else row for row in seq_of_parameters]
+        with self._statement():
+            # With the placeholders left in, the server would read them as values.
+            super().executemany(insert["head"], rows)
+
+    @property
+    def description(self) -> list[Any] | None:
+        """The columns of the result; None for a statement without one."""
+        return super().description or None
+
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        query_id = str(uuid.uuid4())
+        log.info("Query id: %s", query_id)
+        self.set_query_id(query_id)
+        given = self._client.settings | (self._settings or {})
+        self.set_settings(_SETTINGS | given | {"log_comment": airflow_log_comment()})
+        self._columns, self._types, self._rows, self._rowcount = None, None, None, -1
+        with translated_errors(self._client, query_id=query_id):
+            try:
+                yield
+            except OperationalError as error:
+                # The driver wraps its own errors, with the server's stack trace in the text.
+                raise error.args[0] from None
+
+
+def bind(operation: str, parameters: Parameters | None) -> tuple[str, Mapping[str, Any] | None]:
+    """Put a statement and its parameters into the one form that the driver takes: `%(name)s` and a mapping.
+
+    Args:
+        operation: The statement. With parameters, `%%` is one `%`; so is a `%` that begins no placeholder.
+        parameters: A mapping for `%(name)s`, a sequence for `%s`, or nothing.
+
+    Raises:
+        ConfigurationError: A parameter is missing or left over.
+    """
+    if not parameters:
+        return operation, None
+    named = isinstance(parameters, Mapping)
+    values = dict(parameters) if isinstance(parameters, Mapping) else {str(at): v for at, v in enumerate(parameters)}
+    used: list[str] = []
+
+    def replacement(match: re.Match[str]) -> str:
+        if match["doubled"]:
+            return "%%"
+        if match["name" if named else "positional"] is None:
+            return "%" + match[0]
+        used.append(match["name"] if named else str(len(used)))
+        return f"%({used[-1]})s"
+
+    bound = _PERCENT.sub(replacement, operation)
+    missing = [name for name in used if name not in values]
+    if named and missing:
+        raise ConfigurationError(f"The statement has %({missing[0]})s, but no parameter has that name.")
+    if not named and len(used) != len(values):
+        raise ConfigurationError(f"The statement has {len(used)} placeholders (%s) for {len(values)} parameters.")
+    return bound, values

@@ -1,0 +1,190 @@
+"""What a load waits for: the end of its insert, and, if it is asked to, of the merges after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.core.load.cancel import StopRequest
+from airflow_provider_chs3.core.merges.health import Reactions, Thresholds, Verdict, as_json, is_over, judge
+from airflow_provider_chs3.core.merges.poll_interval import next_interval_seconds
+from airflow_provider_chs3.core.request.load_request import LoadRequest
+from airflow_provider_chs3.core.values.models import LoadResult, Month
+from airflow_provider_chs3.core.workflow.operations import Insert
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.runners.insert import Log
+from airflow_provider_chs3.triggers.load import InsertTrigger
+from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger, Merges
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.operators._support.tasks import LoadTask
+
+_THRESHOLDS = frozenset(each.name for each in fields(Thresholds))
+_REACTIONS = frozenset(each.name for each in fields(Reactions))
+
+
+def insert_trigger(task: LoadTask, context: Context, step: Insert, request: LoadRequest) -> InsertTrigger:
+    """What waits for an insert without a worker, until the task's `execution_timeout` is over.
+
+    Args:
+        task: The task that has started it.
+        context: Airflow's.
+        step: The insert.
+        request: What it belongs to.
+    """
+    started_at, timeout = context["ti"].start_date, task.execution_timeout
+    return InsertTrigger(
+        query_id=step.query_id,
+        cluster=step.cluster,
+        total_rows=step.total_rows,
+        started_at=time.time(),
+        ends_at=(started_at + timeout).timestamp() if started_at and timeout else None,
+        # Of the attempt that is waited for, which may be another process's.
+        load=replace(StopRequest.of(request), nonce=step.attempt).as_json(),
+        clickhouse_conn_id=task.clickhouse_conn_id,
+        poll_interval_seconds=task.progress_interval_seconds,
+        cancel_on_kill=task.cancel_on_kill,
+    )
+
+
+def settle(task: LoadTask, context: Context, result: LoadResult) -> dict[str, object]:
+    """Wait until the merges of a loaded month have settled; a deferrable task leaves its worker for it.
+
+    Args:
+        task: The task that has loaded it.
+        context: Airflow's.
+        result: What the load has done.
+    """
+    since = time.time()
+    with airflow_errors():
+        wait = MergeWait.after(task, result.month)
+        merges = wait.outcome(task.hook(), task.log, is_patient=not task.deferrable)
+    if merges is not None:
+        return task.done(context, result.as_json(), merges, since=since)
+    return task.defer(
+        trigger=wait.trigger(),
+        method_name="merges_complete",
+        kwargs={"result": result.as_json(), "since": since},
+        timeout=task.execution_timeout,
+    )
+
+
+def check_merge_health(given: Mapping[str, Any]) -> tuple[Thresholds, Reactions]:
+    """Read arguments of `ClickHouseMergeHealthSensor`.
+
+    Raises:
+        ConfigurationError: If one is not known, or wrong.
+    """
+    if unknown := sorted(set(given) - _THRESHOLDS - _REACTIONS):
+        raise ConfigurationError(
+            f"merge_health has {', '.join(unknown)}: it takes {', '.join(sorted(_THRESHOLDS | _REACTIONS))}."
+        )
+    return (
+        Thresholds(**{name: value for name, value in given.items() if name in _THRESHOLDS}),
+        Reactions(**{name: value for name, value in given.items() if name in _REACTIONS}),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeWait:
+    """The merges of one month, and when they are over.
+
+    Args:
+        merges: Those of the table.
+        month: The month.
+        thresholds: What counts as few, many and long.
+        reactions: What to do where merges are stuck, or leave too many parts.
+        poll_interval_seconds: Time between two looks while things change; it grows while they don't.
+    """
+
+    merges: Merges
+    month: Month
+    thresholds: Thresholds
+    reactions: Reactions
+    poll_interval_seconds: float
+
+    @classmethod
+    def after(cls, task: LoadTask, month: Month) -> MergeWait:
+        """What a load waits for once it has published a month.
+
+        Raises:
+            ConfigurationError: If an argument in its `merge_health` is not known, or wrong.
+        """
+        thresholds, reactions = check_merge_health(task.merge_health or {})
+        merges = Merges(
+            conn_id=task.clickhouse_conn_id, table=task.table, database=task.database, cluster=task.cluster or None
+        )
+        return cls(
+            merges=merges,
+            month=month,
+            thresholds=thresholds,
+            reactions=reactions,
+            poll_interval_seconds=task.progress_interval_seconds,
+        )
+
+    def look(self, hook: ClickHouseHook, log: Log) -> tuple[list[Verdict], bool]:
+        """Ask every node once: the verdicts, and whether the wait is over.
+
+        Raises:
+            MergeHealthError: If a person must act.
+        """
+        states = self.merges.look(hook, (self.month,))
+        verdicts = [judge(state, self.thresholds) for state in states]
+        log.info("%s %s", self.merges.table, " | ".join(map(str, verdicts)))
+        return verdicts, is_over(verdicts, self.reactions)
+
+    def outcome(self, hook: ClickHouseHook, log: Log, *, is_patient: bool) -> dict[str, Any] | None:
+        """What the wait ends with, as `wait` gives it.
+
+        Args:
+            hook: The connection to ClickHouse.
+            log: Where verdicts go.
+            is_patient: Wait for it here; else look once, and give None where it is not over.
+
+        Raises:
+            MergeHealthError: If a person must act.
+        """
+        if is_patient:
+            return self.wait(hook, log)
+        verdicts, is_done = self.look(hook, log)
+        return as_json(verdicts) if is_done else None
+
+    def wait(self, hook: ClickHouseHook, log: Log) -> dict[str, Any]:
+        """Wait here until it is over.
+
+        Returns:
+            The verdicts, as `ClickHouseMergeHealthSensor` gives them.
+
+        Raises:
+            MergeHealthError: If a person must act.
+        """
+        before: Sequence[Verdict] = ()
+        interval_seconds = self.poll_interval_seconds
+        while True:
+            verdicts, is_done = self.look(hook, log)
+            if is_done:
+                return as_json(verdicts)
+            interval_seconds = next_interval_seconds(
+                verdicts, before, former_seconds=interval_seconds, shortest_seconds=self.poll_interval_seconds
+            )
+            before = verdicts
+            time.sleep(interval_seconds)
+
+    def trigger(self) -> MergeHealthTrigger:
+        """What waits for it without a worker."""
+        return MergeHealthTrigger(
+            clickhouse_conn_id=self.merges.conn_id,
+            table=self.merges.table,
+            database=self.merges.database,
+            cluster=self.merges.cluster,
+            months=[str(self.month)],
+            thresholds=asdict(self.thresholds),
+            reactions=asdict(self.reactions),
+            poll_interval_seconds=self.poll_interval_seconds,
+        )

@@ -1,0 +1,174 @@
+"""What a load tells OpenLineage. Nothing of it is imported or asked for unless Airflow's OpenLineage provider calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.operators.monthly import MonthlyOperator
+
+if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
+    from openlineage.client.event_v2 import InputDataset, OutputDataset
+    from openlineage.client.facet_v2 import DatasetFacet
+
+    from airflow_provider_chs3.core.request.load_request import LoadRequest
+    from airflow_provider_chs3.core.values.models import Month, TableName
+    from airflow_provider_chs3.core.workflow.operations import Insert
+
+#: More objects are told as what their keys begin with: catalogues have a node for each dataset.
+_MOST_OBJECTS = 20
+
+#: The list of objects may be megabytes, and events are sent over HTTP.
+_SQL_CHARACTERS = 10_000
+
+
+class LoadLineage(MonthlyOperator):
+    """A load of a month that Airflow's OpenLineage provider can ask: objects in, table out.
+
+    Attributes:
+        inserts: The inserts that this process has seen.
+        result: What the load has done; None until it is done.
+    """
+
+    inserts: Sequence[Insert] = ()
+    result: Mapping[str, Any] | None = None
+    _request: LoadRequest | None = None
+
+    def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
+        """The table: which objects there are is found out later."""
+        return self._lineage(inserts=(), inputs=[])
+
+    def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage[Any, Any]:
+        """The objects that were read, the table with its rows, the statement and its id."""
+        from airflow_provider_chs3.core.values.models import Month
+
+        if self.result is None:  # it was skipped
+            return self._lineage(inserts=(), inputs=[])
+        ran = [each for each in self.inserts if each.query_id in self.result["query_ids"]]
+        if len(ran) < len(self.result["query_ids"]):
+            # An earlier process of the task has seen some: what is known of all is where the objects are.
+            return self._lineage(inserts=ran, inputs=self._inputs((), month=Month.parse(self.result["month"])))
+        paths = [path for each in ran for path in each.paths]
+        return self._lineage(inserts=ran, inputs=self._inputs(paths, month=Month.parse(self.result["month"])))
+
+    def get_openlineage_facets_on_failure(self, task_instance: object) -> OperatorLineage[Any, Any]:
+        """The objects that were to be read, and the statement. The provider itself adds the error."""
+        if self._request is None:
+            return self._lineage(inserts=(), inputs=[], has_failed=True)
+        # Attempts before the last one have started over.
+        last = [each for each in self.inserts if each.attempt == self.inserts[-1].attempt]
+        paths = [path for each in last for path in each.paths]
+        return self._lineage(inserts=last, inputs=self._inputs(paths, month=self._request.month), has_failed=True)
+
+    def _lineage(
+        self, *, inserts: Sequence[Insert], inputs: list[InputDataset], has_failed: bool = False
+    ) -> OperatorLineage[Any, Any]:
+        from airflow.providers.openlineage.extractors import OperatorLineage
+        from openlineage.client.facet_v2 import external_query_run, sql_job
+
+        # An event has ten seconds by default, which servers that don't answer, and made the load fail, would use up.
+        output = self._output(with_schema=not has_failed)
+        lineage: OperatorLineage[Any, Any] = OperatorLineage(inputs=inputs, outputs=[output])
+        if inserts:
+            last = inserts[-1]
+            text = last.sql.masked
+            query = text if len(text) <= _SQL_CHARACTERS else f"{text[:_SQL_CHARACTERS]} …"
+            lineage.job_facets["sql"] = sql_job.SQLJobFacet(query=query, dialect="clickhouse")
+            lineage.run_facets["externalQuery"] = external_query_run.ExternalQueryRunFacet(
+                externalQueryId=last.query_id, source=output.namespace
+            )
+        return lineage
+
+    def _inputs(self, paths: Sequence[str], *, month: Month) -> list[InputDataset]:
+        from openlineage.client.event_v2 import InputDataset
+
+        from airflow_provider_chs3.core.source.key_template import KeyTemplate
+
+        if 0 < len(paths) <= _MOST_OBJECTS:
+            return [InputDataset(*_named(path)) for path in sorted(paths)]
+        if self.bucket:
+            prefix = f"{self.bucket}/{KeyTemplate(self.key).keys_of(month).prefix}"
+        elif paths:
+            alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(paths), max(paths), strict=False))
+            prefix = "".join(each for each, _ in alike)
+        else:  # the named collection knows, and servers do not tell
+            return []
+        return [InputDataset(*_named(prefix.rstrip("/")), inputFacets=self._input_facets())]
+
+    def _input_facets(self) -> dict[str, Any]:
+        from openlineage.client.generated.input_statistics_input_dataset import InputStatisticsInputDatasetFacet
+
+        if self.result is None or not self.result["query_ids"]:
+            return {}
+        objects, size_bytes = self.result["objects"], self.result["source_bytes"]
+        return {"inputStatistics": InputStatisticsInputDatasetFacet(fileCount=objects, size=size_bytes)}
+
+    def _output(self, *, with_schema: bool) -> OutputDataset:
+        from openlineage.client.event_v2 import OutputDataset
+
+        from airflow_provider_chs3.core.values.models import TableName
+
+        options = self.hook().options
+        host, port = options.hosts[0]
+        table = TableName(self.database or options.database, self.table)
+        facets = self._schema(table) if with_schema else {}
+        output_facets: dict[str, Any] = {}
+        if self.result and self.result["status"] in ("published", "appended"):
+            facets |= _overwritten() if self.result["status"] == "published" else {}
+            output_facets = _written(self.result)
+        namespace = f"clickhouse://{f'[{host}]' if ':' in host else host}:{port}"
+        return OutputDataset(namespace, str(table), facets=facets, outputFacets=output_facets)
+
+    def _schema(self, table: TableName) -> dict[str, DatasetFacet]:
+        from openlineage.client.facet_v2 import schema_dataset
+
+        from airflow_provider_chs3.core.sql.quoting import literal
+
+        sql = (
+            "SELECT name, type, comment, position FROM system.columns "
+            f"WHERE database = {literal(table.database)} AND table = {literal(table.table)} ORDER BY position"
+        )
+        try:
+            rows = self.hook().query(sql)
+        except Chs3Error:
+            # The rest is worth telling.
+            return {}
+        fields = [
+            schema_dataset.SchemaDatasetFacetFields(
+                name=name, type=type_, description=comment or None, ordinal_position=position
+            )
+            for name, type_, comment, position in rows
+        ]
+        return {"schema": schema_dataset.SchemaDatasetFacet(fields=fields)} if fields else {}
+
+
+def _named(path: str) -> tuple[str, str]:
+    """Namespace and name of what is at `<bucket>/<key>`, as OpenLineage's naming rules have it."""
+    bucket, _, key = path.partition("/")
+    return f"s3://{bucket}", key or "/"
+
+
+def _overwritten() -> dict[str, DatasetFacet]:
+    from openlineage.client.facet_v2 import lifecycle_state_change_dataset as lifecycle
+
+    change = lifecycle.LifecycleStateChange.OVERWRITE
+    return {"lifecycleStateChange": lifecycle.LifecycleStateChangeDatasetFacet(lifecycleStateChange=change)}
+
+
+def _written(result: Mapping[str, Any]) -> dict[str, Any]:
+    """How much was written, and into which month alone."""
+    from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
+    from openlineage.client.generated import base_subset_dataset as subset
+
+    month = subset.Partition(identifier=result["month"], dimensions={"month": result["month"]})
+    return {
+        "outputStatistics": statistics.OutputStatisticsOutputDatasetFacet(
+            rowCount=result["rows"], size=result["table_bytes"] or None
+        ),
+        "subset": subset.OutputSubsetOutputDatasetFacet(
+            outputCondition=subset.PartitionSubsetCondition(partitions=[month])
+        ),
+    }

@@ -1,0 +1,1 @@
+"""What was observed, as the JSON of the page's API."""

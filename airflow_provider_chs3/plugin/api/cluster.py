@@ -1,0 +1,88 @@
+"""What the page shows of the nodes behind a connection, as JSON."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.plugin.api.months import Look, insert_as_json, task_as_json
+from airflow_provider_chs3.plugin.connections import hook_of
+from airflow_provider_chs3.plugin.looks import Looks, Seen, carry_out
+from airflow_provider_chs3.plugin.observation.cluster import ClusterOverview, InsertOverview, NodeOverview
+from airflow_provider_chs3.plugin.observation.cluster_facts import look_at_cluster
+from airflow_provider_chs3.plugin.observation.month_state import MonthState
+from airflow_provider_chs3.plugin.observation.months import MonthOverview
+
+_NOTHING = ClusterOverview(cluster=None, nodes={}, down={})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterLook(Seen):
+    """The nodes, as they were seen.
+
+    Args:
+        seen: What they told.
+    """
+
+    seen: ClusterOverview = _NOTHING
+
+    def as_json(self, months: Look, *, readable_dags: Collection[str]) -> dict[str, Any]:
+        """The same as JSON-safe values.
+
+        Args:
+            months: What was seen of the months: it tells what the inserts load.
+            readable_dags: Tasks of other DAGs are not named.
+        """
+        nodes = {node: _node_as_json(told) | {"error": ""} for node, told in self.seen.nodes.items()}
+        nodes |= {node: {"error": error} for node, error in self.seen.down.items()}
+        return {
+            **self._as_json(),
+            "cluster": self.seen.cluster,
+            "nodes": [{"name": shown(node), **nodes[node]} for node in sorted(nodes)],
+            "loads": list(_loads(self.seen, months, readable_dags)),
+        }
+
+
+def cluster_looks() -> Looks[ClusterLook]:
+    """Looks at nodes that remember."""
+    return Looks(_look, nothing=lambda conn_id: ClusterLook(conn_id=conn_id))
+
+
+def _look(conn_id: str) -> ClusterLook:
+    hook = hook_of(conn_id)
+    seen = carry_out(look_at_cluster(hook.options.cluster, hook.options.node_specs), hook)
+    return ClusterLook(conn_id=conn_id, seen_at=time.time(), seen=seen)
+
+
+def _node_as_json(node: NodeOverview) -> dict[str, Any]:
+    values = asdict(node)
+    del values["processes"]
+    return values
+
+
+def _loads(seen: ClusterOverview, months: Look, readable_dags: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Loads at work: of those that are between two queries, Airflow knows; an append has no ledger to name it."""
+    left = {each.query_id: each for each in seen.inserts}
+    for table, of_table in months.tables.items():
+        for month in of_table:
+            if month.state is MonthState.LOADING:
+                insert = left.pop(month.insert.query_id, None) if month.insert else None
+                yield _load(table, month, insert, readable_dags)
+    for insert in left.values():
+        yield _load(None, None, insert, readable_dags)
+
+
+def _load(
+    table: TableName | None, month: MonthOverview | None, insert: InsertOverview | None, readable_dags: Collection[str]
+) -> dict[str, Any]:
+    return {
+        "table": str(table) if table else None,
+        "month": str(month.month) if month else None,
+        "task": task_as_json(month.owner, readable_dags) if month else None,
+        "total_rows": month.insert.total_rows if month and month.insert else None,
+        "insert": insert_as_json(insert) if insert else None,
+    }

@@ -1,0 +1,137 @@
+"""What the page shows of one month, as JSON: only what is named here leaves the ledger."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.workflow.step_timer import LAPS
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.plugin.api.months import task_as_json
+from airflow_provider_chs3.plugin.connections import hook_of
+from airflow_provider_chs3.plugin.looks import carry_out
+from airflow_provider_chs3.plugin.observation.month_details import Entry, MonthDetails, look_at_month
+
+_LOG = logging.getLogger(__name__)
+_OF_LOAD = (
+    "reason",
+    "rows",
+    "parts",
+    "other_month_rows",
+    "insert_seconds",
+    "peak_memory_bytes",
+    "memory_bytes",
+    "memory_steps",
+    "query_ids",
+)
+_OF_ERROR = ("type", "code", "name", "host", "query_id", "message", "hint", "is_terminal")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetailsLook:
+    """What was seen of a month.
+
+    Args:
+        error: Why nothing could be seen; empty if it could.
+        details: What was seen; None where nothing could be.
+    """
+
+    error: str = ""
+    details: MonthDetails | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is such a month, or may be."""
+        return self.details is None or self.details.is_known
+
+    def as_json(self, *, readable_dags: Collection[str]) -> dict[str, Any]:
+        """The same as JSON-safe values.
+
+        Args:
+            readable_dags: Tasks of other DAGs are not named.
+        """
+        seen = self.details
+        if seen is None:
+            return {"error": self.error, "nodes": [], "load": None, "inserting": None, "failure": None, "task": None}
+        nodes = {node: asdict(share) | {"error": ""} for node, share in seen.nodes.items()}
+        nodes |= {node: {"error": error} for node, error in seen.down.items()}
+        return {
+            "error": "",
+            "nodes": [{"name": shown(node), **nodes[node]} for node in sorted(nodes)],
+            "load": _load(seen.load) | {"is_published": seen.is_published} if seen.load else None,
+            "inserting": _inserting(seen.inserting) if seen.inserting else None,
+            "failure": _failure(seen.failure) if seen.failure else None,
+            "task": task_as_json(seen.owner, readable_dags),
+        }
+
+
+def look_at_details(question: str) -> DetailsLook:
+    """Look at one month; it may block for some seconds.
+
+    Args:
+        question: What `question_of` gave.
+    """
+    conn_id, database, name, month = json.loads(question)
+    try:
+        hook = hook_of(conn_id)
+        steps = look_at_month(hook.options.cluster, TableName(database, name), Month.parse(month))
+        return DetailsLook(details=carry_out(steps, hook))
+    except Chs3Error as error:
+        _LOG.info("The page cannot look at %s of %s: %s", month, conn_id, error)
+        return DetailsLook(error=str(error))
+
+
+def question_of(conn_id: str, table: TableName, month: str) -> str:
+    """One name for a month of a table, so that a crowd that opens it asks once."""
+    return json.dumps([conn_id, table.database, table.table, month])
+
+
+def _told(entry: Entry) -> dict[str, Any]:
+    return {
+        "attempt": entry.attempt,
+        "recorded_at": entry.recorded_at,
+        "objects": entry.objects,
+        "source_bytes": entry.source_bytes,
+    }
+
+
+def _load(entry: Entry) -> dict[str, Any]:
+    did = entry.details
+    seconds = did.get("insert_seconds") or 0
+    reasons = did.get("setting_reasons", {})
+    spent = did.get("seconds_by_step", {})
+    return (
+        _told(entry)
+        | {name: did.get(name) for name in _OF_LOAD}
+        | {
+            "rows_per_second": round(did.get("rows", 0) / seconds) if seconds else None,
+            "bytes_per_second": round(entry.source_bytes / seconds) if seconds else None,
+            "seconds_by_step": [{"step": step, "seconds": spent[step]} for step in LAPS if step in spent],
+            "settings": [
+                {"name": name, "value": value, "reason": reasons.get(name, "")}
+                for name, value in did.get("settings", {}).items()
+            ],
+        }
+    )
+
+
+def _inserting(entry: Entry) -> dict[str, Any]:
+    plan: Mapping[str, Any] = entry.details.get("plan", {})
+    started = [*(each["query_id"] for each in entry.details.get("done", ())), entry.details.get("running")]
+    return _told(entry) | {
+        "reason": entry.details.get("reason", ""),
+        "memory_bytes": plan.get("memory_bytes"),
+        "memory_steps": plan.get("memory_steps"),
+        "query_ids": [query_id for query_id in started if query_id],
+        "settings": [{name: each[name] for name in ("name", "value", "reason")} for each in plan.get("settings", ())],
+    }
+
+
+def _failure(entry: Entry) -> dict[str, Any]:
+    error: Mapping[str, Any] = entry.details.get("error", {})
+    return _told(entry) | {name: error.get(name) for name in _OF_ERROR}

@@ -1,0 +1,149 @@
+"""What the page shows of a connection, as JSON."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.merges.health import Thresholds
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.plugin.connections import at_work, hook_of
+from airflow_provider_chs3.plugin.looks import Looks, Seen, carry_out
+from airflow_provider_chs3.plugin.observation.cluster import InsertOverview
+from airflow_provider_chs3.plugin.observation.month_state import MonthState
+from airflow_provider_chs3.plugin.observation.months import MonthOverview, RunningInsert, overview, owners_to_ask_for
+from airflow_provider_chs3.plugin.observation.months_facts import Seen as Facts
+from airflow_provider_chs3.plugin.observation.months_facts import look_at_all_tables
+from airflow_provider_chs3.plugin.scope import Scope
+from airflow_provider_chs3.plugin.xcom import ChangedMonth, changed_in_s3
+
+#: The state of a month that is published, but of objects that are no more what they were.
+CHANGED_IN_S3 = "changed_in_s3"
+_HIDDEN_BY_CHANGES = (MonthState.PUBLISHED, MonthState.MERGING, MonthState.TOO_MANY_PARTS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look(Seen):
+    """The months of all tables, as they were seen.
+
+    Args:
+        cluster: The cluster; None for a single server.
+        nodes: Each node → why it did not answer; empty if it did.
+        tables: The months of each table.
+        changed: Months that are published of other objects than those that are in S3, as plans have found.
+    """
+
+    cluster: str | None = None
+    nodes: Mapping[str, str]
+    tables: Mapping[TableName, tuple[MonthOverview, ...]]
+    changed: Mapping[tuple[TableName, str], ChangedMonth] = field(default_factory=dict)
+
+    def as_json(self, *, scope: Scope | None, readable_dags: Collection[str]) -> dict[str, Any]:
+        """The same as JSON-safe values.
+
+        Args:
+            scope: Only these months; None for all.
+            readable_dags: Tasks of other DAGs are not named.
+        """
+        tables = []
+        for table, months in self.tables.items():
+            shown_months = [
+                _month_as_json(month, readable_dags) | self._changed_as_json(table, month) for month in months
+            ]
+            if scope is not None:
+                shown_months = [
+                    each for each in shown_months if scope.has(self.conn_id, table, each["month"], each["task"])
+                ]
+            if shown_months:
+                tables.append({"database": table.database, "table": table.table, "months": shown_months})
+        return {
+            **self._as_json(),
+            "cluster": self.cluster,
+            "nodes": [{"name": name, "error": error} for name, error in self.nodes.items()],
+            "tables": tables,
+        }
+
+    def _changed_as_json(self, table: TableName, month: MonthOverview) -> dict[str, str]:
+        changed = self.changed.get((table, str(month.month)))
+        if changed is None or month.state not in _HIDDEN_BY_CHANGES:
+            return {}
+        why = f"a plan found at {changed.planned_at:%Y-%m-%d %H:%M} UTC: {changed.reason}"
+        return {"state": CHANGED_IN_S3, "why": why}
+
+
+def look_at_months(conn_id: str) -> Look:
+    """Look at all tables that a connection leads to; it may block for some seconds.
+
+    Args:
+        conn_id: The connection.
+
+    Raises:
+        Chs3Error: If the cluster cannot be asked.
+    """
+    hook = hook_of(conn_id)
+    seen = carry_out(look_at_all_tables(hook.options.cluster), hook)
+    return Look(
+        conn_id=conn_id,
+        seen_at=time.time(),
+        cluster=seen.cluster,
+        nodes={shown(node): seen.down.get(node, "") for node in sorted([*seen.nodes, *seen.down])},
+        tables=overview(seen, at_work=at_work(owners_to_ask_for(seen)), thresholds=Thresholds()),
+        changed=_not_loaded_since(changed_in_s3(conn_id), seen),
+    )
+
+
+def month_looks() -> Looks[Look]:
+    """Looks at months that remember."""
+    return Looks(look_at_months, nothing=lambda conn_id: Look(conn_id=conn_id, nodes={}, tables={}))
+
+
+def _not_loaded_since(
+    changed: Mapping[tuple[TableName, str], ChangedMonth], seen: Facts
+) -> dict[tuple[TableName, str], ChangedMonth]:
+    """Those that are published still as they were when the plan looked."""
+    attempts: dict[tuple[TableName, str], set[str]] = defaultdict(set)
+    for node in seen.nodes.values():
+        for (table, month), told in node.records.items():
+            if told.record:
+                attempts[table, str(month)].add(told.record.attempt)
+    return {key: found for key, found in changed.items() if attempts[key] & found.attempts}
+
+
+def _month_as_json(month: MonthOverview, readable_dags: Collection[str]) -> dict[str, Any]:
+    values = {name: getattr(month, name) for name in month.__slots__ if name != "owner"}
+    return values | {
+        "month": str(month.month),
+        "state": str(month.state),
+        "rows_per_second": round(month.rows / month.insert_seconds) if month.insert_seconds else None,
+        "task": task_as_json(month.owner, readable_dags),
+        "insert": insert_as_json(month.insert) if month.insert else None,
+    }
+
+
+def insert_as_json(insert: RunningInsert | InsertOverview) -> dict[str, Any]:
+    """An insert that runs as JSON-safe values, with its rows per second.
+
+    Args:
+        insert: How far it is.
+    """
+    return asdict(insert) | {"rows_per_second": round(insert.read_rows / max(insert.seconds, 0.001))}
+
+
+def task_as_json(owner: str, readable_dags: Collection[str]) -> dict[str, Any] | None:
+    """The task of a load as JSON-safe values; None where it is not known, or not to be named.
+
+    Args:
+        owner: The task, as the ledger names it; empty where none is known.
+        readable_dags: The DAGs whose tasks may be named.
+    """
+    if not owner:
+        return None
+    dag_id, run_id, task_id, map_index = json.loads(owner)
+    if dag_id not in readable_dags:
+        return None
+    return {"dag_id": dag_id, "run_id": run_id, "task_id": task_id, "map_index": map_index}

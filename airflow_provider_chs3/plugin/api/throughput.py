@@ -1,0 +1,132 @@
+"""What the page shows of the speed of loads, as JSON."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.plugin.api.months import task_as_json
+from airflow_provider_chs3.plugin.connections import hook_of
+from airflow_provider_chs3.plugin.looks import Looks, Seen, carry_out
+from airflow_provider_chs3.plugin.observation.load_history import SeenLoad
+from airflow_provider_chs3.plugin.observation.parts_over_time import PartsAt
+from airflow_provider_chs3.plugin.observation.throughput import NOTHING, Throughput, look_at_throughput
+from airflow_provider_chs3.plugin.scope import Scope
+
+
+class Days(IntEnum):
+    """How far the page looks back: a few ranges, so that a crowd shares its looks."""
+
+    DAY = 1
+    WEEK = 7
+    MONTH = 30
+    QUARTER = 90
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThroughputLook(Seen):
+    """The loads and parts, as they were seen.
+
+    Args:
+        seen: What the nodes told.
+    """
+
+    seen: Throughput = NOTHING
+
+    def as_json(self, *, scope: Scope | None, readable_dags: Collection[str]) -> dict[str, Any]:
+        """The same as JSON-safe values.
+
+        Args:
+            scope: Only loads of its months, judged beside all loads of the table; None for all.
+            readable_dags: Tasks of other DAGs are not named.
+        """
+        loads = [
+            shown_load
+            for each in self.seen.loads
+            if (shown_load := _load_as_json(each, readable_dags))
+            and (scope is None or scope.has(self.conn_id, each.table, each.month, shown_load["task"]))
+        ]
+        return {
+            **self._as_json(),
+            "cluster": self.seen.cluster,
+            "is_cut": self.seen.is_cut,
+            "nodes": [self._node_as_json(node) for node in sorted([*self.seen.nodes, *self.seen.down])],
+            "loads": loads,
+            "history": _parts_as_json(self.seen.parts),
+        }
+
+    def _node_as_json(self, node: Node) -> dict[str, Any]:
+        return {
+            "name": shown(node),
+            "error": self.seen.down.get(node, ""),
+            "silent": list(self.seen.silent.get(node, ())),
+        }
+
+
+def throughput_looks(days: Days) -> Looks[ThroughputLook]:
+    """Looks at loads that remember.
+
+    Args:
+        days: How far they look back.
+    """
+
+    def look(conn_id: str) -> ThroughputLook:
+        hook = hook_of(conn_id)
+        seen = carry_out(look_at_throughput(hook.options.cluster, days=int(days)), hook)
+        return ThroughputLook(conn_id=conn_id, seen_at=time.time(), seen=seen)
+
+    return Looks(look, nothing=lambda conn_id: ThroughputLook(conn_id=conn_id))
+
+
+def _load_as_json(load: SeenLoad, readable_dags: Collection[str]) -> dict[str, Any]:
+    took = load.timed.whole if load.seconds_by_step else None
+    is_settled = took is not None and load.merge_seconds is not None
+    return {
+        "database": load.table.database,
+        "table": load.table.table,
+        "month": load.month,
+        "published_at": load.published_at,
+        "rows": load.rows,
+        "source_bytes": load.source_bytes,
+        "objects": load.objects,
+        "parts": load.parts,
+        "insert_seconds": load.insert_seconds,
+        "rows_per_second": _each_second(load.rows, load.insert_seconds),
+        "bytes_per_second": _each_second(load.source_bytes, load.insert_seconds),
+        "peak_memory_bytes": load.peak_memory_bytes,
+        "memory_bytes": load.memory_bytes or None,
+        "seconds_by_step": dict(load.seconds_by_step),
+        "s3_seconds": load.s3_seconds,
+        "merge_seconds": load.merge_seconds,
+        "seconds_to_published": took,
+        "seconds_to_healthy": (took or 0.0) + (load.merge_seconds or 0.0) if is_settled else None,
+        "slow_steps": dict(load.judgement.slow_steps),
+        "why_slow": load.judgement.why,
+        "task": task_as_json(load.owner, readable_dags),
+    }
+
+
+def _each_second(count: int, seconds: float) -> int | None:
+    return round(count / seconds) if seconds else None
+
+
+def _parts_as_json(parts: Mapping[Node, tuple[PartsAt, ...]]) -> dict[str, Any]:
+    """The nodes' points of time, and their parts then; None where a node's log does not reach back so far."""
+    longest = max(parts.values(), key=len, default=())
+
+    def of(points: tuple[PartsAt, ...], name: str) -> list[int | None]:
+        return [None] * (len(longest) - len(points)) + [getattr(each, name) for each in points]
+
+    return {
+        # The last is of now, which is when all was seen: an answer that tells nothing new is the same.
+        "at": [each.at for each in longest[:-1]],
+        "nodes": [
+            {"name": shown(node), "parts": of(points, "parts"), "backlog": of(points, "backlog")}
+            for node, points in sorted(parts.items())
+        ],
+    }

@@ -1,0 +1,17 @@
+"""What the page and the tasks that lead to it must agree on."""
+
+from __future__ import annotations
+
+from airflow import __version__
+
+#: Where the API server mounts the page.
+URL_PREFIX = "/chs3"
+#: The page in the navigation of Airflow's UI.
+NAVIGATION_ROUTE = "chs3-months"
+#: XCom of tasks that are about months: their address on the page.
+LINK_KEY = "chs3_months_page"
+#: XCom of plans: what they found.
+PLAN_KEY = "chs3_plan"
+
+#: Up to Airflow 3.2 the UI logs in without a cookie, so that a page in a frame is nobody's.
+HAS_PAGE = tuple(int(number) for number in __version__.split(".")[:2]) >= (3, 3)

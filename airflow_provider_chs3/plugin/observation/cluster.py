@@ -1,0 +1,224 @@
+"""How the nodes of a cluster are: size, room, parts against limits, inserts of loads, merges, replication."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.cluster.node_capacity import SizedNode
+from airflow_provider_chs3.core.values.models import Node, NodeSpec
+from airflow_provider_chs3.core.workflow.insert_progress import progress_of
+from airflow_provider_chs3.core.workflow.operations import Row
+
+
+@dataclass(frozen=True, slots=True)
+class DiskOverview:
+    """A disk.
+
+    Args:
+        name: Its name.
+        kind: `Local`, or what else it is.
+        free_bytes: What is free.
+        reserved_bytes: What of that merges and inserts have reserved.
+        total_bytes: All that there is; None, as all others, where the storage has no end.
+    """
+
+    name: str
+    kind: str
+    free_bytes: int | None
+    reserved_bytes: int | None
+    total_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FullTable:
+    """A table's active parts on one node, beside what its settings allow.
+
+    Args:
+        database: Its database.
+        table: Its name.
+        partition_id: The partition that has most parts.
+        partition_parts: Those of that partition.
+        table_parts: Those of the table.
+        parts_to_delay_insert: Parts of a partition at which inserts are slowed down.
+        parts_to_throw_insert: Parts of a partition at which inserts are refused.
+        max_parts_in_total: Parts of the table at which inserts are refused.
+        inserts: What follows: `taken`, `slowed` or `refused`.
+    """
+
+    database: str
+    table: str
+    partition_id: str
+    partition_parts: int
+    table_parts: int
+    parts_to_delay_insert: int
+    parts_to_throw_insert: int
+    max_parts_in_total: int
+    inserts: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunningMerge:
+    """A merge or a mutation that runs.
+
+    Args:
+        database: Database of its table.
+        table: Its table.
+        partition_id: Its partition.
+        is_mutation: Whether it is a mutation.
+        progress: Share done, 0 to 1.
+        seconds: Since it began.
+        size_bytes: Size on disk of the parts that go into it.
+        parts: Their number.
+    """
+
+    database: str
+    table: str
+    partition_id: str
+    is_mutation: bool
+    progress: float
+    seconds: float
+    size_bytes: int
+    parts: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEntry:
+    """What a replica has yet to do.
+
+    Args:
+        database: Database of its table.
+        table: Its table.
+        kind: Such as `GET_PART`.
+        part: The part that it makes.
+        age_seconds: Since it was asked for.
+        tries: How often it was begun.
+        last_exception: Why it failed last; empty where it did not.
+        postpone_reason: Why it is put off; empty where it is not.
+    """
+
+    database: str
+    table: str
+    kind: str
+    part: str
+    age_seconds: int
+    tries: int
+    last_exception: str
+    postpone_reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replication:
+    """A node's replicated tables.
+
+    Args:
+        tables: How many there are.
+        readonly_tables: How many of them cannot take or make parts.
+        delay_seconds: How far the slowest is behind.
+        queued: Entries of the replication queue.
+        oldest: The oldest of these.
+    """
+
+    tables: int
+    readonly_tables: int
+    delay_seconds: int
+    queued: int
+    oldest: tuple[QueueEntry, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeOverview:
+    """One node.
+
+    Args:
+        version: Of its server.
+        uptime_seconds: Since that started.
+        size: What loads take it to have; None where `size_error` stops them.
+        size_error: What is wrong with its declared size; empty where nothing is.
+        measured: Cores and memory limit as the server sees them; 0 bytes are not known.
+        machine_memory_bytes: RAM of the machine or its container; 0 where the server does not tell.
+        memory_in_use_bytes: Memory of the queries that run there, as far as the user may see them.
+        disks: Its disks.
+        fullest: The tables that came nearest to their limits.
+        processes: What runs there for inserts of loads, as `core.workflow.insert_progress` reads it: initial query id,
+            whether it is the initial query, rows, bytes, memory, peak, seconds.
+        merges: The merges that run longest.
+        merges_running: How many run.
+        pool_busy: Threads for merges and mutations that work.
+        pool_size: How many there are.
+        replication: Its replicated tables; None where it has none.
+    """
+
+    version: str
+    uptime_seconds: int
+    size: SizedNode | None
+    size_error: str
+    measured: NodeSpec
+    machine_memory_bytes: int
+    memory_in_use_bytes: int
+    disks: tuple[DiskOverview, ...]
+    fullest: tuple[FullTable, ...]
+    processes: tuple[Row, ...]
+    merges: tuple[RunningMerge, ...]
+    merges_running: int
+    pool_busy: int
+    pool_size: int
+    replication: Replication | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InsertOverview:
+    """An insert of a load, on all nodes that answered.
+
+    Args:
+        query_id: Its id.
+        read_rows: Rows read so far.
+        read_bytes: Bytes read so far.
+        memory_bytes: Memory in use, on all nodes.
+        peak_memory_bytes: The most that was in use on one node.
+        seconds: Since it began.
+    """
+
+    query_id: str
+    read_rows: int
+    read_bytes: int
+    memory_bytes: int
+    peak_memory_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOverview:
+    """What was seen of a cluster.
+
+    Args:
+        cluster: The cluster; None for a single server.
+        nodes: How each node is that answered.
+        down: Why the others did not.
+    """
+
+    cluster: str | None
+    nodes: Mapping[Node, NodeOverview]
+    down: Mapping[Node, str]
+
+    @property
+    def inserts(self) -> tuple[InsertOverview, ...]:
+        """The inserts of loads that run, by their ids."""
+        rows = [
+            (query_id, is_initial, node.shard_num, *figures)
+            for node, told in self.nodes.items()
+            for query_id, is_initial, *figures in told.processes
+        ]
+        return tuple(self._insert(query_id, rows) for query_id in sorted({row[0] for row in rows}))
+
+    def _insert(self, query_id: str, rows: Iterable[Row]) -> InsertOverview:
+        own = [row for row in rows if row[0] == query_id]
+        nodes = progress_of(query_id, [row[:7] for row in own], self.cluster).nodes
+        return InsertOverview(
+            query_id=query_id,
+            read_rows=sum(each.read_rows for each in nodes),
+            read_bytes=sum(each.read_bytes for each in nodes),
+            memory_bytes=sum(each.memory_bytes for each in nodes),
+            peak_memory_bytes=max((each.peak_memory_bytes for each in nodes), default=0),
+            seconds=max(row[7] for row in own),
+        )

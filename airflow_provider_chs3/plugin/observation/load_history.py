@@ -1,0 +1,118 @@
+"""The loads that ledgers have on record, with what logs add to them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.workflow.operations import Row
+from airflow_provider_chs3.core.workflow.step_timer import in_order
+from airflow_provider_chs3.plugin.observation.slow_loads import MERGES, S3, Judgement, Timed, judge
+
+_NOT_JUDGED = Judgement()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeenLoad:
+    """One load that published.
+
+    Args:
+        table: The table.
+        month: The month.
+        partition_id: Its partition.
+        attempt: The attempt's nonce.
+        owner: The task that loaded, as JSON: dag, run, task, map index. Empty where none is known.
+        published_at: When it was recorded as published, as Unix time by the coordinator's clock.
+        rows: Rows that it loaded.
+        source_bytes: Size of the objects.
+        objects: How many they were.
+        parts: Parts at publishing, on all nodes.
+        insert_seconds: What the insert took.
+        peak_memory_bytes: The highest memory seen on one node; None where none was seen.
+        memory_bytes: What it was allowed there; 0 where that is not known.
+        seconds_by_step: `core.workflow.step_timer.LAPS` → seconds; empty in records of older versions.
+        s3_seconds: What all threads together waited for S3; None where no log tells.
+        merge_seconds: From publishing to the end of the last merge that followed; None where no log tells, or merges
+            go on.
+        judgement: Whether it was slow.
+    """
+
+    table: TableName
+    month: str
+    partition_id: str
+    attempt: str
+    owner: str
+    published_at: float
+    rows: int
+    source_bytes: int
+    objects: int
+    parts: int
+    insert_seconds: float
+    peak_memory_bytes: int | None
+    memory_bytes: int
+    seconds_by_step: Mapping[str, float]
+    s3_seconds: float | None = None
+    merge_seconds: float | None = None
+    judgement: Judgement = _NOT_JUDGED
+
+    @property
+    def begun_at(self) -> float:
+        """When it began, as Unix time; when its insert began, at the latest, where no more is known."""
+        return self.published_at - (sum(self.seconds_by_step.values()) or self.insert_seconds)
+
+    @property
+    def partition(self) -> tuple[str, str, str]:
+        """Its partition, as system tables name it."""
+        return self.table.database, self.table.table, self.partition_id
+
+    @property
+    def timed(self) -> Timed:
+        """Its time, as it is judged."""
+        steps = self.seconds_by_step or {"insert": self.insert_seconds}
+        logged = {S3: self.s3_seconds, MERGES: self.merge_seconds}
+        known = {step: seconds for step, seconds in logged.items() if seconds is not None}
+        return Timed(rows=self.rows, seconds={**steps, **known})
+
+
+def loads_of(rows: Iterable[Row]) -> tuple[SeenLoad, ...]:
+    """The loads that the nodes have on record, the oldest first.
+
+    Args:
+        rows: What `throughput_statements.loads` gave, of all nodes.
+    """
+    found = {}
+    for database, table, month, attempt, owner, published_at, partition_id, numbers, seconds, memory, steps in rows:
+        source_bytes, objects, loaded_rows, parts = numbers
+        peak_memory_bytes, memory_bytes = memory
+        found[attempt] = SeenLoad(
+            table=TableName(database, table),
+            month=month,
+            partition_id=partition_id,
+            attempt=attempt,
+            owner=owner,
+            published_at=published_at,
+            rows=loaded_rows,
+            source_bytes=source_bytes,
+            objects=objects,
+            parts=parts,
+            insert_seconds=seconds,
+            peak_memory_bytes=peak_memory_bytes or None,
+            memory_bytes=memory_bytes,
+            seconds_by_step=in_order(dict(steps)),
+        )
+    return tuple(sorted(found.values(), key=lambda load: load.published_at))
+
+
+def judged(loads: Sequence[SeenLoad]) -> tuple[SeenLoad, ...]:
+    """The same loads, each judged beside the others of its table."""
+    of_tables: dict[TableName, list[SeenLoad]] = defaultdict(list)
+    for load in loads:
+        of_tables[load.table].append(load)
+    judgements = {
+        load.attempt: judgement
+        for each in of_tables.values()
+        for load, judgement in zip(each, judge([load.timed for load in each]), strict=True)
+    }
+    return tuple(replace(load, judgement=judgements[load.attempt]) for load in loads)

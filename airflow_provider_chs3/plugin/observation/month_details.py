@@ -1,0 +1,200 @@
+"""One month in detail: what its newest loads recorded, and what each node holds of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.topology import nodes_of
+from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE, absent, columns_of_ledgers
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
+from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.workflow.fan_out import texts_of, try_nodes
+from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.exceptions import Chs3Error
+
+_COLUMNS = ("event", "attempt", "sequence", "rows", "objects", "source_bytes", "details")
+#: Records of one node that belong to no load, and make what loads recorded before them old.
+_STANDING = ("intent", "published", "forgotten", "unchanged")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The newest record of one event of a month, in the ledger of one node.
+
+    Args:
+        event: What was recorded.
+        attempt: The load's attempt.
+        sequence: Its place among the month's records on that node.
+        rows: Rows of the month on that node.
+        objects: Objects that were read.
+        source_bytes: Their size.
+        details: What else was recorded.
+        recorded_at: When, in UTC, by the node's clock.
+    """
+
+    event: str
+    attempt: str
+    sequence: int
+    rows: int
+    objects: int
+    source_bytes: int
+    details: Mapping[str, Any]
+    recorded_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShare:
+    """What one node has of a month.
+
+    Args:
+        rows: Rows there now.
+        parts: Parts there now.
+        size_bytes: Bytes on disk.
+        published_rows: Rows there when the month was published; None where that is not known.
+    """
+
+    rows: int
+    parts: int
+    size_bytes: int
+    published_rows: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonthDetails:
+    """One month of one table.
+
+    Args:
+        nodes: What each node has that answered.
+        down: Why the others did not.
+        load: What the newest load that published did.
+        is_published: Whether the partition is still what that load has published.
+        inserting: What a later load inserts, or was about to.
+        failure: How the newest load failed; None where it did not.
+        owner: The task of the newest load, as JSON: dag, run, task, map index. Empty where none is known.
+    """
+
+    nodes: Mapping[Node, NodeShare]
+    down: Mapping[Node, str]
+    load: Entry | None
+    is_published: bool
+    inserting: Entry | None
+    failure: Entry | None
+    owner: str
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any node has heard of the month, or may have."""
+        told = self.load or self.inserting or self.failure or any(each.rows for each in self.nodes.values())
+        return bool(told or self.down) or any(each.published_rows is not None for each in self.nodes.values())
+
+
+def look_at_month(cluster: str | None, target: TableName, month: Month) -> Steps[MonthDetails]:
+    """Ask every node for one month, with two short statements; a node that does not answer is told of, and left out.
+
+    Args:
+        cluster: The cluster; None is the single server that the connection leads to.
+        target: The local table.
+        month: The month.
+
+    Raises:
+        PreflightError: If the cluster is not known.
+        Chs3Error: If no host of the connection answers.
+    """
+    nodes = yield from nodes_of(cluster)
+    down: dict[Node, Chs3Error] = {}
+    found = yield from try_nodes("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
+    statements = {node: _of_month(target, month, dict(rows)) for node, rows in found.items()}
+    answers = yield from try_nodes(f"Ask for {month}", statements, down)
+    told = {node: (_entries(rows[0][0]), rows[0][1:]) for node, rows in answers.items()}
+    return _details(told, texts_of(down))
+
+
+def _of_month(target: TableName, month: Month, columns_by_database: Mapping[str, Collection[str]]) -> Sql:
+    """Ask one node for the newest record of each event, and for the parts."""
+    name = f"database = {literal(target.database)} AND table = {literal(target.table)}"
+    records, partition_ids = "emptyArrayString()", literals(_usual_partition_ids(month))
+    if columns_by_database:
+        found = [_records(target, month, *each) for each in sorted(columns_by_database.items())]
+        every = " UNION ALL ".join(text for text, _ in found)
+        records = f"(SELECT groupArray(({', '.join(_COLUMNS)}, at)) FROM ({every}))"
+        partition_ids = " UNION ALL ".join(
+            [f"SELECT arrayJoin([{partition_ids}])", *(f"SELECT partition_id {rest}" for _, rest in found)]
+        )
+    return Sql(
+        f"SELECT {records}, sum(rows), count(), sum(bytes_on_disk) FROM system.parts "
+        f"WHERE {name} AND active AND rows > 0 AND partition_id IN ({partition_ids})"
+    )
+
+
+def _records(target: TableName, month: Month, database: str, columns: Collection[str]) -> tuple[str, str]:
+    """Ask one ledger: the whole statement, and what follows its columns, without order and limit."""
+    uuid = (
+        f"SELECT toString(uuid) FROM system.tables WHERE database = {literal(target.database)} "
+        f"AND name = {literal(target.table)}"
+    )
+    rest = (
+        f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE target_database = {literal(target.database)} "
+        f"AND target_table = {literal(target.table)} AND target_uuid IN ({uuid}) AND month = {literal(str(month))}"
+    )
+    named = ", ".join(name if name in columns else f"{absent(name)} AS {name}" for name in _COLUMNS)
+    return (
+        f"SELECT {named}, formatDateTime(recorded_at, '%F %T', 'UTC') AS at {rest} "
+        "ORDER BY sequence DESC, recorded_at DESC LIMIT 1 BY event",
+        rest,
+    )
+
+
+def _usual_partition_ids(month: Month) -> tuple[str, str]:
+    # As in `plugin.observation.months`: the partition of a month that no ledger knows is what toYYYYMM or
+    # toStartOfMonth make of it.
+    number = f"{month.year}{month.number:02d}"
+    return number, f"{number}01"
+
+
+def _entries(rows: Iterable[Row]) -> dict[str, Entry]:
+    """By event; the newest, should a node have several ledgers."""
+    found: dict[str, Entry] = {}
+    for event, attempt, sequence, count, objects, source_bytes, details, recorded_at in rows:
+        told = json.loads(details) if details else {}
+        if event not in found or found[event].recorded_at < recorded_at:
+            found[event] = Entry(event, attempt, sequence, count, objects, source_bytes, told, recorded_at)
+    return found
+
+
+def _details(told: Mapping[Node, tuple[Mapping[str, Entry], Row]], down: Mapping[Node, str]) -> MonthDetails:
+    published = {
+        node: _unless_older(entries, "published", than=("intent", "forgotten")) for node, (entries, _) in told.items()
+    }
+    nodes = {
+        node: NodeShare(rows, parts, size_bytes, record.rows if (record := published[node]) else None)
+        for node, (_, (rows, parts, size_bytes)) in told.items()
+    }
+    ledgers_told = [entries for entries, _ in told.values()]
+    load = _newest(entries.get("load") for entries in ledgers_told)
+    inserting = _newest(_unless_older(entries, "inserting", than=("load", *_STANDING)) for entries in ledgers_told)
+    failure = _newest(_unless_older(entries, "failed", than=("inserting", *_STANDING)) for entries in ledgers_told)
+    attempts = {each.attempt for each in published.values() if each}
+    newest = failure or _newest(entries.get("inserting") for entries in ledgers_told)
+    return MonthDetails(
+        nodes=nodes,
+        down=down,
+        load=load,
+        is_published=load is not None and load.attempt in attempts,
+        inserting=inserting,
+        failure=failure,
+        owner=newest.details.get("owner", "") if newest else "",
+    )
+
+
+def _newest(entries: Iterable[Entry | None]) -> Entry | None:
+    """One node has them, unless the cluster's first node became another."""
+    return max((each for each in entries if each), key=lambda each: each.recorded_at, default=None)
+
+
+def _unless_older(entries: Mapping[str, Entry], event: str, *, than: Iterable[str]) -> Entry | None:
+    found = entries.get(event)
+    others = max((entries[other].sequence for other in than if other in entries), default=0)
+    return found if found and found.sequence > others else None

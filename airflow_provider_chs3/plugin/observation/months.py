@@ -1,0 +1,267 @@
+"""One state for each month of each table, from what its ledgers, its parts and the running inserts tell."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.ledger.comparison import Found, Standing, Wanted, spread, standing
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.records import MonthOnNode
+from airflow_provider_chs3.core.ledger.replicas import records_of_replicas
+from airflow_provider_chs3.core.merges.health import Thresholds, Verdict, judge, overall
+from airflow_provider_chs3.core.preflight.target_checks import month_of_partition
+from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.workflow.insert_progress import progress_of
+from airflow_provider_chs3.plugin.observation.month_state import Load, MonthState, state_of
+from airflow_provider_chs3.plugin.observation.months_facts import Seen
+from airflow_provider_chs3.plugin.observation.months_records import FailureRecord, InsertRecord, MonthRecords
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunningInsert:
+    """How far an insert is.
+
+    Args:
+        query_id: Its id.
+        read_rows: Rows read so far, on all nodes.
+        total_rows: Rows that there are to read; None where that is not known.
+        read_bytes: Bytes read so far.
+        seconds: Since it began.
+    """
+
+    query_id: str
+    read_rows: int
+    total_rows: int | None
+    read_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MonthOverview:
+    """One month of one table.
+
+    Args:
+        month: The month.
+        state: How it stands.
+        why: The same in words.
+        rows: Rows in its partition, on all shards.
+        size_bytes: Bytes on disk, on all nodes.
+        parts: Parts, on all nodes.
+        objects: How many it was made of; 0 where it is not published.
+        source_bytes: Their size.
+        published_at: When it was published, in UTC, by the nodes' clocks; empty where it is not.
+        insert_seconds: What the insert of that load took; None where that is not known.
+        owner: The task of its newest load, as JSON: dag, run, task, map index. Empty where none is known.
+        insert: The insert that runs.
+        ledger_database: Database of the ledger that knows it; empty where it is not published.
+    """
+
+    month: Month
+    state: MonthState
+    why: str
+    rows: int = 0
+    size_bytes: int = 0
+    parts: int = 0
+    objects: int = 0
+    source_bytes: int = 0
+    published_at: str = ""
+    insert_seconds: float | None = None
+    owner: str = ""
+    insert: RunningInsert | None = None
+    ledger_database: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Month:
+    """What the nodes that answered tell of one month."""
+
+    table: TableName
+    month: Month
+    partition_id: str
+    records: Mapping[Node, MonthRecords]
+    nodes: Mapping[Node, MonthOnNode]
+
+    @property
+    def inserting(self) -> InsertRecord | None:
+        """The newest record of an insert; one node has it."""
+        return next((each.inserting for each in self.records.values() if each.inserting), None)
+
+    @property
+    def unpublished(self) -> InsertRecord | None:
+        """The same, where nothing tells that its load came to publish the month."""
+        return next(
+            (each.inserting for each in self.records.values() if each.inserting and each.is_inserting_newer), None
+        )
+
+    @property
+    def failure(self) -> FailureRecord | None:
+        """How its newest load failed, if it did."""
+        return next((each.failure for each in self.records.values() if each.failure), None)
+
+    @property
+    def owner(self) -> str:
+        """The task of its newest load, as far as it is known."""
+        newest = self.failure or self.inserting
+        return newest.owner if newest else ""
+
+
+def owners_to_ask_for(seen: Seen) -> set[str]:
+    """The tasks of loads that have published nothing yet and of which no query runs: Airflow knows if they go on."""
+    records = [each for node in seen.nodes.values() for each in node.records.values()]
+    failed = {each.failure.owner for each in records if each.failure}
+    inserts = (each.inserting for each in records if each.is_inserting_newer and not each.failure)
+    return {owner for owner in failed if owner} | {
+        each.owner for each in inserts if each and each.owner and not _is_running(seen, each)
+    }
+
+
+def overview(
+    seen: Seen, *, at_work: Collection[str], thresholds: Thresholds
+) -> dict[TableName, tuple[MonthOverview, ...]]:
+    """The months of each table, in their order; months between its first and its last that nothing knows, too.
+
+    Args:
+        seen: What the nodes told.
+        at_work: Those of `owners_to_ask_for` that go on.
+        thresholds: What counts as few, many and long for merges.
+    """
+    found: dict[TableName, dict[Month, MonthOverview]] = {}
+    for each in _months(seen):
+        found.setdefault(each.table, {})[each.month] = _month_overview(seen, each, at_work, thresholds)
+    return {table: tuple(_without_gaps(months)) for table, months in sorted(found.items())}
+
+
+def _without_gaps(months: Mapping[Month, MonthOverview]) -> Iterator[MonthOverview]:
+    month, last = min(months), max(months)
+    while month <= last:
+        yield months.get(month) or MonthOverview(month=month, state=MonthState.NEVER_LOADED, why=Standing.NEW.value)
+        month = month.shifted(1)
+
+
+def _months(seen: Seen) -> Iterator[_Month]:
+    partition_ids: dict[tuple[TableName, Month], str] = {}
+    for node in seen.nodes.values():
+        for (table, partition_id), partition in node.partitions.items():
+            month = month_of_partition(partition_id)
+            if month and partition.state.rows and table in node.tables:
+                partition_ids[table, month] = partition_id
+    for node in seen.nodes.values():
+        for key, told in node.records.items():
+            partition_ids[key] = told.partition_id or partition_ids.get(key, "")
+    holding = {name: node.tables_with_rows for name, node in seen.nodes.items()}
+    for (table, month), partition_id in partition_ids.items():
+        key = (table, month)
+        records = {name: node.records[key] for name, node in seen.nodes.items() if key in node.records}
+        nodes = {
+            name: MonthOnNode(
+                records[name].record if name in records else None,
+                node.partitions[table, partition_id].state
+                if (table, partition_id) in node.partitions
+                else PartitionState(),
+                has_history=key in node.known,
+                has_rows=table in holding[name],
+            )
+            for name, node in seen.nodes.items()
+        }
+        yield _Month(table=table, month=month, partition_id=partition_id, records=records, nodes=nodes)
+
+
+def _month_overview(seen: Seen, month: _Month, at_work: Collection[str], thresholds: Thresholds) -> MonthOverview:
+    found = _standing(seen, month)
+    verdicts = _verdicts(seen, month, thresholds)
+    unpublished = month.unpublished
+    load = _load(seen, month, at_work)
+    state = state_of(found.standing, load, overall(verdicts))
+    published = [each for each in month.records.values() if each.record and each.record.event == "published"]
+    shards = {node.shard_num: each.state.rows for node, each in month.nodes.items()}
+    described = MonthOverview(
+        month=month.month,
+        state=state,
+        why=_why(state, found, verdicts, month),
+        rows=sum(shards.values()),
+        size_bytes=sum(each.state.size_bytes for each in month.nodes.values()),
+        parts=sum(each.state.parts for each in month.nodes.values()),
+        owner=month.owner,
+        insert=_insert(seen, unpublished) if unpublished and load is Load.RUNNING else None,
+    )
+    if not published:
+        return described
+    attempts = {each.record.attempt for each in published if each.record}
+    seconds = next((each.load[1] for each in month.records.values() if each.load[0] in attempts), 0.0)
+    return replace(
+        described,
+        objects=published[0].objects,
+        source_bytes=max(each.record.source_bytes for each in published if each.record),
+        published_at=max(each.recorded_at for each in published),
+        ledger_database=published[0].ledger_database,
+        insert_seconds=seconds or None,
+    )
+
+
+def _load(seen: Seen, month: _Month, at_work: Collection[str]) -> Load:
+    if month.failure is None and month.unpublished is None:
+        return Load.NONE
+    if month.owner in at_work or (month.unpublished and _is_running(seen, month.unpublished)):
+        return Load.RUNNING
+    return Load.FAILED if month.failure else Load.GONE
+
+
+def _standing(seen: Seen, month: _Month) -> Found:
+    shape = next(node.tables[month.table] for node in seen.nodes.values() if month.table in node.tables)
+    nodes = records_of_replicas(month.nodes) if shape.is_replicated else dict(month.nodes)
+    if seen.down:
+        # Nodes that do not answer say nothing against the month: it is judged by the others.
+        unseen = spread((*nodes, *seen.down), shape) - spread(nodes, shape)
+        nodes = {
+            node: replace(each, record=each.record and replace(each.record, nodes=each.record.nodes - unseen))
+            for node, each in nodes.items()
+        }
+    return standing(nodes, Wanted(), shape)
+
+
+def _verdicts(seen: Seen, month: _Month, thresholds: Thresholds) -> list[Verdict]:
+    states = (told.merge_state(node, month.table, month.month, month.partition_id) for node, told in seen.nodes.items())
+    return [judge(state, thresholds) for state in states if state]
+
+
+def _why(state: MonthState, found: Found, verdicts: Iterable[Verdict], month: _Month) -> str:
+    if state is MonthState.LOADING:
+        again = f"its task is at it again; its last try failed: {month.failure.error}" if month.failure else ""
+        return again or "a load of it inserts"
+    if state in (MonthState.STUCK, MonthState.MERGING, MonthState.TOO_MANY_PARTS):
+        worst = overall(verdicts)
+        return "; ".join(f"{shown(each.state.node)}: {each.reason}" for each in verdicts if each.health is worst)
+    if state is MonthState.FAILED and month.failure:
+        return f"its newest load failed: {month.failure.error}"
+    if state is MonthState.UNFINISHED and found.standing in (Standing.UNCHANGED, Standing.NEW):
+        verb = "was" if found.standing is Standing.NEW else "is"
+        return f"its newest load ended without publishing; the partition {verb} {found.why}"
+    nowhere_else = "" if len(found.nodes) in (0, len(month.nodes)) else f" ({', '.join(map(shown, found.nodes))})"
+    return found.why + nowhere_else
+
+
+def _is_running(seen: Seen, insert: InsertRecord) -> bool:
+    # Query ids begin with the staging's name, which ends with the attempt.
+    return any(f"_{insert.attempt}_" in process[0] for node in seen.nodes.values() for process in node.processes)
+
+
+def _insert(seen: Seen, insert: InsertRecord) -> RunningInsert | None:
+    own = [
+        (node, process)
+        for node, told in seen.nodes.items()
+        for process in told.processes
+        if process[0] == insert.query_id
+    ]
+    if not own:
+        return None
+    rows = [(process[0], process[1], node.shard_num, *process[2:6]) for node, process in own]
+    nodes = progress_of(insert.query_id, rows, seen.cluster).nodes
+    return RunningInsert(
+        query_id=insert.query_id,
+        read_rows=sum(each.read_rows for each in nodes),
+        total_rows=insert.total_rows or None,
+        read_bytes=sum(each.read_bytes for each in nodes),
+        seconds=max(process[6] for _, process in own),
+    )

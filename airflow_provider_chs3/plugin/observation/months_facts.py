@@ -1,0 +1,227 @@
+"""What the nodes tell of all tables that have a ledger: asked in a few statements, however many months there are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
+from airflow_provider_chs3.core.cluster.topology import nodes_of
+from airflow_provider_chs3.core.ledger.mutations import Mutation as TableMutation
+from airflow_provider_chs3.core.ledger.mutations import mutations_of
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.table import columns_of_ledgers
+from airflow_provider_chs3.core.merges.observation import Merge, MergeState, Mutation, replica_of
+from airflow_provider_chs3.core.values.merge_tree_limits import Limits
+from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.workflow.fan_out import texts_of, try_nodes
+from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.plugin.observation import months_queries
+from airflow_provider_chs3.plugin.observation.months_records import MonthOfTable, MonthRecords, of_current_tables
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Partition:
+    """The parts of a month on one node, as the ledger compares them and as merges see them."""
+
+    state: PartitionState
+    parts: int
+    size_bytes: int
+    two_smallest_bytes: int
+    age_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeSeen:
+    """What one node told.
+
+    Args:
+        tables: The tables that are there.
+        records: What its ledgers know of their months.
+        known: Months of tables of these names, earlier ones too.
+        partitions: Their partitions, by table and partition id.
+        processes: What runs for loads: initial query id, whether it is the initial query, rows, bytes, memory, peak,
+            seconds.
+        circumstances: The rest of the row that `overview_statements.circumstances` gives.
+        free_bytes: The most that one of a table's disks has free.
+        table_parts: Active parts of each table.
+        limits: Of each table.
+    """
+
+    tables: Mapping[TableName, TargetFacts] = field(default_factory=dict)
+    records: Mapping[MonthOfTable, MonthRecords] = field(default_factory=dict)
+    known: Collection[MonthOfTable] = frozenset()
+    partitions: Mapping[tuple[TableName, str], Partition] = field(default_factory=dict)
+    processes: tuple[Row, ...] = ()
+    circumstances: Mapping[str, Any] = field(default_factory=dict)
+    free_bytes: Mapping[TableName, int] = field(default_factory=dict)
+    table_parts: Mapping[TableName, int] = field(default_factory=dict)
+    limits: Mapping[TableName, Limits] = field(default_factory=dict)
+
+    @property
+    def tables_with_rows(self) -> set[TableName]:
+        """The tables of which it holds rows, of whatever month."""
+        return {table for (table, _), partition in self.partitions.items() if partition.state.rows}
+
+    def merge_state(self, node: Node, table: TableName, month: Month, partition_id: str) -> MergeState | None:
+        """How the merges of a month stand; None where it has no parts.
+
+        Broken parts of replicated tables are left out: a replica fetches them again, and what it has given back is
+        asked for table by table only (`core.merges.observation`).
+        """
+        found = self.partitions.get((table, partition_id))
+        if found is None or table not in self.tables:
+            return None
+        seen, place = self.circumstances, (table.database, table.table)
+        of_month = (*place, partition_id)
+        mutations = seen["mutations"].get(place, ())
+        replicas = seen["replicas"].get(place, [])
+        return MergeState(
+            node=node,
+            month=month,
+            parts=found.parts,
+            size_bytes=found.size_bytes,
+            two_smallest_bytes=found.two_smallest_bytes,
+            unchanged_seconds=min(found.age_seconds, seen["uptime"]),
+            merges=tuple(Merge(*merge) for (merge,) in seen["merges"].get(of_month, ())),
+            mutations=tuple(
+                Mutation(command=command, fail_reason=fail_reason, age_seconds=age_seconds)
+                for partition_ids, command, fail_reason, age_seconds in mutations
+                if partition_id in partition_ids
+            ),
+            limits=self.limits[table],
+            table_parts=self.table_parts[table],
+            free_bytes=self.free_bytes[table],
+            pool_is_busy=seen["pool_is_busy"],
+            at_seconds=seen["at_seconds"],
+            broken_parts=() if replicas else tuple(sorted(name for (name,) in seen["broken"].get(of_month, ()))),
+            replica=replica_of(partition_id, replicas, seen["queue"].get(place, [])),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What was seen of a cluster.
+
+    Args:
+        cluster: The cluster; None for a single server.
+        nodes: What each node told that answered.
+        down: Why the others did not.
+    """
+
+    cluster: str | None
+    nodes: Mapping[Node, NodeSeen]
+    down: Mapping[Node, str]
+
+
+def look_at_all_tables(cluster: str | None) -> Steps[Seen]:
+    """Ask every node for all tables that have a ledger; a node that does not answer is told of, and left out.
+
+    Args:
+        cluster: The cluster; None is the single server that the connection leads to.
+
+    Raises:
+        PreflightError: If the cluster is not known.
+        Chs3Error: If no host of the connection answers.
+    """
+    nodes = yield from nodes_of(cluster)
+    down: dict[Node, Chs3Error] = {}
+    ledgers = yield from try_nodes("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
+    columns: dict[Node, dict[str, Collection[str]]] = {node: dict(rows) for node, rows in ledgers.items() if rows}
+    statements = {node: months_queries.records(each) for node, each in columns.items()}
+    records = yield from try_nodes("Ask the ledgers for their months", statements, down)
+    tables = sorted({TableName(*row[:2]) for rows in records.values() for row in rows})
+    # A node that has lost its ledger may have the tables all the same.
+    asked = [node for node in ledgers if node not in down] if tables else []
+    partitions = yield from try_nodes(
+        "Look at the months' parts", dict.fromkeys(asked, months_queries.partitions(tables)), down
+    )
+    rest = yield from try_nodes("Look at the tables", dict.fromkeys(asked, months_queries.circumstances(tables)), down)
+    told = {
+        node: _node_seen(records.get(node, []), partitions[node], rest[node][0]) if node in rest else NodeSeen()
+        for node in ledgers
+        if node not in down
+    }
+    return Seen(cluster=cluster, nodes=told, down=texts_of(down))
+
+
+def _node_seen(records: Iterable[Row], partitions: Iterable[Row], rest: Row) -> NodeSeen:
+    tables, merges, mutations, limits, replicated_limits, policies, disks, pool, broken, replicas, queue = rest[:11]
+    processes, all_mutations, uptime, at_seconds = rest[11:]
+    facts = {TableName(*row[:2]): target_of(*row[2:5]) for row in tables}
+    free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
+    of_parts = dict(_partitions(partitions, {TableName(*row[:2]): mutations_of(row[2]) for row in all_mutations}))
+    table_parts: dict[TableName, int] = defaultdict(int)
+    for (table, _), partition in of_parts.items():
+        table_parts[table] += partition.parts
+    records = list(records)
+    return NodeSeen(
+        tables=facts,
+        records=dict(of_current_tables(records, facts)),
+        known={(TableName(*row[:2]), Month.parse(row[3])) for row in records if row[4]},
+        partitions=of_parts,
+        processes=tuple(processes),
+        circumstances={
+            "merges": _grouped(merges, 3),
+            "mutations": _grouped(mutations, 2),
+            "broken": _grouped(broken, 3),
+            "replicas": _grouped(replicas, 2),
+            "queue": _grouped(queue, 2),
+            "pool_is_busy": bool(pool),
+            "uptime": uptime,
+            "at_seconds": at_seconds,
+        },
+        free_bytes={TableName(*row[:2]): free.get(row[5], 0) for row in tables},
+        table_parts=table_parts,
+        limits={
+            name: Limits.of(dict(replicated_limits if each.is_replicated else limits), each.settings)
+            for name, each in facts.items()
+        },
+    )
+
+
+def _partitions(
+    rows: Iterable[Row], mutations: Mapping[TableName, tuple[TableMutation, ...]]
+) -> Iterable[tuple[tuple[TableName, str], Partition]]:
+    for database, table, partition_id, state, parts, size_bytes, two_smallest_bytes, age_seconds in rows:
+        partition = Partition(
+            state=PartitionState.of(partition_id, state, mutations.get(TableName(database, table), ())),
+            parts=parts,
+            size_bytes=size_bytes,
+            two_smallest_bytes=two_smallest_bytes,
+            age_seconds=age_seconds,
+        )
+        yield (TableName(database, table), partition_id), partition
+
+
+def _grouped(rows: Iterable[Row], size: int) -> dict[tuple[str, ...], list[Row]]:
+    """What rows tell, by as many fields at their beginning."""
+    grouped: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        grouped[row[:size]].append(row[size:])
+    return grouped
+
+
+def target_of(engine: str, engine_full: str, uuid: str) -> TargetFacts:
+    """As much of a table as the comparison with its ledger, and with its limits, needs.
+
+    Args:
+        engine: Its engine.
+        engine_full: The engine with all its clauses.
+        uuid: Tells it from an earlier one of its name.
+    """
+    return TargetFacts(
+        engine=engine,
+        engine_full=engine_full,
+        uuid=uuid,
+        partition_key="",
+        sorting_key="",
+        primary_key="",
+        sampling_key="",
+        columns=(),
+        indices=(),
+        projections=(),
+    )

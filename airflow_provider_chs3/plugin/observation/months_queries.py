@@ -1,0 +1,112 @@
+"""The statements that tell of all tables at once: their number does not grow with tables and months."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from airflow_provider_chs3.core.ledger.mutations import mutations_query
+from airflow_provider_chs3.core.ledger.parts import PARTITION, state_columns
+from airflow_provider_chs3.core.ledger.records import STANDING_EVENTS, record_columns
+from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE, absent
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
+from airflow_provider_chs3.core.values.merge_tree_limits import Limits
+from airflow_provider_chs3.core.values.models import TableName
+
+#: What is shown of an error where all months are.
+ERROR_CHARACTERS = 400
+
+_STANDING = f"event IN ({STANDING_EVENTS})"
+#: What makes a failure, or an insert that came to nothing, old.
+_SETTLED = f"event IN ({STANDING_EVENTS}, 'unchanged')"
+_INSERTING = "event = 'inserting'"
+_FAILED = "event = 'failed'"
+_NEWEST = "(sequence, recorded_at)"
+
+
+def records(columns_by_database: Mapping[str, Collection[str]]) -> Sql:
+    """Ask a node for the newest records of each month of each table, in all of its ledgers.
+
+    Args:
+        columns_by_database: Database of each ledger → the columns that it has.
+    """
+    return Sql(" UNION ALL ".join(_records(*each) for each in sorted(columns_by_database.items())))
+
+
+def _records(database: str, columns: Collection[str]) -> str:
+    def known(name: str) -> str:
+        return name if name in columns else absent(name)
+
+    details = known("details")
+    published = (
+        f"partition_id, ({record_columns(columns, structure=absent('structure'))}), {known('objects')}, "
+        f"formatDateTime(recorded_at, '%F %T', 'UTC'), JSONExtractBool({details}, 'adopted'), "
+        f"{literal(database)}"
+    )
+    # JSON null is 0 rows, which is as little known.
+    inserting = (
+        f"attempt, JSONExtractString({details}, 'owner'), JSONExtractString({details}, 'running'), "
+        f"JSONExtractUInt({details}, 'plan', 'rows')"
+    )
+    message, hint = (f"JSONExtractString({details}, 'error', '{name}')" for name in ("message", "hint"))
+    error = f"if({_FAILED}, leftUTF8(concat({message}, ' ', {hint}), {ERROR_CHARACTERS}), '')"
+    failed = f"attempt, JSONExtractString({details}, 'owner'), {error}"
+    return (
+        "SELECT target_database, target_table, target_uuid, month, "
+        f"countIf({_STANDING}), maxIf(sequence, {_SETTLED}), argMaxIf(({published}), {_NEWEST}, {_STANDING}), "
+        f"maxIf(sequence, {_INSERTING}), argMaxIf(({inserting}), {_NEWEST}, {_INSERTING}), "
+        f"maxIf(sequence, {_FAILED}), argMaxIf(({failed}), {_NEWEST}, {_FAILED}), "
+        f"argMaxIf((attempt, JSONExtractFloat({details}, 'insert_seconds')), {_NEWEST}, event = 'load') "
+        f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE event NOT IN ('calibrated', 'rehearsed') "
+        "GROUP BY target_database, target_table, target_uuid, month"
+    )
+
+
+def partitions(tables: Iterable[TableName]) -> Sql:
+    """Ask a node for the partitions of tables: as the ledger compares them, and as merges see them."""
+    plain = "NOT startsWith(partition_id, 'patch-')"
+    return Sql(
+        f"SELECT database, table, {PARTITION} AS partition, ({state_columns(with_content=False)}), "
+        f"countIf({plain}), sumIf(bytes_on_disk, {plain}), "
+        f"arraySum(arraySlice(arraySort(groupArrayIf(bytes_on_disk, {plain})), 1, 2)), "
+        f"dateDiff('second', max(modification_time), now()) "
+        f"FROM system.parts WHERE active AND {_of(tables)} GROUP BY database, table, partition"
+    )
+
+
+def circumstances(tables: Collection[TableName]) -> Sql:
+    """Ask a node what tables are made of, what merges, mutates and inserts, and what room there is."""
+    of_tables, limits = _of(tables), one_of("name", Limits.__slots__)
+    named = _of(tables, name="name")
+    return Sql(f"""
+SELECT
+    (SELECT groupArray((database, name, engine, engine_full, toString(uuid), storage_policy))
+        FROM system.tables WHERE {named}),
+    (SELECT groupArray((database, table, partition_id, (progress, elapsed, total_size_bytes_compressed, num_parts)))
+        FROM system.merges WHERE {of_tables}),
+    (SELECT groupArray((database, table, arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)),
+            command, toValidUTF8(latest_fail_reason), dateDiff('second', create_time, now())))
+        FROM system.mutations WHERE NOT is_done AND {of_tables}),
+    (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {limits}),
+    (SELECT groupArray((name, value)) FROM system.replicated_merge_tree_settings WHERE {limits}),
+    (SELECT groupArray((policy_name, disks)) FROM system.storage_policies),
+    (SELECT groupArray((name, unreserved_space)) FROM system.disks),
+    (SELECT sumIf(value, name = 'BackgroundMergesAndMutationsPoolTask')
+            >= sumIf(value, name = 'BackgroundMergesAndMutationsPoolSize') FROM system.metrics),
+    (SELECT groupArray((database, table, partition_id, name)) FROM system.detached_parts
+        WHERE startsWith(reason, 'broken') AND {of_tables}),
+    (SELECT groupArray((database, table, is_readonly, absolute_delay)) FROM system.replicas WHERE {of_tables}),
+    (SELECT groupArray((database, table, splitByChar('_', new_part_name)[1],
+            toValidUTF8(last_exception), postpone_reason))
+        FROM system.replication_queue
+        WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') AND {of_tables}),
+    (SELECT groupArray((initial_query_id, is_initial_query, read_rows, read_bytes, memory_usage, peak_memory_usage,
+            elapsed)) FROM system.processes WHERE startsWith(initial_query_id, 'chs3_')),
+    {mutations_query(of_tables, group="database, table")},
+    uptime(),
+    toFloat64(now64(3))
+""")
+
+
+def _of(tables: Iterable[TableName], *, name: str = "table") -> str:
+    pairs = (f"({literal(each.database)}, {literal(each.table)})" for each in tables)
+    return f"(database, {name}) IN ({', '.join(pairs)})"

@@ -1,0 +1,113 @@
+"""What the ledger of one node tells of months, as the overview asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
+from airflow_provider_chs3.core.ledger.records import Record, record_of
+from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.workflow.operations import Row
+from airflow_provider_chs3.plugin.observation import months_queries
+
+MonthOfTable: TypeAlias = tuple[TableName, Month]
+
+
+@dataclass(frozen=True, slots=True)
+class InsertRecord:
+    """The newest record of an insert.
+
+    Args:
+        attempt: The load's attempt.
+        owner: The task that loads, as JSON: dag, run, task, map index. Empty where none is known.
+        query_id: The insert that was started last; empty once that was seen to end.
+        total_rows: Rows that it reads; 0 where that was not known.
+    """
+
+    attempt: str
+    owner: str
+    query_id: str
+    total_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRecord:
+    """The newest record of a load that failed.
+
+    Args:
+        attempt: The load's attempt.
+        owner: The task that loads, as with `InsertRecord`.
+        error: What it said, and the way out; its beginning, if it is long.
+    """
+
+    attempt: str
+    owner: str
+    error: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MonthRecords:
+    """The newest records of a month in the ledger of one node, all of the table that is there now.
+
+    Args:
+        partition_id: Its partition; empty where only inserts are known.
+        record: Where it stands; None where nothing tells, or it was forgotten.
+        objects: How many it was made of.
+        recorded_at: When that was recorded, in UTC.
+        was_adopted: Whether it was adopted, not loaded.
+        ledger_database: Database of the ledger that tells of it; empty where only inserts are known.
+        inserting: The newest record of an insert.
+        is_inserting_newer: Whether it is newer than the one that tells where the month stands.
+        failure: How its newest load failed; None where it did not.
+        load: Attempt and seconds of the insert of the newest load that was recorded.
+    """
+
+    partition_id: str
+    record: Record | None
+    objects: int
+    recorded_at: str
+    was_adopted: bool
+    ledger_database: str
+    inserting: InsertRecord | None
+    is_inserting_newer: bool
+    failure: FailureRecord | None
+    load: tuple[str, float]
+
+
+def of_current_tables(
+    records: Iterable[Row], tables: Mapping[TableName, TargetFacts]
+) -> Iterable[tuple[MonthOfTable, MonthRecords]]:
+    """The rows that `overview_statements.records` gives, without those of earlier tables.
+
+    Args:
+        records: The rows.
+        tables: The tables that are there.
+    """
+    for database, name, uuid, month, count, sequence, standing, *loads in records:
+        table = TableName(database, name)
+        if table not in tables or tables[table].uuid != uuid:
+            continue
+        insert_sequence, inserting, failure_sequence, failure, load = loads
+        partition_id, fields, objects, recorded_at, was_adopted, ledger_database = standing
+        yield (
+            (table, Month.parse(month)),
+            MonthRecords(
+                partition_id=partition_id,
+                record=record_of(fields) if count else None,
+                objects=objects,
+                recorded_at=recorded_at,
+                was_adopted=bool(was_adopted),
+                ledger_database=ledger_database,
+                inserting=InsertRecord(*inserting) if insert_sequence else None,
+                is_inserting_newer=insert_sequence > sequence,
+                failure=_failure(*failure) if failure_sequence > max(sequence, insert_sequence) else None,
+                load=load,
+            ),
+        )
+
+
+def _failure(attempt: str, owner: str, error: str) -> FailureRecord:
+    is_cut = len(error) >= months_queries.ERROR_CHARACTERS
+    return FailureRecord(attempt, owner, f"{error.strip()}{' …' if is_cut else ''}")

@@ -1,0 +1,151 @@
+"""Which loads were slow, and where their time went: each beside the other loads of its table."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from airflow_provider_chs3.core.workflow.step_timer import LAPS
+
+#: So many loads of a table tell what is usual; the one that is judged is among them.
+MIN_LOADS = 3
+#: Slow is what took more than so many times the usual time …
+_SLOW_FACTOR = 2.0
+#: … and so many seconds more than that: small loads differ by as much for no reason.
+_SLOW_SECONDS = 2.0
+
+#: Seconds of all threads together; they are spent within the insert.
+S3 = "s3"
+MERGES = "merges"
+#: The whole load, from listing to publishing, is made of all steps but these.
+_BESIDE = frozenset({S3, MERGES})
+_WHOLE = "whole"
+
+_WORDS = {
+    "list": "listing",
+    "look_around": "looking around",
+    "plan": "planning",
+    "stage": "making the staging table",
+    "insert": "the insert",
+    "verify": "verifying",
+    "publish": "publishing",
+    "start_over": "what it did in vain before it started over",
+    S3: "reading from S3, which all threads of the insert together waited for,",
+    MERGES: "merges after it",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timed:
+    """The time of one load.
+
+    Args:
+        rows: Rows that it loaded.
+        seconds: Step → seconds, as far as they are known: those of the load, `s3` and `merges`.
+    """
+
+    rows: int
+    seconds: Mapping[str, float]
+
+    @property
+    def is_known_by_steps(self) -> bool:
+        """Whether more is known than its insert: records of older versions tell no more."""
+        return bool(self.seconds.keys() - _BESIDE - {"insert"})
+
+    @property
+    def whole(self) -> float:
+        """Seconds from listing to publishing."""
+        return sum(seconds for step, seconds in self.seconds.items() if step not in _BESIDE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """Whether a load was slow.
+
+    Args:
+        slow_steps: Step → how much longer it took than usual, in seconds; the worst first. Empty where the load was
+            not slow.
+        why: The same in words.
+    """
+
+    slow_steps: Mapping[str, float] = field(default_factory=dict)
+    why: str = ""
+
+
+def judge(loads: Sequence[Timed]) -> list[Judgement]:
+    """Judge the loads of one table, each beside all of them.
+
+    A load is slow if it took, from listing to publishing, more than twice the usual time, and at least two seconds more
+    than usual; or if the merges after it did. Usual is the larger of two: the median of the seconds, and the median of
+    the seconds for each row times the rows of this load, so that a month of twice the rows may take twice as long.
+    Below three loads nothing is usual. The steps that explain it are slow by the same rule.
+
+    Args:
+        loads: Of one table, in any order.
+
+    Returns:
+        A judgement for each, in the same order.
+    """
+    known: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for load in loads:
+        for step, seconds in _all_seconds(load).items():
+            known[step].append((load.rows, seconds))
+    usual = {step: _Usual.of(each) for step, each in known.items() if len(each) >= MIN_LOADS}
+    return [_judge(load, usual) for load in loads]
+
+
+def _all_seconds(load: Timed) -> dict[str, float]:
+    if not load.is_known_by_steps:
+        return dict(load.seconds)
+    # A step that did not take place took no time, which is what is usual for a failed attempt.
+    return {**dict.fromkeys(LAPS, 0.0), **load.seconds, _WHOLE: load.whole}
+
+
+@dataclass(frozen=True, slots=True)
+class _Usual:
+    """What a step usually takes.
+
+    Args:
+        seconds: Whatever the rows.
+        seconds_for_a_row: For each row.
+    """
+
+    seconds: float
+    seconds_for_a_row: float
+
+    @classmethod
+    def of(cls, known: Sequence[tuple[int, float]]) -> _Usual:
+        """The medians of rows and seconds."""
+        for_a_row = [seconds / rows for rows, seconds in known if rows]
+        return cls(median(seconds for _, seconds in known), median(for_a_row) if for_a_row else 0.0)
+
+    def beyond(self, load: Timed, seconds: float) -> float:
+        """By how many seconds a load took longer."""
+        return seconds - max(self.seconds, self.seconds_for_a_row * load.rows)
+
+
+def _judge(load: Timed, usual: Mapping[str, _Usual]) -> Judgement:
+    seconds = _all_seconds(load)
+    beyond = {step: usual[step].beyond(load, took) for step, took in seconds.items() if step in usual}
+    slow = {step for step, more in beyond.items() if _is_slow(seconds[step], more)}
+    whole = _WHOLE if load.is_known_by_steps else "insert"
+    if not slow & {whole, MERGES}:
+        return Judgement()
+    # Where no step is slow by itself, the one that took the most of it explains it.
+    explained = slow - {_WHOLE} or {max(beyond.keys() - {_WHOLE}, key=lambda step: beyond[step])}
+    steps = {step: beyond[step] for step in sorted(explained, key=lambda step: -beyond[step])}
+    texts = [f"{_WORDS[step]} took {_took(seconds[step], beyond[step])}" for step in steps]
+    if _WHOLE in slow:
+        texts[0] = f"it took {_took(seconds[_WHOLE], beyond[_WHOLE])}: {texts[0]}"
+    text = "; ".join(texts)
+    return Judgement(slow_steps=steps, why=f"{text[0].upper()}{text[1:]}.")
+
+
+def _is_slow(seconds: float, beyond: float) -> bool:
+    return seconds > _SLOW_FACTOR * (seconds - beyond) and beyond >= _SLOW_SECONDS
+
+
+def _took(seconds: float, beyond: float) -> str:
+    return f"{seconds:,.1f} s where {seconds - beyond:,.1f} s are usual"

@@ -1,0 +1,193 @@
+"""How fast loads were, and how parts came and went: from the ledgers, and from what servers log."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.cluster.topology import nodes_of
+from airflow_provider_chs3.core.ledger.table import columns_of_ledgers
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.fan_out import texts_of, try_nodes
+from airflow_provider_chs3.core.workflow.operations import Row, Steps, TryNodes
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
+from airflow_provider_chs3.plugin.observation import throughput_queries
+from airflow_provider_chs3.plugin.observation.load_history import SeenLoad, judged, loads_of
+from airflow_provider_chs3.plugin.observation.parts_over_time import PartsAt, parts_over_time
+from airflow_provider_chs3.plugin.observation.settling import settle_seconds
+
+_ACCESS_DENIED = 497
+_UNKNOWN_TABLE = 60
+_DAY_SECONDS = 86_400
+#: So many points of time for each node, whatever the range.
+_POINTS = 144
+
+#: A log of each node: its rows, or why it tells nothing.
+_Log = Mapping[Node, list[Row] | str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Throughput:
+    """What was seen of a cluster.
+
+    Args:
+        cluster: The cluster; None for a single server.
+        loads: The oldest first.
+        is_cut: Whether there were more loads than are told of; the oldest are left out.
+        parts: Of each node whose log tells of it.
+        nodes: The nodes that answered.
+        down: Why the others did not.
+        silent: Node → why each of its logs tells nothing, or not enough.
+    """
+
+    cluster: str | None
+    loads: tuple[SeenLoad, ...]
+    is_cut: bool
+    parts: Mapping[Node, tuple[PartsAt, ...]]
+    nodes: tuple[Node, ...]
+    down: Mapping[Node, str]
+    silent: Mapping[Node, tuple[str, ...]]
+
+
+#: Of a cluster that was not seen.
+NOTHING = Throughput(cluster=None, loads=(), is_cut=False, parts={}, nodes=(), down={}, silent={})
+
+
+def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
+    """Ask every node for the loads that it has on record, and for what its logs tell of them.
+
+    Logs may be switched off, not be granted, or be kept for a shorter time: what they would tell is left out then.
+
+    Args:
+        cluster: The cluster; None is the single server that the connection leads to.
+        days: Loads of the last so many days.
+
+    Raises:
+        PreflightError: If the cluster is not known.
+        Chs3Error: If no host of the connection answers.
+    """
+    nodes = yield from nodes_of(cluster)
+    down: dict[Node, Chs3Error] = {}
+    columns = yield from try_nodes("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
+    statements = {node: throughput_queries.loads(dict(rows), days=days) for node, rows in columns.items() if rows}
+    records = yield from try_nodes("Ask the ledgers for their loads", statements, down)
+    loads = loads_of(row for rows in records.values() for row in rows)
+    is_cut = any(len(rows) == throughput_queries.MAX_LOADS for rows in records.values())
+    # A node without a ledger may have parts and logs all the same.
+    answered = [node for node in columns if node not in down]
+    seen = replace(NOTHING, cluster=cluster, loads=loads, is_cut=is_cut, nodes=tuple(answered), down=texts_of(down))
+    if not loads:
+        return seen
+    now_of = throughput_queries.now(sorted({load.table for load in loads}))
+    now = yield from try_nodes("Count parts", dict.fromkeys(answered, now_of), down)
+    seen = replace(seen, nodes=tuple(now), down=texts_of(down))
+    return (yield from _with_logs(seen, {node: rows[0] for node, rows in now.items()}, days)) if now else seen
+
+
+def _ask_log(name: str, nodes: Collection[Node], sql: Sql) -> Steps[_Log]:
+    answers: dict[Node, list[Row] | Chs3Error] = yield TryNodes(name=name, sql=dict.fromkeys(nodes, sql))
+    return {node: _why(answer) if isinstance(answer, Chs3Error) else answer for node, answer in answers.items()}
+
+
+def _why(error: Chs3Error) -> str:
+    if isinstance(error, ClickHouseServerError) and error.code == _UNKNOWN_TABLE:
+        return "the server does not keep it, or has written nothing to it yet"
+    if isinstance(error, ClickHouseServerError) and error.code == _ACCESS_DENIED:
+        return "the connection's user may not read it; docs/privileges.md has the GRANT"
+    return str(error)
+
+
+def _with_logs(seen: Throughput, now: Mapping[Node, Row], days: int) -> Steps[Throughput]:
+    tables = sorted({load.table for load in seen.loads})
+    first, last = min(load.begun_at for load in seen.loads), seen.loads[-1].published_at
+    history = _History(now=max(row[0] for row in now.values()), days=days)
+    inserts_of = throughput_queries.inserts([load.attempt for load in seen.loads], begun_at=first, ended_at=last)
+    changes_of = throughput_queries.changes(tables, begun_at=history.begun_at, step_seconds=history.step_seconds)
+    inserts = yield from _ask_log("Ask what inserts waited for", now, inserts_of)
+    merges = yield from _ask_log("Ask for merges", now, throughput_queries.merges(tables, begun_at=first))
+    changes = yield from _ask_log("Ask how parts came and went", now, changes_of)
+    s3_seconds, merge_seconds = _s3_seconds(inserts), _merge_seconds(merges)
+    merging = {partition for row in now.values() for partition in row[2]}
+    newest = {load.partition: load.attempt for load in seen.loads}
+    for partition in merging & newest.keys():
+        merge_seconds.pop(newest[partition], None)
+    with_logs = [
+        replace(load, s3_seconds=s3_seconds.get(load.attempt), merge_seconds=merge_seconds.get(load.attempt))
+        for load in seen.loads
+    ]
+    return replace(
+        seen,
+        loads=judged(with_logs),
+        parts={node: history.of(now[node], rows) for node, rows in changes.items() if not isinstance(rows, str)},
+        silent=_silent({"system.query_log": inserts, "system.part_log": merges}),
+    )
+
+
+def _s3_seconds(inserts: _Log) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for rows in inserts.values():
+        for attempt, seconds in () if isinstance(rows, str) else rows:
+            found[attempt] += seconds
+    return found
+
+
+def _merge_seconds(merges: _Log) -> dict[str, float]:
+    """The longest on any node: all merge side by side."""
+    found: dict[str, float] = {}
+    for rows in merges.values():
+        for *_, events in () if isinstance(rows, str) else rows:
+            for attempt, seconds in settle_seconds(events).items():
+                found[attempt] = max(seconds, found.get(attempt, 0.0))
+    return found
+
+
+def _silent(logs: Mapping[str, _Log]) -> dict[Node, tuple[str, ...]]:
+    """Why logs tell nothing.
+
+    One that was switched on later, or has been cleared, answers and knows of no load. So does that of a node which got
+    no rows, unless it is so on all nodes.
+    """
+    found: dict[Node, list[str]] = defaultdict(list)
+    for name, log in logs.items():
+        knows_none = not any(rows for rows in log.values() if not isinstance(rows, str))
+        for node, rows in log.items():
+            if isinstance(rows, str) or knows_none:
+                found[node].append(f"{name}: {rows or 'it knows none of these loads'}")
+    return {node: tuple(each) for node, each in found.items()}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _History:
+    """The time that is looked back at.
+
+    Args:
+        now: Its end, as Unix time: one for all nodes, so that their points are of the same times.
+        days: How long it is.
+    """
+
+    now: float
+    days: int
+
+    @property
+    def begun_at(self) -> float:
+        """Its beginning, as Unix time."""
+        return self.now - self.days * _DAY_SECONDS
+
+    @property
+    def step_seconds(self) -> int:
+        """Time between two points."""
+        return self.days * _DAY_SECONDS // _POINTS
+
+    def of(self, now: Row, changes: list[Row]) -> tuple[PartsAt, ...]:
+        """The parts of a node: rows of `throughput_statements.now` and `.changes`."""
+        # Where not all changes are told, what was before them is not known.
+        is_cut = len(changes) == throughput_queries.MAX_CHANGES
+        return parts_over_time(
+            {(database, table, partition): parts for database, table, partition, parts in now[1]},
+            [((database, table, partition), at, difference) for database, table, partition, at, difference in changes],
+            begun_at=changes[-1][3] if is_cut else self.begun_at,
+            now=self.now,
+            step_seconds=self.step_seconds,
+        )

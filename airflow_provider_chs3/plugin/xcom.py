@@ -1,0 +1,136 @@
+"""What tasks have told the page, by XCom: what plans found in S3, and which months a run is about.
+
+All of it is in Airflow's database; nothing here asks S3 or ClickHouse. What a custom XCom backend keeps elsewhere is
+not seen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from airflow.models.xcom import XComModel
+from airflow.utils.session import create_session
+from sqlalchemy import and_, func, select
+
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.plugin.constants import LINK_KEY, PLAN_KEY
+
+#: Of each task that plans, the newest run counts; of so many tasks, the newest, and none that is older.
+_PLANS = 200
+_PLAN_DAYS = 92
+#: Tasks of one run.
+_LINKS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedMonth:
+    """A month whose objects are others than those that were published.
+
+    Args:
+        reason: What the plan said.
+        attempts: The attempts that had published the month then, on any node.
+        planned_at: When.
+    """
+
+    reason: str
+    attempts: frozenset[str]
+    planned_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NamedMonth:
+    """What a task is about.
+
+    Args:
+        conn_id: The connection.
+        table: The local table.
+        month: `YYYY-MM`; None is all of the table.
+    """
+
+    conn_id: str
+    table: TableName
+    month: str | None
+
+
+def changed_in_s3(conn_id: str) -> dict[tuple[TableName, str], ChangedMonth]:
+    """The months of which the newest plan that looked at them said that their objects changed.
+
+    Args:
+        conn_id: The connection that the plans used.
+    """
+    newest: dict[tuple[TableName, str], ChangedMonth | None] = {}
+    for value, planned_at in _newest_plans():
+        try:
+            if value["conn_id"] == conn_id:
+                newest |= _of_plan(value, planned_at)
+        except (KeyError, TypeError, AttributeError):
+            # Of another version of this package, or of nobody.
+            continue
+    return {key: found for key, found in newest.items() if found}
+
+
+def _of_plan(value: Mapping[str, Any], planned_at: datetime) -> dict[tuple[TableName, str], ChangedMonth | None]:
+    table = TableName(str(value["database"]), str(value["table"]))
+    return {
+        (table, str(month)): ChangedMonth(str(found["reason"]), frozenset(map(str, found["attempts"])), planned_at)
+        if found
+        else None
+        for month, found in value["months"].items()
+    }
+
+
+def _newest_plans() -> list[tuple[Any, datetime]]:
+    """What the newest run of each plan told, the newest last."""
+    task = (XComModel.dag_id, XComModel.task_id, XComModel.map_index)
+    number = func.row_number().over(partition_by=task, order_by=XComModel.timestamp.desc()).label("number")
+    oldest = datetime.now(UTC) - timedelta(days=_PLAN_DAYS)
+    told = (XComModel.key == PLAN_KEY, XComModel.timestamp > oldest)
+    # The values, which may be long, of the newest alone.
+    ranked = select(XComModel.dag_run_id, XComModel.task_id, XComModel.map_index, number).where(*told).subquery()
+    is_it = [getattr(XComModel, name) == ranked.c[name] for name in ("dag_run_id", "task_id", "map_index")]
+    newest = select(XComModel.value, XComModel.timestamp).join(ranked, and_(*is_it)).where(*told, ranked.c.number == 1)
+    with create_session() as session:
+        rows = session.execute(newest.order_by(XComModel.timestamp.desc()).limit(_PLANS)).all()
+    return [(_parsed(value), timestamp) for value, timestamp in reversed(rows)]
+
+
+def named_months(*, dag_id: str, run_id: str, task_id: str | None, map_index: int | None) -> frozenset[NamedMonth]:
+    """The months that the tasks of a run are about, as their links to the page say.
+
+    Args:
+        dag_id: The DAG.
+        run_id: Its run.
+        task_id: Only this task; None is all.
+        map_index: Only this one of a mapped task; None is all.
+    """
+    asked = select(XComModel.value).where(
+        XComModel.dag_id == dag_id, XComModel.run_id == run_id, XComModel.key == LINK_KEY
+    )
+    if task_id is not None:
+        asked = asked.where(XComModel.task_id == task_id)
+    if map_index is not None:
+        asked = asked.where(XComModel.map_index == map_index)
+    with create_session() as session:
+        values = session.scalars(asked.limit(_LINKS)).all()
+    return frozenset(named for value in values for named in _named(_parsed(value)))
+
+
+def _named(url: Any) -> Iterator[NamedMonth]:
+    query = parse_qs(urlsplit(url).query) if isinstance(url, str) else {}
+    if {"conn_id", "database", "table"} <= query.keys():
+        table = TableName(query["database"][0], query["table"][0])
+        for month in query.get("month", [None]):
+            yield NamedMonth(query["conn_id"][0], table, month)
+
+
+def _parsed(value: Any) -> Any:
+    """The value of an XCom: Airflow stores JSON in a column of JSON."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value

@@ -1,0 +1,1 @@
+"""Carry out workflows: with blocking I/O, detached over HTTP, or in the background."""

@@ -1,0 +1,49 @@
+"""Starts statements that servers carry on with when their client is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
+from airflow_provider_chs3.core.merges.optimize_request import ENDED, GOES_ON, StartOnNodes
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.operations import Step
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, ClickHouseServerError
+from airflow_provider_chs3.runners.blocking import Runner
+
+#: What is wrong with a statement, servers say at once; what takes longer than this goes on by itself.
+_PATIENCE_SECONDS = 2.0
+
+
+def with_starts(runner: Runner) -> Callable[[Step], Any]:
+    """Carries out steps as the runner does, and `StartOnNodes` too."""
+
+    def perform(step: Step) -> Any:
+        return _start(step, runner) if isinstance(step, StartOnNodes) else runner.perform(step)
+
+    return perform
+
+
+def _start(step: StartOnNodes, runner: Runner) -> dict[Node, str | Chs3Error]:
+    with ThreadPoolExecutor(max_workers=max(1, len(step.sql))) as pool:
+        return dict(zip(step.sql, pool.map(lambda node: _start_on(node, step, runner), step.sql), strict=True))
+
+
+def _start_on(node: Node, step: StartOnNodes, runner: Runner) -> str | Chs3Error:
+    hook = runner.hook
+    try:
+        hook.query(
+            step.sql[node].text,
+            query_id=step.query_id[node],
+            settings={**step.settings, **runner.log_comment},
+            address=None if node == ONLY_NODE else hook.options.worker_address(node.host, node.port),
+            send_receive_timeout_seconds=_PATIENCE_SECONDS,
+        )
+    except ClickHouseConnectionError:
+        # No answer yet, or none any more, or it was never sent: the next look at the node tells.
+        return GOES_ON
+    except ClickHouseServerError as error:
+        return error
+    return ENDED

@@ -1,0 +1,257 @@
+"""Carries out the steps of a workflow, one by one, with blocking I/O."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import singledispatchmethod
+from itertools import islice
+from typing import Any, TypeVar
+
+from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.operations import (
+    Ask,
+    AskNodes,
+    Insert,
+    InsertSideBySide,
+    InsertStats,
+    ListObjects,
+    Now,
+    Pause,
+    Row,
+    Say,
+    Step,
+    Steps,
+    Timed,
+    TimeListing,
+    TimeNodes,
+    Together,
+    TryHosts,
+    TryNodes,
+)
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
+from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.runners.insert import Log, Quiet, run_insert
+
+T = TypeVar("T")
+
+#: Nodes that are spoken to at the same time.
+_PARALLEL_NODES = 32
+#: How often inserts that are not talked about are looked at, for the memory that they take.
+_QUIET_INTERVAL_SECONDS = 0.5
+#: What S3 lists at once.
+_OBJECTS_OF_A_PAGE = 1000
+
+
+def drive(steps: Steps[T], perform: Callable[[Step], Any]) -> T:
+    """Run a workflow to its end.
+
+    Args:
+        steps: The workflow.
+        perform: Carries out one step; what it raises is thrown into the workflow.
+
+    Returns:
+        What the workflow returns.
+    """
+    outcome: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            step = steps.throw(error) if error else steps.send(outcome)
+        except StopIteration as done:
+            return done.value
+        outcome = error = None
+        try:
+            outcome = perform(step)
+        except Exception as raised:
+            error = raised
+
+
+def _timed(ask: Callable[[], Any]) -> Timed:
+    """What came of it, or the error, and how long that took."""
+    began_at, began = time.time(), time.monotonic()
+    answer: Any
+    try:
+        answer = ask()
+    except Chs3Error as error:
+        answer = error
+    return Timed(answer, began_at, time.monotonic() - began)
+
+
+class Runner:
+    """Carries out steps over clickhouse-driver and boto3.
+
+    Args:
+        hook: The connection to ClickHouse.
+        listing: Lists buckets from the worker; None where ClickHouse lists.
+        log: Where progress goes.
+        progress_interval_seconds: Time between two progress lines of an insert.
+        in_turns: Ask nodes one after the other. For a handler of signals, which must start no threads: it may have
+            interrupted a start of threads, which holds locks.
+
+    Attributes:
+        inserts: Those that were carried out, or tried, so far.
+    """
+
+    def __init__(
+        self,
+        *,
+        hook: ClickHouseHook,
+        listing: S3Listing | None,
+        log: Log,
+        progress_interval_seconds: float,
+        in_turns: bool = False,
+    ) -> None:
+        self.hook = hook
+        self.listing = listing
+        self.log = log
+        self.progress_interval_seconds = progress_interval_seconds
+        self.in_turns = in_turns
+        self.inserts: list[Insert] = []
+        # Asked for here: Airflow's context is not to be had in the threads that talk to nodes.
+        self.log_comment = {"log_comment": airflow_log_comment()}
+
+    def run(self, steps: Steps[T]) -> T:
+        """Run a workflow to its end."""
+        return drive(steps, self.perform)
+
+    @singledispatchmethod
+    def perform(self, step: Step) -> Any:
+        """Carry out one step, and give what came of it."""
+        raise NotImplementedError(type(step).__name__)
+
+    @perform.register
+    def _(self, step: Say) -> None:
+        self.log.info("%s", step.name)
+
+    @perform.register
+    def _(self, step: Pause) -> None:
+        time.sleep(step.seconds)
+
+    @perform.register
+    def _(self, step: Now) -> float:
+        return time.monotonic()
+
+    @perform.register
+    def _(self, step: ListObjects) -> Any:
+        assert self.listing is not None  # the source lists through ClickHouse otherwise
+        self.log.info("%s", step.name)
+        return self.listing.objects(step.bucket, step.prefix)
+
+    @perform.register
+    def _(self, step: Ask) -> list[Row]:
+        self.log.debug("%s: %s", step.name, step.sql.masked)
+        return self.hook.query(step.sql.text, settings={**step.settings, **self.log_comment}, secrets=step.sql.secrets)
+
+    @perform.register
+    def _(self, step: AskNodes) -> dict[Node, list[Row]]:
+        self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
+        if not step.sql:
+            return {}
+        if self.in_turns:
+            return {node: self._ask_node(node, sql, step) for node, sql in step.sql.items()}
+        with ThreadPoolExecutor(max_workers=min(_PARALLEL_NODES, len(step.sql))) as pool:
+            asked = {node: pool.submit(self._ask_node, node, sql, step) for node, sql in step.sql.items()}
+        # All have ended, so that no node is still at it when the workflow hears of an error.
+        return {node: answer.result() for node, answer in asked.items()}
+
+    @perform.register
+    def _(self, step: TryNodes) -> dict[Node, list[Row] | Chs3Error]:
+        timed = self.perform(TimeNodes(name=step.name, sql=step.sql))
+        return {node: each.answer for node, each in timed.items()}
+
+    @perform.register
+    def _(self, step: TimeNodes) -> dict[Node, Timed]:
+        ask = AskNodes(name=step.name, sql=step.sql, settings=step.settings)
+        self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
+
+        def timed(node: Node) -> Timed:
+            return _timed(lambda: self._ask_node(node, step.sql[node], ask))
+
+        if self.in_turns:
+            return {node: timed(node) for node in step.sql}
+        with ThreadPoolExecutor(max_workers=min(_PARALLEL_NODES, len(step.sql) or 1)) as pool:
+            return dict(zip(step.sql, pool.map(timed, step.sql), strict=True))
+
+    @perform.register
+    def _(self, step: Together) -> list[Any]:
+        self.log.debug("%s", step.name)
+        if self.in_turns:
+            return [self.run(each) for each in step.workflows]
+        with ThreadPoolExecutor(max_workers=len(step.workflows)) as pool:
+            # In the context of this thread, which loggers go by.
+            ended = [pool.submit(copy_context().run, self.run, each) for each in step.workflows]
+        return [each.result() for each in ended]
+
+    @perform.register
+    def _(self, step: TimeListing) -> Timed:
+        listing = self.listing
+        assert listing is not None  # the source lists through ClickHouse otherwise
+        self.log.info("%s", step.name)
+        return _timed(lambda: tuple(islice(listing.objects(step.bucket, step.prefix), _OBJECTS_OF_A_PAGE)))
+
+    @perform.register
+    def _(self, step: TryHosts) -> list[tuple[bool, str]]:
+        return self.hook.test_hosts()
+
+    def _ask_node(self, node: Node, sql: Sql, step: AskNodes) -> list[Row]:
+        address = None if node == ONLY_NODE else self.hook.options.worker_address(node.host, node.port)
+        query_id = f"{step.query_id}_{node.shard_num}_{node.replica_num}" if step.query_id else None
+        try:
+            return self.hook.query(
+                sql.text,
+                query_id=query_id,
+                settings={**step.settings, **self.log_comment},
+                address=address,
+                secrets=sql.secrets,
+                under_profile=step.is_under_profile,
+            )
+        except ClickHouseConnectionError as error:
+            raise ClickHouseConnectionError(
+                f"{error.message} (step: {step.name}; {node} is how the cluster names this node: if workers reach "
+                "it under another address, give that in the connection's node addresses)",
+                error.host,
+                error.query_id,
+            ) from error
+
+    @perform.register
+    def _(self, step: Insert) -> InsertStats:
+        self.inserts.append(step)
+        return self.insert(step)
+
+    @perform.register
+    def _(self, step: InsertSideBySide) -> tuple[InsertStats, ...]:
+        self.log.debug("%s", step.name)
+        with ThreadPoolExecutor(max_workers=len(step.inserts)) as pool:
+            running = [pool.submit(self._insert_quietly, each) for each in step.inserts]
+        return tuple(each.result() for each in running)
+
+    def _insert_quietly(self, step: Insert) -> InsertStats:
+        return run_insert(
+            step,
+            hook=self.hook,
+            log=Quiet(self.log),
+            log_comment=self.log_comment,
+            progress_interval_seconds=_QUIET_INTERVAL_SECONDS,
+        )
+
+    def insert(self, step: Insert) -> InsertStats:
+        """Run an insert to its end; it is cancelled if this process dies.
+
+        Raises:
+            ClickHouseServerError: The insert failed.
+            ClickHouseConnectionError: The connection broke.
+        """
+        return run_insert(
+            step,
+            hook=self.hook,
+            log=self.log,
+            log_comment=self.log_comment,
+            progress_interval_seconds=self.progress_interval_seconds,
+        )

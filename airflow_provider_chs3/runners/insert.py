@@ -1,0 +1,145 @@
+"""One insert that may take hours: it runs in a thread, while its progress is looked up and logged."""
+
+from __future__ import annotations
+
+import textwrap
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from airflow_provider_chs3.core.proof.row_counts import source_read_of
+from airflow_provider_chs3.core.workflow.insert_progress import (
+    InsertProgress,
+    progress_line,
+    progress_of,
+    progress_query,
+)
+from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats, SourceRead
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
+#: The list of objects may be megabytes; `system.query_log` has all of it.
+_SHOWN_SQL_CHARACTERS = 2_000
+
+#: The first look comes soon, so that short inserts show their memory too.
+_FIRST_LOOK_SECONDS = 0.5
+
+
+class Log(Protocol):
+    """Where lines for the user go: a standard logger, or Airflow's."""
+
+    def info(self, message: str, /, *args: Any) -> None:
+        """Say what happens."""
+
+    def debug(self, message: str, /, *args: Any) -> None:
+        """Say what happens, for those who look into it."""
+
+    def warning(self, message: str, /, *args: Any) -> None:
+        """Say what goes wrong, and may pass."""
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """A log that says what happens only to those who look into it.
+
+    Args:
+        log: Where that goes.
+    """
+
+    log: Log
+
+    def info(self, message: str, /, *args: Any) -> None:
+        """Say what happens, for those who look into it."""
+        self.log.debug(message, *args)
+
+    def debug(self, message: str, /, *args: Any) -> None:
+        """Say what happens, for those who look into it."""
+        self.log.debug(message, *args)
+
+    def warning(self, message: str, /, *args: Any) -> None:
+        """Say what goes wrong, and may pass."""
+        self.log.warning(message, *args)
+
+
+@dataclass
+class _Outcome:
+    """What the thread leaves behind."""
+
+    read_rows: int = 0
+    source: SourceRead | None = None
+    error: Exception | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+def run_insert(
+    step: Insert,
+    *,
+    hook: ClickHouseHook,
+    log: Log,
+    log_comment: Mapping[str, str],
+    progress_interval_seconds: float,
+) -> InsertStats:
+    """Run an insert to its end.
+
+    Args:
+        step: The insert.
+        hook: The connection to ClickHouse.
+        log: Where progress goes.
+        log_comment: The setting that tells who sent it.
+        progress_interval_seconds: Time between two progress lines.
+
+    Raises:
+        ClickHouseServerError: The insert failed.
+        ClickHouseConnectionError: The connection broke; servers cancel the insert then.
+    """
+    announce(step, log)
+    outcome = _Outcome()
+    settings = {**step.settings, **log_comment}
+    started = time.monotonic()
+    # A daemon: a killed task must not hang on a query that its on_kill is about to end.
+    threading.Thread(target=_insert, args=(step, hook, settings, outcome), daemon=True).start()
+    peak_memory_bytes: int | None = None
+    wait_seconds = min(_FIRST_LOOK_SECONDS, progress_interval_seconds)
+    while not outcome.done.wait(wait_seconds):
+        wait_seconds = progress_interval_seconds
+        nodes = _look(step, hook).nodes
+        if nodes:
+            peak_memory_bytes = max(peak_memory_bytes or 0, *(node.peak_memory_bytes for node in nodes))
+            log.info("%s", progress_line(nodes, total_rows=step.total_rows, seconds=time.monotonic() - started))
+    if outcome.error is not None:
+        raise outcome.error
+    return InsertStats(time.monotonic() - started, outcome.read_rows, peak_memory_bytes, outcome.source)
+
+
+def announce(step: Insert, log: Log) -> None:
+    """Say which insert is about to be sent, and under which id."""
+    log.info("%s: query id %s", step.name, step.query_id)
+    log.info("%s", shown_sql(step))
+
+
+def shown_sql(step: Insert) -> str:
+    """The statement as people see it: without secrets, and not longer than they read."""
+    return textwrap.shorten(step.sql.masked, _SHOWN_SQL_CHARACTERS, placeholder=" …")
+
+
+def _insert(step: Insert, hook: ClickHouseHook, settings: Mapping[str, str | int], outcome: _Outcome) -> None:
+    try:
+        outcome.read_rows, counters = hook.insert_select(
+            step.sql.text, query_id=step.query_id, settings=settings, secrets=step.sql.secrets
+        )
+        outcome.source = source_read_of(counters)
+    except Exception as error:
+        outcome.error = error
+    finally:
+        outcome.done.set()
+
+
+def _look(step: Insert, hook: ClickHouseHook) -> InsertProgress:
+    try:
+        rows = hook.query(progress_query([step.query_id], step.cluster).text)
+    except Chs3Error:
+        # A look that fails says nothing of the insert, which tells its own end.
+        return InsertProgress()
+    return progress_of(step.query_id, rows, step.cluster)

@@ -1,1 +1,0 @@
-"""The ledger and the doctor from the shell: `python -m airflow_provider_chs3`."""

@@ -1,0 +1,1 @@
+"""`./dev demo` and `./dev cluster`."""

@@ -1,0 +1,169 @@
+"""The nightly load from start to end on this machine: `./dev demo`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.demo.airflow import DemoAirflow, DemoError, command
+from airflow_provider_chs3.testbed.demo.lake import BUCKET, DATABASE, DISTRIBUTED_TABLE, TABLE, Lake, months_from
+from airflow_provider_chs3.testbed.demo.screen import Screen
+from airflow_provider_chs3.testbed.s3 import S3Server
+from airflow_provider_chs3.testbed.trips import Trips
+
+_ROOT = Path(__file__).resolve().parents[2]
+_DAG_ID = "chs3_monthly_load"
+_DAG = _ROOT / "dags" / f"{_DAG_ID}.py"
+_LOG = _ROOT / ".dev" / "demo.log"
+_FIRST_MONTH = "2026-01"
+_NODES = 3
+# Files must outnumber nodes, or nodes have nothing to read.
+_FILES_PER_MONTH = 6
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Load months of trips into a local cluster with a real Airflow, say how it went, and check it.
+
+    Args:
+        arguments: Of the command line: `--months`, `--rows-per-month`, `--keep`.
+
+    Returns:
+        The exit code: 0 if every month holds exactly the rows of its files, else 1.
+    """
+    parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__)
+    parser.add_argument("--months", type=int, default=6, help="number of months (%(default)s)")
+    parser.add_argument("--rows-per-month", type=int, default=500_000, help="rows of each month (%(default)s)")
+    parser.add_argument("--keep", action="store_true", help="leave the servers running at the end, until Ctrl-C")
+    given = parser.parse_args(arguments)
+    if given.months < 1 or given.rows_per_month < _FILES_PER_MONTH:
+        parser.error(f"it takes at least 1 month and {_FILES_PER_MONTH} rows a month")
+    screen = Screen()
+    try:
+        return _demo(screen, months=given.months, rows_per_month=given.rows_per_month, keep=given.keep)
+    except RuntimeError as error:
+        print(f"./dev demo: {error}", file=sys.stderr)
+        return 1
+
+
+def _demo(screen: Screen, *, months: int, rows_per_month: int, keep: bool) -> int:
+    if not _DAG.exists():
+        raise DemoError(f"The demo runs {_DAG}, which is not there: run it in a clone of the repository.")
+    _forget_other_airflows()
+    screen.step(f"Starting {_NODES} ClickHouse nodes, an S3 server and Airflow {version('apache-airflow')} on loopback")
+    with (
+        tempfile.TemporaryDirectory(prefix="chs3-demo-") as home,
+        S3Server.start() as s3,
+        ClickHouseCluster.start(_NODES) as cluster,
+        DemoAirflow(
+            home=Path(home),
+            dags=_DAG.parent,
+            log=_LOG,
+            connections={"chs3_default": cluster.airflow_connection(), "aws_default": s3.airflow_connection()},
+        ) as airflow,
+    ):
+        names = months_from(_FIRST_MONTH, months)
+        trips = Trips(rows_per_month=rows_per_month, files_per_month=_FILES_PER_MONTH)
+        lake = Lake(cluster, s3, trips, names, late_month=names[months // 2])
+        _prepare(screen, lake, airflow)
+        unchanged = _run(screen, lake, airflow)
+        exit_code = _last_screen(screen, lake, unchanged)
+        if keep:
+            _wait(screen, lake, airflow)
+    return exit_code
+
+
+def _forget_other_airflows() -> None:
+    """Without this, settings of the user's own Airflow, its database even, would be the demo's."""
+    for name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
+        del os.environ[name]
+
+
+def _prepare(screen: Screen, lake: Lake, airflow: DemoAirflow) -> None:
+    for node in lake.cluster.nodes:
+        screen.detail(f"{node.name} of cluster {lake.cluster.name}: {node.host}:{node.tcp_port}")
+    screen.detail(f"S3: {lake.s3.endpoint_url}")
+    screen.detail(f"all of Airflow's log: {airflow.log}")
+    screen.step(f"Creating {DATABASE}.{TABLE} on every node, and {DATABASE}.{DISTRIBUTED_TABLE} (Distributed) over it")
+    lake.create_tables()
+    screen.step(f"Putting {len(lake.months)} months of trips into s3://{BUCKET}/trips/, making Airflow's database")
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        uploaded = pool.submit(lake.upload)
+        airflow.run("db", "migrate", tell=screen.detail)
+        size_bytes = uploaded.result()
+    files = len(lake.months) * lake.trips.files_per_month - 1
+    screen.detail(f"{files} Parquet files, {size_bytes / 1024**2:.0f} MiB; one file of {lake.late_month} is late")
+
+
+def _run(screen: Screen, lake: Lake, airflow: DemoAirflow) -> bool:
+    """Run the DAG three times.
+
+    Returns:
+        Whether months that had not changed were left alone: the same parts, and no load of them in the ledger.
+    """
+    screen.step("Loading every month")
+    _run_dag(screen, airflow, lake.months)
+    names = [node.names for node in lake.parts()]
+
+    again = lake.months[0]
+    screen.step(f"Running {again} again: nothing changed, so that nothing is loaded")
+    _run_dag(screen, airflow, [again])
+    left_alone = names == [node.names for node in lake.parts()]
+
+    screen.step(f"The late file arrives: s3://{BUCKET}/{lake.upload_late_file()}")
+    screen.detail("Running every month again: one of them changed")
+    _run_dag(screen, airflow, lake.months)
+    loaded = Counter(load["month"] for load in lake.loads())
+    return left_alone and loaded == Counter([*lake.months, lake.late_month])
+
+
+def _run_dag(screen: Screen, airflow: DemoAirflow, months: Sequence[str]) -> None:
+    arguments = ("dags", "test", _DAG_ID, "--conf", json.dumps({"months": list(months)}))
+    screen.detail(f"$ {command(arguments)}")
+    airflow.run(*arguments, tell=lambda text: screen.detail(f"  {text}"))
+
+
+def _last_screen(screen: Screen, lake: Lake, unchanged: bool) -> int:
+    screen.line()
+    screen.settings(lake.loads()[-1])
+    screen.months(lake)
+    node = lake.parts()[0]
+    screen.line(
+        f"Servers slow inserts down at {node.delay_limit} parts in one partition, and refuse at {node.throw_limit}."
+    )
+    differences = lake.differences()
+    if differences:
+        screen.line("WRONG: rows, sums or checksums differ from the files:")
+        for line in differences:
+            screen.line(f"  {line}")
+    else:
+        total = len(lake.months) * lake.trips.rows_per_month
+        screen.line(f"Right: {total:,} rows; rows, sums and checksum of every month are those of its files.")
+    if unchanged:
+        screen.line(f"Right: the late file had {lake.late_month} loaded again, and no other month was touched.")
+    else:
+        screen.line("WRONG: a month was loaded again though its objects had not changed.")
+    screen.line(f"Done in {screen.seconds:.0f} s.")
+    return 1 if differences or not unchanged else 0
+
+
+def _wait(screen: Screen, lake: Lake, airflow: DemoAirflow) -> None:
+    node = lake.cluster.nodes[0]
+    login = shlex.quote(f"{node.credentials.login}:{node.credentials.password}")
+    query = f"SELECT count() FROM {DATABASE}.{DISTRIBUTED_TABLE}"
+    screen.line("\nThe servers stay up until Ctrl-C. Query them:")
+    screen.line(f'  curl --user {login} http://{node.host}:{node.http_port}/ --data "{query}"')
+    screen.line("Run the DAG from another terminal (`./dev run airflow dags test …`) with:")
+    for name, value in airflow.environment.items():
+        screen.line(f"  export {name}={shlex.quote(value)}")
+    threading.Event().wait()

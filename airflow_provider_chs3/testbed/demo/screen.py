@@ -1,0 +1,103 @@
+"""What the demo prints: lines as it goes, and its last screen."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from airflow_provider_chs3.core.tuning.insert_settings import EXACT_NAMES
+from airflow_provider_chs3.testbed.demo.lake import Lake, PartsOnNode
+
+# Where output goes to a file, rich would take 80 columns.
+_FILE_COLUMNS = 120
+# What background merges leave of a month that is far below the 150 GiB at which parts are merged no more.
+_FEW_PARTS = 10
+
+
+class Screen:
+    """Where the demo writes, with the seconds since it began."""
+
+    def __init__(self) -> None:
+        columns = None if sys.stdout.isatty() else _FILE_COLUMNS
+        self._console = Console(width=columns, highlight=False, markup=False, emoji=False)
+        self._start = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the demo began."""
+        return time.monotonic() - self._start
+
+    def step(self, text: str) -> None:
+        """Say what comes next."""
+        self.line(f"{self.seconds:5.1f} s  {text}")
+
+    def detail(self, text: str) -> None:
+        """Say something that belongs to the step."""
+        self.line(f"         {text}")
+
+    def line(self, text: str = "") -> None:
+        """Write a line as it is."""
+        self._console.print(text, soft_wrap=True)
+
+    def settings(self, load: Mapping[str, Any]) -> None:
+        """Show the settings of a load, each with its reason: those that were computed, then those of every load."""
+        table = _table("Settings of the last load", "setting", "value", "reason")
+        for name, value in sorted(load["settings"].items(), key=lambda item: item[0] in EXACT_NAMES):
+            table.add_row(name, str(value), load["setting_reasons"][name])
+        self._console.print(table)
+
+    def months(self, lake: Lake) -> None:
+        """Show every month: what its last load did, where its rows are, and how its merges stand."""
+        loads, nodes, rows = lake.loads(), lake.parts(), lake.rows_by_month()
+        times = Counter(load["month"] for load in loads)
+        newest = {load["month"]: load for load in loads}
+        headings = ("month", "objects", "rows", "insert seconds", "rows/s", "loads", "rows by node", "parts", "merges")
+        table = _table("Months", *headings, right=range(1, 6))
+        for month in lake.months:
+            load = newest[month]
+            table.add_row(
+                month,
+                str(load["objects"]),
+                f"{load['rows']:,}",
+                f"{load['insert_seconds']:.2f}",
+                f"{load['rows'] / load['insert_seconds']:,.0f}",
+                str(times[month]),
+                " + ".join(f"{on_node.get(month, 0):,}" for on_node in rows),
+                " + ".join(str(node.parts.get(month, 0)) for node in nodes),
+                merge_state(month, nodes),
+            )
+        self._console.print(table)
+
+
+def merge_state(month: str, nodes: Sequence[PartsOnNode]) -> str:
+    """Say in words how the merges of a month stand, at this moment.
+
+    Args:
+        month: `YYYY-MM`.
+        nodes: What each node has.
+
+    Returns:
+        `healthy`: few parts on every node, and nothing merges; else what there is.
+    """
+    merges = sum(node.merges.get(month, 0) for node in nodes)
+    most = max(nodes, key=lambda node: node.parts.get(month, 0))
+    parts = most.parts.get(month, 0)
+    if parts >= most.delay_limit:
+        return f"not healthy: {parts} parts on a node, inserts are slowed down"
+    if merges:
+        return f"settling: {merges} running"
+    return "healthy" if parts <= _FEW_PARTS else f"not settled: {parts} parts on a node, no merge runs"
+
+
+def _table(title: str, *headings: str, right: Sequence[int] = ()) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if index in right else "left", overflow="fold")
+    return table
