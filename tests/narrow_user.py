@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.credentials import Credentials
-from airflow_provider_chs3.testbed.nodes import Cluster
+from airflow_provider_chs3.testbed.nodes import Cluster, Credentials
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from tests.profiles.users import WITH_PROFILES
 

@@ -13,7 +13,7 @@ from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.cli.tables import age, rendered, size
 from airflow_provider_chs3.core.months.adopt import AdoptedMonth
 from airflow_provider_chs3.core.months.forget import ForgottenMonth
-from airflow_provider_chs3.core.months.planned import PlannedMonth
+from airflow_provider_chs3.core.months.plan import PlannedMonth
 from airflow_provider_chs3.core.months.status import MonthInLedger
 from airflow_provider_chs3.core.staging.orphans import Orphan
 from airflow_provider_chs3.core.values.models import TableName

@@ -15,8 +15,7 @@ from airflow_provider_chs3.plugin.constants import PLAN_KEY
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.months.plan import PlanRequest
-    from airflow_provider_chs3.core.months.planned import PlannedMonth
+    from airflow_provider_chs3.core.months.plan import PlannedMonth, PlanRequest
     from airflow_provider_chs3.core.request.reload import Reload
     from airflow_provider_chs3.core.values.models import Month, SettingValue, SettingValues
     from airflow_provider_chs3.hooks.s3 import S3Listing

@@ -241,8 +241,8 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         end_load(self._request, **self._runner_arguments(self.hook()))
 
     def _load(self, context: Context, *, resumes: str | None) -> dict[str, object]:
+        from airflow_provider_chs3.core.load.outcome import report
         from airflow_provider_chs3.core.load.protocol import load_month
-        from airflow_provider_chs3.core.load.report import report
         from airflow_provider_chs3.operators._support.deferral import check_merge_health, settle
         from airflow_provider_chs3.operators._support.load_request import load_request, load_runner
         from airflow_provider_chs3.runners.blocking import drive

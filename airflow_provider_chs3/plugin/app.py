@@ -13,14 +13,13 @@ from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse
 
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.plugin.access import MAY_SEE_PAGE, ReadableDags, ReadableScope, refuse
 from airflow_provider_chs3.plugin.api.cluster import ClusterLook, cluster_looks
 from airflow_provider_chs3.plugin.api.month_details import DetailsLook, look_at_details, question_of
 from airflow_provider_chs3.plugin.api.months import Look, month_looks
 from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputLook, throughput_looks
 from airflow_provider_chs3.plugin.cache import SharedLooks
 from airflow_provider_chs3.plugin.connections import connection_ids
-from airflow_provider_chs3.plugin.rights import rights
+from airflow_provider_chs3.plugin.security import MAY_SEE_PAGE, ReadableDags, ReadableScope, refuse, rights
 
 _FILES = Path(__file__).parent / "static"
 _FILE_NAMES = frozenset(each.name for each in _FILES.iterdir())

@@ -15,7 +15,7 @@ from sqlalchemy import select, tuple_
 from airflow_provider_chs3.core.ledger.cluster_name import cluster_of_ledgers
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import ConnectionOptions
-from airflow_provider_chs3.plugin.looks import carry_out
+from airflow_provider_chs3.plugin.cache import carry_out
 
 _ENVIRONMENT_PREFIX = "AIRFLOW_CONN_"
 _CONNECT_SECONDS = 3.0

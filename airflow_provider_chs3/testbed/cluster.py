@@ -12,12 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from airflow_provider_chs3.testbed import engine, node_config, server
-from airflow_provider_chs3.testbed.credentials import Credentials
-from airflow_provider_chs3.testbed.keeper import Keeper
-from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE, Cluster, Node
-from airflow_provider_chs3.testbed.ports import free_ports, is_listening
-from airflow_provider_chs3.testbed.processes import Stoppable, kill, terminate, wait_until
+from airflow_provider_chs3.testbed import node_config
+from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE, Cluster, Credentials, Node
+from airflow_provider_chs3.testbed.processes import Stoppable, free_ports, is_listening, kill, terminate, wait_until
+from airflow_provider_chs3.testbed.programs import engine, server
+from airflow_provider_chs3.testbed.programs.keeper import Keeper
 
 _START_TIMEOUT_SECONDS = 90.0
 _PROGRAMS = {"engine": engine.start, "server": server.start}

@@ -15,7 +15,7 @@ from typing import Any
 
 from airflow_provider_chs3.testbed import node_config
 from airflow_provider_chs3.testbed.nodes import Cluster
-from airflow_provider_chs3.testbed.ports import HOST, free_ports, is_listening
+from airflow_provider_chs3.testbed.processes import HOST, free_ports, is_listening
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
 # The oldest release that is supported: the engine of the local cluster is the newest one.

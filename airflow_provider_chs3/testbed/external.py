@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from airflow_provider_chs3.testbed.credentials import Credentials
-from airflow_provider_chs3.testbed.nodes import CLUSTER, Cluster, Node
+from airflow_provider_chs3.testbed.nodes import CLUSTER, Cluster, Credentials, Node
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from airflow_provider_chs3.testbed.credentials import LOADER, READER, Credentials
-from airflow_provider_chs3.testbed.nodes import CLUSTER, SINGLE_NODE_CLUSTER, Node
-from airflow_provider_chs3.testbed.ports import HOST, free_ports
+from airflow_provider_chs3.testbed.nodes import CLUSTER, LOADER, READER, SINGLE_NODE_CLUSTER, Credentials, Node
+from airflow_provider_chs3.testbed.processes import HOST, free_ports
 
 #: A server that was killed counts as gone after this; servers' default is 30 seconds.
 _KEEPER_SESSION_TIMEOUT_MS = 10_000

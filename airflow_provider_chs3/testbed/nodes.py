@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.testbed.credentials import LOADER, Credentials
-
 if TYPE_CHECKING:
     from clickhouse_driver import Client
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """A user's name and password."""
+
+    login: str
+    password: str = field(repr=False)
+
+
+LOADER = Credentials("loader", "l'o%40@d/\"e\\r:?#&")
+READER = Credentials("reader", "re@der/%s")
+
 
 CLUSTER = "chs3"
 SINGLE_NODE_CLUSTER = "chs3_single"

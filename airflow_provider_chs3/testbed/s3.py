@@ -13,8 +13,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from airflow_provider_chs3.testbed.ports import HOST, free_ports, is_listening
-from airflow_provider_chs3.testbed.processes import INSTALL_HINT, Stoppable, die_with_parent, kill, spawn, wait_until
+from airflow_provider_chs3.testbed.processes import (
+    HOST,
+    INSTALL_HINT,
+    Stoppable,
+    die_with_parent,
+    free_ports,
+    is_listening,
+    kill,
+    spawn,
+    wait_until,
+)
 
 _START_TIMEOUT_SECONDS = 60.0
 _ALLOW_ALL = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}'

@@ -15,8 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.ports import HOST, free_ports, is_listening
-from airflow_provider_chs3.testbed.processes import kill, wait_until
+from airflow_provider_chs3.testbed.processes import HOST, free_ports, is_listening, kill, wait_until
 from airflow_provider_chs3.testbed.s3 import S3Endpoint, S3Server
 
 _VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"

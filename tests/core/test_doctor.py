@@ -8,7 +8,6 @@ import pytest
 
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow
 from airflow_provider_chs3.core.cluster.topology import Place
-from airflow_provider_chs3.core.doctor.asking import leniently
 from airflow_provider_chs3.core.doctor.disks import check_room, judge_replicas
 from airflow_provider_chs3.core.doctor.merges import check_backlog
 from airflow_provider_chs3.core.doctor.node_capacity import check_specs, find_sizes
@@ -18,6 +17,7 @@ from airflow_provider_chs3.core.doctor.report import Check, Outcome
 from airflow_provider_chs3.core.preflight.privileges import Needed
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import NodeSpec, TableName
+from airflow_provider_chs3.core.workflow.fan_out import leniently
 from airflow_provider_chs3.core.workflow.operations import AskNodes, Timed
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from tests.core.driving import drive, server_error

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.attempt.listing import list_ready_month
+from airflow_provider_chs3.core.attempt.discovery import list_ready_month
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.plugin.observation.parts_over_time import PartsAt, parts_over_time
+from airflow_provider_chs3.plugin.observation.throughput import PartsAt, parts_over_time
 
 
 def history(parts: dict[str, int], *changes: tuple[str, float, int], now: float = 35) -> list[tuple[float, int, int]]:

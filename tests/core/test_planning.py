@@ -12,8 +12,7 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.queries import look_up_months
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
 from airflow_provider_chs3.core.ledger.table import COLUMNS
-from airflow_provider_chs3.core.months.plan import list_months
-from airflow_provider_chs3.core.months.planned import MonthObjects, PlannedMonth
+from airflow_provider_chs3.core.months.plan import MonthObjects, PlannedMonth, list_months
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, TableName

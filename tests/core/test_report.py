@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.load.report import report
+from airflow_provider_chs3.core.load.outcome import report
 from airflow_provider_chs3.core.values.models import LoadResult, Month, TableName
 
 RESULT = LoadResult(

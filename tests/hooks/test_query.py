@@ -16,7 +16,7 @@ from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHou
 from airflow_provider_chs3.hooks.native import driver
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.credentials import LOADER
+from airflow_provider_chs3.testbed.nodes import LOADER
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook

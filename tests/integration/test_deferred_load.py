@@ -15,7 +15,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowTas
 
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.runners import detached
-from airflow_provider_chs3.testbed.ports import free_ports
+from airflow_provider_chs3.testbed.processes import free_ports
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger
 from tests.faults.strikes import Strikes, strikes

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.runners import blocking
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.credentials import Credentials
+from airflow_provider_chs3.testbed.nodes import Credentials
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake, lake_on

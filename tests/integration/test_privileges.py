@@ -24,7 +24,7 @@ from airflow_provider_chs3.plugin.api.months import month_looks
 from airflow_provider_chs3.plugin.observation.months import MonthState
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.credentials import Credentials
+from airflow_provider_chs3.testbed.nodes import Credentials
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import IS_OLDEST, MONTH, Lake

@@ -17,7 +17,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.testbed.nodes import Cluster
-from airflow_provider_chs3.testbed.ports import HOST, free_ports, is_listening
+from airflow_provider_chs3.testbed.processes import HOST, free_ports, is_listening
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
 from tests.integration.refusal import refused

@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from airflow_provider_chs3.testbed.ports import free_ports
+from airflow_provider_chs3.testbed.processes import free_ports
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.credentials import Credentials
+from airflow_provider_chs3.testbed.nodes import Credentials
 
 #: What is not tried, and why.
 LEFT_OUT = {

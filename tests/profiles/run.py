@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.credentials import LOADER
+from airflow_provider_chs3.testbed.nodes import LOADER
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.s3 import S3Server
 from tests.profiles.hostile import FORMATS, Case

@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_chs3.testbed.credentials import Credentials
-from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE
+from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE, Credentials
 
 #: Name → the settings of the profile.
 PROFILES: Mapping[str, Mapping[str, Any]] = {

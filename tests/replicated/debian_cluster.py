@@ -20,11 +20,10 @@ from typing import Any
 from clickhouse_driver import Client
 
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.testbed import keeper
-from airflow_provider_chs3.testbed.keeper import Keeper
 from airflow_provider_chs3.testbed.node_config import to_xml
-from airflow_provider_chs3.testbed.ports import HOST, free_ports, is_listening
-from airflow_provider_chs3.testbed.processes import kill, wait_until
+from airflow_provider_chs3.testbed.processes import HOST, free_ports, is_listening, kill, wait_until
+from airflow_provider_chs3.testbed.programs import keeper
+from airflow_provider_chs3.testbed.programs.keeper import Keeper
 
 _START_TIMEOUT_SECONDS = 60
 _PR_SET_PDEATHSIG = 1

@@ -15,8 +15,8 @@ import pytest
 
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.keeper import Keeper, missing
-from airflow_provider_chs3.testbed.ports import HOST, free_ports
+from airflow_provider_chs3.testbed.processes import HOST, free_ports
+from airflow_provider_chs3.testbed.programs.keeper import Keeper, missing
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
 from tests.integration.refusal import refused

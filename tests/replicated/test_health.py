@@ -16,8 +16,8 @@ from clickhouse_driver.errors import ServerException
 from airflow_provider_chs3.core.merges.health import Health, Thresholds, Verdict, judge
 from airflow_provider_chs3.core.merges.observation import Replica, queue_query, replica_of, replicas_query
 from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.testbed.keeper import Keeper
-from airflow_provider_chs3.testbed.ports import HOST, free_ports
+from airflow_provider_chs3.testbed.processes import HOST, free_ports
+from airflow_provider_chs3.testbed.programs.keeper import Keeper
 from tests.core.test_health import FEW
 from tests.replicated import debian_cluster
 from tests.replicated.conftest import FIRST, FOLLOWER, Replicated

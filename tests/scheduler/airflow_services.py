@@ -14,7 +14,7 @@ from typing import Self
 
 import httpx
 
-from airflow_provider_chs3.testbed.ports import free_ports, is_listening
+from airflow_provider_chs3.testbed.processes import free_ports, is_listening
 
 _POLL_SECONDS = 0.5
 _LOG_TAIL_LINES = 60

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.testbed import keeper
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.programs import keeper
 from tests.integration.lake import Lake, lake_on
 from tests.narrow_user import WITH_NARROW_USER_OF_REPLICAS
 from tests.servers.replicas import TRIPS, replicated

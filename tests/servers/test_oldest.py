@@ -12,8 +12,8 @@ from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
-from airflow_provider_chs3.testbed import server
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.programs import server
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.outcome import assert_exact

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.credentials import READER
+from airflow_provider_chs3.testbed.nodes import READER
 
 
 def test_each_shard_is_a_node_of_its_own(chs3_cluster):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.testbed.credentials import Credentials
 from airflow_provider_chs3.testbed.external import cluster_from, environment_for, s3_from
-from airflow_provider_chs3.testbed.nodes import Cluster, Node
+from airflow_provider_chs3.testbed.nodes import Cluster, Credentials, Node
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
 CLUSTER = Cluster(

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from airflow_provider_chs3.testbed.external import cluster_from, s3_from
-from airflow_provider_chs3.testbed.ports import is_listening
+from airflow_provider_chs3.testbed.processes import is_listening
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from airflow_provider_chs3.core.attempt.retry_policy import Course
 from airflow_provider_chs3.core.attempt.warnings import look_for_risks
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now
 from airflow_provider_chs3.core.cluster.node_facts import Surroundings
-from airflow_provider_chs3.core.doctor.asking import overhearing
 from airflow_provider_chs3.core.doctor.report import Check, in_a_line, told
 from airflow_provider_chs3.core.files.data_volume import DataShape
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
@@ -22,6 +21,7 @@ from airflow_provider_chs3.core.source.s3_source import S3Source
 from airflow_provider_chs3.core.tuning.insert_settings import EXACT_NAMES, REQUIRED_SETTINGS, load_settings
 from airflow_provider_chs3.core.tuning.resource_share import Share, slice_of, smallest
 from airflow_provider_chs3.core.values.models import Month, Node, NodeSpec, Setting, SettingValues
+from airflow_provider_chs3.core.workflow.fan_out import overhearing
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import Chs3Error, PreflightError
 

@@ -12,7 +12,6 @@ from datetime import datetime
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now, shown
 from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_at
 from airflow_provider_chs3.core.cluster.topology import Place, locate
-from airflow_provider_chs3.core.doctor.asking import leniently
 from airflow_provider_chs3.core.doctor.constraints import NEEDED, find_forbidden
 from airflow_provider_chs3.core.doctor.disks import check_replication, check_room
 from airflow_provider_chs3.core.doctor.load_trial import Scene, check_month, check_settings, check_table
@@ -35,6 +34,7 @@ from airflow_provider_chs3.core.source.s3_source import S3Source
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
 from airflow_provider_chs3.core.values.models import Month, Node, NodeSpec, Setting, SettingValues, TableName
+from airflow_provider_chs3.core.workflow.fan_out import leniently
 from airflow_provider_chs3.core.workflow.operations import Steps, Timed, TryHosts
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 

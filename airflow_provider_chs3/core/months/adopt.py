@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.attempt.context import Load, rows_of_shards, values_of
-from airflow_provider_chs3.core.attempt.listing import list_ready_month
+from airflow_provider_chs3.core.attempt.discovery import list_ready_month
 from airflow_provider_chs3.core.attempt.retry_policy import Course
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import look_around

@@ -12,7 +12,6 @@ from airflow_provider_chs3.core.ledger.queries import look_up_months
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.ledger.structure_record import structure_of
 from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE
-from airflow_provider_chs3.core.months.planned import MonthObjects, PlannedMonth
 from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.request.reload import ASKED_FOR, Reload
 from airflow_provider_chs3.core.source.key_template import KeyTemplate, MonthKeys
@@ -20,6 +19,43 @@ from airflow_provider_chs3.core.source.s3_source import S3Source
 from airflow_provider_chs3.core.values.models import Fingerprint, Month, Node, S3Object, SettingValues, TableName
 from airflow_provider_chs3.core.workflow.operations import Say, Steps
 from airflow_provider_chs3.exceptions import SourceError
+
+
+@dataclass(frozen=True, slots=True)
+class MonthObjects:
+    """A month's objects, as much of them as a comparison needs."""
+
+    count: int
+    size_bytes: int
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMonth:
+    """What was found of a month.
+
+    Args:
+        month: The month.
+        objects: Its objects.
+        reason: Why it is loaded, or not, in words.
+        is_to_load: Whether it is.
+        target: The local table that it belongs into.
+        has_changed_objects: Whether that is because its objects changed since it was published.
+        attempts: The attempts that published what is compared with, on any node.
+    """
+
+    month: Month
+    objects: MonthObjects
+    reason: str
+    is_to_load: bool
+    target: TableName
+    has_changed_objects: bool = False
+    attempts: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        verdict = "to load" if self.is_to_load else "nothing to load"
+        sizes = f"{self.objects.count} objects, {self.objects.size_bytes:,} bytes"
+        return f"{self.month} {verdict}: {self.reason} ({sizes})"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ from typing import Any
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.plugin.api.months import Look, insert_as_json, task_as_json
+from airflow_provider_chs3.plugin.cache import Looks, Seen, carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
-from airflow_provider_chs3.plugin.looks import Looks, Seen, carry_out
 from airflow_provider_chs3.plugin.observation.cluster import ClusterOverview, InsertOverview, NodeOverview
 from airflow_provider_chs3.plugin.observation.cluster_facts import look_at_cluster
 from airflow_provider_chs3.plugin.observation.month_state import MonthState

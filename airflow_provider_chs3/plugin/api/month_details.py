@@ -13,8 +13,8 @@ from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.core.workflow.step_timer import LAPS
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.api.months import task_as_json
+from airflow_provider_chs3.plugin.cache import carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
-from airflow_provider_chs3.plugin.looks import carry_out
 from airflow_provider_chs3.plugin.observation.month_details import Entry, MonthDetails, look_at_month
 
 _LOG = logging.getLogger(__name__)

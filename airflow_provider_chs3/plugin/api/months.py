@@ -12,8 +12,8 @@ from typing import Any
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.merges.health import Thresholds
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.plugin.cache import Looks, Seen, carry_out
 from airflow_provider_chs3.plugin.connections import at_work, hook_of
-from airflow_provider_chs3.plugin.looks import Looks, Seen, carry_out
 from airflow_provider_chs3.plugin.observation.cluster import InsertOverview
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
 from airflow_provider_chs3.plugin.observation.months import MonthOverview, RunningInsert, overview, owners_to_ask_for

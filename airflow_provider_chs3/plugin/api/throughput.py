@@ -11,11 +11,10 @@ from typing import Any
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.plugin.api.months import task_as_json
+from airflow_provider_chs3.plugin.cache import Looks, Seen, carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
-from airflow_provider_chs3.plugin.looks import Looks, Seen, carry_out
 from airflow_provider_chs3.plugin.observation.load_history import SeenLoad
-from airflow_provider_chs3.plugin.observation.parts_over_time import PartsAt
-from airflow_provider_chs3.plugin.observation.throughput import NOTHING, Throughput, look_at_throughput
+from airflow_provider_chs3.plugin.observation.throughput import NOTHING, PartsAt, Throughput, look_at_throughput
 from airflow_provider_chs3.plugin.scope import Scope
 
 

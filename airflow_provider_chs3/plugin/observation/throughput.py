@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.topology import nodes_of
 from airflow_provider_chs3.core.ledger.table import columns_of_ledgers
+from airflow_provider_chs3.core.merges.health import Thresholds
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.fan_out import texts_of, try_nodes
@@ -15,8 +16,91 @@ from airflow_provider_chs3.core.workflow.operations import Row, Steps, TryNodes
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 from airflow_provider_chs3.plugin.observation import throughput_queries
 from airflow_provider_chs3.plugin.observation.load_history import SeenLoad, judged, loads_of
-from airflow_provider_chs3.plugin.observation.parts_over_time import PartsAt, parts_over_time
-from airflow_provider_chs3.plugin.observation.settling import settle_seconds
+
+
+def settle_seconds(events: Iterable[tuple[float, float, str]]) -> dict[str, float]:
+    """Seconds from the publication of each attempt to the end of the last merge that followed from it.
+
+    A merge follows if it began before merges would have counted as settled (`Thresholds.settled_after_seconds`) since
+    the publication, or since the merge before it; what comes later, such as an OPTIMIZE of a closed month, was not the
+    load's.
+
+    Args:
+        events: Of one partition on one node: begin and end, as Unix time, and the attempt that published; empty for a
+            merge.
+
+    Returns:
+        Attempt → seconds; 0 where nothing was merged.
+    """
+    quiet_seconds = Thresholds().settled_after_seconds
+    found: dict[str, float] = {}
+    attempt, published_at, busy_until = "", 0.0, 0.0
+    for begun_at, ended_at, published_by in sorted(events, key=lambda event: event[0]):
+        if published_by and published_by not in found:
+            attempt, published_at, busy_until = published_by, ended_at, ended_at
+            found[attempt] = 0.0
+        elif attempt and not published_by and begun_at - busy_until <= quiet_seconds:
+            busy_until = max(busy_until, ended_at)
+            found[attempt] = busy_until - published_at
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class PartsAt:
+    """The parts of a node at one time.
+
+    Args:
+        at: When, as Unix time by the node's clock.
+        parts: Active parts of all tables.
+        backlog: Those of them beyond one for each partition: what merges could still take together.
+    """
+
+    at: float
+    parts: int
+    backlog: int
+
+
+def parts_over_time(
+    parts: Mapping[Hashable, int],
+    changes: Iterable[tuple[Hashable, float, int]],
+    *,
+    begun_at: float,
+    now: float,
+    step_seconds: int,
+) -> tuple[PartsAt, ...]:
+    """The parts of a node, step by step.
+
+    Args:
+        parts: Active parts of each partition now.
+        changes: Partition, time (rounded down to a step) and difference.
+        begun_at: Since then, as Unix time.
+        now: The time of `parts`.
+        step_seconds: Time between two of the results.
+
+    Returns:
+        The oldest first; the last is of now.
+    """
+    by_step: dict[int, list[tuple[Hashable, int]]] = {}
+    for partition, at, difference in changes:
+        by_step.setdefault(int(at) // step_seconds, []).append((partition, difference))
+    counts = dict(parts)
+    total = sum(counts.values())
+    backlog = sum(_beyond_one(count) for count in counts.values())
+    found = [PartsAt(now, total, backlog)]
+    for step in range(int(now) // step_seconds, int(begun_at) // step_seconds, -1):
+        for partition, difference in by_step.get(step, ()):
+            before = counts.get(partition, 0)
+            # A log that began in mid-time tells of parts that go, and not of how they came.
+            counts[partition] = after = max(0, before - difference)
+            total += after - before
+            backlog += _beyond_one(after) - _beyond_one(before)
+        found.append(PartsAt(step * step_seconds, total, backlog))
+    return tuple(reversed(found))
+
+
+def _beyond_one(parts: int) -> int:
+    return max(0, parts - 1)
+
 
 _ACCESS_DENIED = 497
 _UNKNOWN_TABLE = 60

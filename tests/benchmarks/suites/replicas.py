@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from statistics import median
 
-from airflow_provider_chs3.testbed import keeper
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.programs import keeper
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
 from tests.benchmarks.rounds import Table, Verdict

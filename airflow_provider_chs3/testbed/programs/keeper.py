@@ -12,8 +12,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from airflow_provider_chs3.testbed.ports import HOST, is_listening
-from airflow_provider_chs3.testbed.processes import Stoppable, die_with_parent, kill, spawn, wait_until
+from airflow_provider_chs3.testbed.processes import (
+    HOST,
+    Stoppable,
+    die_with_parent,
+    is_listening,
+    kill,
+    spawn,
+    wait_until,
+)
 
 _JAR = Path("/usr/share/java/zookeeper.jar")
 _START_TIMEOUT_SECONDS = 60.0
