@@ -1,1 +1,1 @@
-"""One attempt at a load: what it found, what it plans, and how the next one goes on after an error."""
+"""Discover, plan, resume and retry one attempt at a load."""

@@ -1,1 +1,1 @@
-"""Which settings suit a table best, measured on samples of its files."""
+"""Find the settings that suit a table best, by loads of samples."""

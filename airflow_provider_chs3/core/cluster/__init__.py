@@ -1,1 +1,1 @@
-"""The nodes and the table on them: where it is, which of its replicas are up, and what each node has."""
+"""Tell where the table is, on which nodes, which are up, and what each has."""

@@ -1,1 +1,1 @@
-"""How a value becomes one of another type, and what shows that nothing of it was lost."""
+"""Convert a value to another type, and show that nothing of it was lost."""

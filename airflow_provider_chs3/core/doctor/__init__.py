@@ -1,1 +1,1 @@
-"""What `doctor` looks at, a module for each kind of check."""
+"""Check everything that a load depends on, a module for each kind of check."""

@@ -1,1 +1,1 @@
-"""What the files of a month hold: columns, rows and bytes, and which of them are read together."""
+"""Tell what a month's files hold: columns, rows, bytes, and which are read together."""

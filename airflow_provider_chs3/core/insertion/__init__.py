@@ -1,1 +1,1 @@
-"""The insert of a month's objects into staging."""
+"""Insert a month's objects into staging."""

@@ -1,1 +1,1 @@
-"""What is recorded of each month, and whether the month is still as recorded."""
+"""Record months, look them up, and tell whether a month is still as recorded."""

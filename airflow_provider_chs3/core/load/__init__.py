@@ -1,1 +1,1 @@
-"""The load of one month, from its first step to its last."""
+"""Load one month, from the first step to the last."""

@@ -1,1 +1,1 @@
-"""When the merges of a month are healthy, and OPTIMIZE of closed months."""
+"""Tell when the merges of a month are healthy, and OPTIMIZE closed months."""

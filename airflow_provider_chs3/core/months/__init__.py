@@ -1,1 +1,1 @@
-"""What else can be asked of months: plan, adopt, forget, status."""
+"""Plan, adopt, forget and list months."""

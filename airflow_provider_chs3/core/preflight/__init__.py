@@ -1,1 +1,1 @@
-"""Whether a load may start: the target, the rights, the profiles and the replicas."""
+"""Check whether a load may start: the target, privileges, profiles, replicas."""

@@ -1,1 +1,1 @@
-"""Whether staging holds exactly the objects' rows; and which file or value is to blame where it cannot."""
+"""Prove that staging holds exactly the objects' rows; name the file or value to blame where it cannot."""

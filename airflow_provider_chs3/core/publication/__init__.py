@@ -1,1 +1,1 @@
-"""How staging becomes the month, and what is recorded of it."""
+"""Make staging the month, and record it."""

@@ -1,1 +1,1 @@
-"""The promise, tried on the user's own servers."""
+"""Try the promise out on the user's own servers."""

@@ -1,1 +1,1 @@
-"""What a user asks of a load."""
+"""Describe what a user asks of a load."""

@@ -1,1 +1,1 @@
-"""Where the objects are: keys, months, formats, and how they are listed."""
+"""Tell where the objects are: keys, months, formats, listing."""

@@ -1,1 +1,1 @@
-"""How SQL is written: what is quoted, and the settings with which an answer is complete under every profile."""
+"""Write SQL: quoting, and the settings with which an answer is complete under every profile."""

@@ -1,1 +1,1 @@
-"""Staging tables: how they are made and dropped, and what becomes of those of dead attempts."""
+"""Create and drop staging tables, also those of dead attempts."""

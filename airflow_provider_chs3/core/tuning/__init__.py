@@ -1,1 +1,1 @@
-"""The settings of a load, each with its reason: from what the nodes have and how much data there is."""
+"""Compute the settings of a load from nodes and data, each with its reason."""

@@ -1,1 +1,1 @@
-"""What a workflow asks of the world: operations, their answers, and the clock between them."""
+"""The language of workflows: operations, fan-out, the clock between steps."""

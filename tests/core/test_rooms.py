@@ -1,0 +1,37 @@
+"""The rooms of the core, as CONTRIBUTING.md and the contract of import-linter have them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "airflow_provider_chs3"
+CORE = PACKAGE / "core"
+MOST_MODULES = 12
+
+
+def rooms_of_contract() -> list[str]:
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg", encoding="utf-8")
+    return re.findall(r"\w+", setup["importlinter:contract:rooms"]["layers"])
+
+
+def test_contributing_shows_each_room_in_the_order_of_imports_with_what_it_says_of_itself():
+    shown = re.findall(r"^    (\w+) +(.+)$", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE)
+    rooms = rooms_of_contract()
+    says = {room: ast.get_docstring(ast.parse((CORE / room / "__init__.py").read_text("utf-8"))) for room in rooms}
+    assert [(name, text) for name, text in shown if name in rooms] == list(says.items())
+
+
+def test_every_room_is_in_the_contract():
+    assert sorted(rooms_of_contract()) == sorted(path.parent.name for path in CORE.glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in PACKAGE.rglob("*.py")}), ids=lambda path: path.name)
+def test_a_folder_has_at_most_a_dozen_modules(folder):
+    assert len(list(folder.glob("[!_]*.py"))) <= MOST_MODULES
