@@ -21,7 +21,7 @@ from airflow_provider_chs3.core.rehearsal.report import Played, Scene
 from airflow_provider_chs3.core.rehearsal.scratch import MONTH, Where
 from airflow_provider_chs3.core.values.error_codes import S3_ERROR, hint_of
 from airflow_provider_chs3.core.values.models import LoadResult, Node, TableName
-from airflow_provider_chs3.core.workflow.operations import Insert, Step, Steps
+from airflow_provider_chs3.core.workflow.operations import AnyStep, Insert, Steps
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseServerError,
@@ -222,7 +222,7 @@ class Rehearsal:
         self.objects.delete_one()
         return self._load()
 
-    def _die(self, is_last: Callable[[Step], bool]) -> str:
+    def _die(self, is_last: Callable[[AnyStep], bool]) -> str:
         """Carry out a load up to a step, and no further; what it has begun goes on. Then load as a retry does."""
         steps = self._steps(settings=_SLOWLY)
         outcome: Any = None
@@ -269,7 +269,7 @@ class Rehearsal:
         return "healthy"
 
 
-def _is(beginning: str) -> Callable[[Step], bool]:
+def _is(beginning: str) -> Callable[[AnyStep], bool]:
     return lambda step: step.name.startswith(beginning)
 
 
@@ -282,7 +282,7 @@ def _said(error: Exception) -> str:
     return f"{str(error) or type(error).__name__} {hint}".rstrip()
 
 
-def _quietly(perform: Callable[[Step], Any], step: Step) -> None:
+def _quietly(perform: Callable[[AnyStep], Any], step: AnyStep) -> None:
     """Log the error of an insert that was left alone: the retry ends it."""
     try:
         perform(step)

@@ -95,8 +95,8 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Merge them."""
         from airflow_provider_chs3.core.merges.optimize import find_work, merge
+        from airflow_provider_chs3.core.workflow.driving import drive
         from airflow_provider_chs3.runners.background import with_starts
-        from airflow_provider_chs3.runners.blocking import drive
 
         with airflow_errors():
             request = self._request()

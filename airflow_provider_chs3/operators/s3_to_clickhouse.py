@@ -243,9 +243,9 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
     def _load(self, context: Context, *, resumes: str | None) -> dict[str, object]:
         from airflow_provider_chs3.core.load.outcome import report
         from airflow_provider_chs3.core.load.protocol import load_month
+        from airflow_provider_chs3.core.workflow.driving import drive
         from airflow_provider_chs3.operators._support.deferral import check_merge_health, settle
         from airflow_provider_chs3.operators._support.load_request import load_request, load_runner
-        from airflow_provider_chs3.runners.blocking import drive
 
         with airflow_errors(), closing(self.pooled_hook()) as hook:
             self._check_append()

@@ -9,7 +9,7 @@ from typing import Any
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
 from airflow_provider_chs3.core.merges.optimize_request import ENDED, GOES_ON, StartOnNodes
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.operations import Step
+from airflow_provider_chs3.core.workflow.operations import AnyStep
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, ClickHouseServerError
 from airflow_provider_chs3.runners.blocking import Runner
 
@@ -17,10 +17,10 @@ from airflow_provider_chs3.runners.blocking import Runner
 _PATIENCE_SECONDS = 2.0
 
 
-def with_starts(runner: Runner) -> Callable[[Step], Any]:
+def with_starts(runner: Runner) -> Callable[[AnyStep], Any]:
     """Carries out steps as the runner does, and `StartOnNodes` too."""
 
-    def perform(step: Step) -> Any:
+    def perform(step: AnyStep) -> Any:
         return _start(step, runner) if isinstance(step, StartOnNodes) else runner.perform(step)
 
     return perform

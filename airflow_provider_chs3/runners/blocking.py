@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.driving import drive
 from airflow_provider_chs3.core.workflow.operations import (
+    AnyStep,
     Ask,
     AskNodes,
     Insert,
@@ -24,7 +26,6 @@ from airflow_provider_chs3.core.workflow.operations import (
     Pause,
     Row,
     Say,
-    Step,
     Steps,
     Timed,
     TimeListing,
@@ -47,30 +48,6 @@ _PARALLEL_NODES = 32
 _QUIET_INTERVAL_SECONDS = 0.5
 #: What S3 lists at once.
 _OBJECTS_OF_A_PAGE = 1000
-
-
-def drive(steps: Steps[T], perform: Callable[[Step], Any]) -> T:
-    """Run a workflow to its end.
-
-    Args:
-        steps: The workflow.
-        perform: Carries out one step; what it raises is thrown into the workflow.
-
-    Returns:
-        What the workflow returns.
-    """
-    outcome: Any = None
-    error: Exception | None = None
-    while True:
-        try:
-            step = steps.throw(error) if error else steps.send(outcome)
-        except StopIteration as done:
-            return done.value
-        outcome = error = None
-        try:
-            outcome = perform(step)
-        except Exception as raised:
-            error = raised
 
 
 def _timed(ask: Callable[[], Any]) -> Timed:
@@ -122,7 +99,7 @@ class Runner:
         return drive(steps, self.perform)
 
     @singledispatchmethod
-    def perform(self, step: Step) -> Any:
+    def perform(self, step: AnyStep) -> Any:
         """Carry out one step, and give what came of it."""
         raise NotImplementedError(type(step).__name__)
 

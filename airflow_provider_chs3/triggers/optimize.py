@@ -12,7 +12,8 @@ from airflow_provider_chs3.core.merges.optimize import merge
 from airflow_provider_chs3.core.merges.optimize_cancel import stop_merging
 from airflow_provider_chs3.core.merges.optimize_request import OptimizeRequest
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
-from airflow_provider_chs3.core.workflow.operations import Pause, Say, Step, Steps
+from airflow_provider_chs3.core.workflow.driving import drive_async
+from airflow_provider_chs3.core.workflow.operations import AnyStep, Pause, Say, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.runners.background import with_starts
@@ -88,20 +89,9 @@ class OptimizeTrigger(BaseTrigger):
 
     async def _drive(self, steps: Steps[_T], shared: Server) -> _T:
         """Run a workflow to its end: pauses hold no thread."""
-        outcome: Any = None
-        error: Exception | None = None
-        while True:
-            try:
-                step = steps.throw(error) if error else steps.send(outcome)
-            except StopIteration as done:
-                return done.value  # type: ignore[no-any-return]
-            outcome = error = None
-            try:
-                outcome = await self._perform(step, shared)
-            except Exception as raised:
-                error = raised
+        return await drive_async(steps, lambda step: self._perform(step, shared))
 
-    async def _perform(self, step: Step, shared: Server) -> Any:
+    async def _perform(self, step: AnyStep, shared: Server) -> Any:
         if isinstance(step, Pause):
             await asyncio.sleep(step.seconds)
             return None

@@ -123,7 +123,7 @@ class Load:
             node: look_up(ledger, self.key_on(node), columns=facts.ledger_columns)
             for node, facts in self.around.nodes.items()
         }
-        answers = yield AskNodes(name=f"Look up {self.request.month} in the ledger", sql=statements)
+        answers = yield from AskNodes(name=f"Look up {self.request.month} in the ledger", sql=statements)
         return with_records_of_replicas(self.around, {node: month_on_node(rows[0]) for node, rows in answers.items()})
 
 

@@ -85,7 +85,7 @@ def list_and_look_around(request: LoadRequest, laps: Laps) -> Steps[tuple[S3Sour
     """
     looks = (_list(request, laps), _look_around(request))
     try:
-        (source, manifest, laps), around = yield Together(name="List and look around", workflows=looks)
+        (source, manifest, laps), around = yield from Together(name="List and look around", workflows=looks)
     except ClickHouseServerError as error:
         if error.code == SETTING_CONSTRAINT:
             yield from explain_refusal(error, needed_by(request), own=request.settings)
@@ -133,5 +133,5 @@ def _look_around(request: LoadRequest) -> Steps[Surroundings]:
         check_privileges(place.nodes, privileges_of_load(request, place)),
         look_at(place, settings=names_to_look_up(request.settings)),
     )
-    around: Surroundings = (yield Together(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[3]
+    around: Surroundings = (yield from Together(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[3]
     return around

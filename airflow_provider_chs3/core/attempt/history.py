@@ -67,7 +67,7 @@ def look_back(load: Load) -> Steps[Past]:
     if not load.around.nodes[coordinator].has_ledger:
         return Past()
     sql = _look_back(load)
-    answer = yield AskNodes(name="Look up what earlier loads of the table tell", sql={coordinator: sql})
+    answer = yield from AskNodes(name="Look up what earlier loads of the table tell", sql={coordinator: sql})
     loads, profiles, version = answer[coordinator][0]
     memory_steps, memory_bytes = loads[0] if loads else (0, 0)
     uuid, details = profiles[0] if profiles else ("", "")
@@ -147,4 +147,4 @@ def record_profile(load: Load, ledger: TableName, details: Mapping[str, Any]) ->
         statements[node] = Sql(
             f"INSERT INTO {table(ledger)} (sequence, {names}) SELECT 0, {', '.join(map(literal, values.values()))}"
         )
-    yield AskNodes(name="Record the profile on every node", sql=statements)
+    yield from AskNodes(name="Record the profile on every node", sql=statements)

@@ -77,9 +77,9 @@ def read_files(load: Load) -> Steps[Reading]:
     used = {each.column.name for each in reading.loaded}
     unused = [name for name in reading.names or () if name not in used]
     if unused and not load.request.selection.select:
-        yield Say(name=f"Columns of the files that are not loaded: {', '.join(unused)}.")
+        yield from Say(name=f"Columns of the files that are not loaded: {', '.join(unused)}.")
     if len(reading.groups) > 1:
-        yield Say(name=f"The files' columns differ in type: they are inserted as {len(reading.groups)} groups.")
+        yield from Say(name=f"The files' columns differ in type: they are inserted as {len(reading.groups)} groups.")
     return reading
 
 
@@ -102,7 +102,7 @@ def plan_insert(load: Load, now: Mapping[Node, NodeNow], reading: Reading) -> St
     spec, past = smallest(each.spec for each in nodes.values()), (yield from look_back(load))
     profile, told = past.usable_profile(circumstances_of(load.files, nodes=len(nodes), spec=spec, version=past.version))
     if told and load.files.manifest.objects:
-        yield Say(name=told)
+        yield from Say(name=told)
     calibrated_months = profile.parallel_months if profile else None
     one = slice_of(spec, request.share, data, now.values(), calibrated_months=calibrated_months)
     computed = load_settings(
@@ -138,16 +138,18 @@ def _with_what_worked(load: Load, past: Past, memory_bytes: int) -> Steps[Course
     """
     steps = past.memory_steps if past.memory_bytes >= memory_bytes else 0
     if steps:
-        yield Say(name=f"The last load of {load.around.target} ran out of memory: this one begins with less of it.")
+        yield from Say(
+            name=f"The last load of {load.around.target} ran out of memory: this one begins with less of it."
+        )
     return replace(load.course, memory_steps=load.course.memory_steps + steps)
 
 
 def _tell(nodes: Mapping[Node, SizedNode], one: Slice, settings: Iterable[Setting]) -> Steps[None]:
     lines = "\n".join(f"  {shown(node)}: {each}" for node, each in nodes.items())
-    yield Say(name=f"Nodes:\n{lines}")
+    yield from Say(name=f"Nodes:\n{lines}")
     memory = f"{one.memory_bytes} bytes" if one.memory_bytes else "an unknown part"
-    yield Say(
+    yield from Say(
         name=f"This load may use {one.cores} of {one.node_cores} cores and {memory} of the memory of each "
         f"node{one.remarks}."
     )
-    yield Say(name=f"Settings, beside those that make every load exact:\n{settings_table(settings)}")
+    yield from Say(name=f"Settings, beside those that make every load exact:\n{settings_table(settings)}")

@@ -140,7 +140,7 @@ def record_underway(
     coordinator = load.around.coordinator
     values = values_of(load, rows=0, state=PartitionState(), details=details)
     sql = record(load.around.ledger, load.key_on(coordinator), "inserting", values, staging=load.staging)
-    yield AskNodes(name=f"Record that {load.request.month} is being inserted", sql={coordinator: sql})
+    yield from AskNodes(name=f"Record that {load.request.month} is being inserted", sql={coordinator: sql})
 
 
 def find_underway(request: LoadRequest) -> Steps[Underway | None]:
@@ -163,7 +163,7 @@ def find_underway(request: LoadRequest) -> Steps[Underway | None]:
     if key is None:
         return None
     ask = AskNodes(name="Look for an insert of this task", sql={around.coordinator: _newest(around.ledger, key)})
-    rows = (yield ask)[around.coordinator]
+    rows = (yield from ask)[around.coordinator]
     if not rows:
         return None
     nonce, owner, definition, fingerprint, details = rows[0]
@@ -217,7 +217,7 @@ def attempts_of(around: Surroundings, month: Month, owner: str) -> Steps[set[str
         f"AND JSONExtractString(details, 'owner') = {literal(owner)}"
     )
     ask = AskNodes(name="Look for loads of this task", sql={around.coordinator: sql})
-    return {nonce for (nonce,) in (yield ask)[around.coordinator]}
+    return {nonce for (nonce,) in (yield from ask)[around.coordinator]}
 
 
 def _key_of(around: Surroundings, month: Month) -> LedgerKey | None:

@@ -43,7 +43,7 @@ def fill_statements(load: Load, node: Node) -> Steps[list[str]]:
         "ON columns.database = views.database AND columns.table = views.name "
         "WHERE views.engine = 'MaterializedView' GROUP BY database, name ORDER BY database, name"
     )
-    rows = (yield AskNodes(name=f"Look at the views of {target}", sql={node: sql}))[node]
+    rows = (yield from AskNodes(name=f"Look at the views of {target}", sql={node: sql}))[node]
     return [
         _statement(load, TableName(database, name), definition, select, [column for _, column in sorted(columns)])
         for database, name, definition, select, columns in rows
@@ -80,7 +80,7 @@ def look_for_risks(load: Load, now: Mapping[Node, NodeNow]) -> Steps[None]:
     if too_full:
         raise TransientError("\n".join(too_full))
     for remark in (*_slowed_down(load, now), *_remarks(load, now)):
-        yield Say(name=remark)
+        yield from Say(name=remark)
     if load.request.policies.write_mode == "replace":
         yield from _tell_of_views(load, now)
 
@@ -97,7 +97,7 @@ def _tell_of_views(load: Load, now: Mapping[Node, NodeNow]) -> Steps[None]:
     )
     if statements:
         text += " On every node these do it once; the how-to guide on views has a way that may be repeated:"
-    yield Say(name="\n  ".join((text, *statements)))
+    yield from Say(name="\n  ".join((text, *statements)))
 
 
 def nodes_without_room(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:

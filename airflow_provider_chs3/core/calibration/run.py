@@ -81,7 +81,7 @@ def calibrate(request: CalibrationRequest) -> Steps[Calibration]:
         PreflightError: If a load would not begin either.
         ConfigurationError: If the month has too little data, or the budget is too small.
     """
-    began: float = yield Now(name="Look at the clock")
+    began = yield from Now(name="Look at the clock")
     load = yield from _prepare(request.load)
     trial = Trial(load.around.target, load.request.month, load.request.nonce)
     yield from end_earlier_attempts(load.around, trial)
@@ -95,12 +95,12 @@ def calibrate(request: CalibrationRequest) -> Steps[Calibration]:
         yield from _clean_up(load, trial)
         raise
     yield from _clean_up(load, trial)
-    ended: float = yield Now(name="Look at the clock")
+    ended = yield from Now(name="Look at the clock")
     calibration = _result(bench, versions, choice, records, ended)
     ledger = load.around.ledger
     yield from make_ledger(ledger, {node: facts.ledger_columns for node, facts in load.around.nodes.items()})
     yield from record_profile(load, ledger, calibration.as_json())
-    yield Say(name=calibration.described())
+    yield from Say(name=calibration.described())
     return calibration
 
 
@@ -136,7 +136,7 @@ def _look_at_nodes(load: Load) -> Steps[Mapping[Node, NodeNow]]:
 
 
 def _versions(load: Load) -> Steps[dict[Node, str]]:
-    answers = yield load.around.on_each(name="Ask every node for its version", sql=Sql("SELECT version()"))
+    answers = yield from load.around.on_each(name="Ask every node for its version", sql=Sql("SELECT version()"))
     return {node: rows[0][0] for node, rows in answers.items()}
 
 
@@ -197,7 +197,7 @@ def _sized(bench: Bench, request: CalibrationRequest) -> Steps[Bench]:
             f"budget_seconds={request.budget_seconds:g} has no room for {_FEWEST_TRIES} tries: give "
             f"{tried.at_seconds + _USUAL_TRIES * seconds:.0f}."
         )
-    yield Say(
+    yield from Say(
         name=f"The sample: {len(files.objects)} of {len(bench.whole.objects)} objects of {month}, "
         f"{files.size_bytes:,} bytes; by the rule it loads in {seconds:.2f} s."
     )
@@ -219,7 +219,7 @@ def _search(bench: Bench, request: CalibrationRequest) -> Steps[tuple[list[TryRe
         and len(bench.load.files.manifest.objects) >= each * _LEAST_FILES * len(bench.nodes)
     ]
     most = most_tries(every, side_by_side=numbers)
-    yield Say(
+    yield from Say(
         name=f"At most {most} tries, within {request.budget_seconds:g} s; each may take {one.memory_bytes} "
         f"bytes of each node's memory{one.remarks}."
     )
@@ -240,14 +240,14 @@ def _search(bench: Bench, request: CalibrationRequest) -> Steps[tuple[list[TryRe
         tried = yield from run_try(bench, asked, number=len(records) + 2)
         records.append(TryRecord(asked, tried))
         where = f"Try {len(records)} of at most {most}, {tried.at_seconds:.0f} of {request.budget_seconds:g} s"
-        yield Say(name=f"{where}: {try_line(asked, tried)}")
+        yield from Say(name=f"{where}: {try_line(asked, tried)}")
 
 
 def _clean_up(load: Load, trial: Trial) -> Steps[None]:
     try:
         yield from end_attempt(load.around, trial)
     except Chs3Error as error:
-        yield Say(name=f"Tables of the tries could not be removed; the next calibration will do it. ({error})")
+        yield from Say(name=f"Tables of the tries could not be removed; the next calibration will do it. ({error})")
 
 
 def _result(

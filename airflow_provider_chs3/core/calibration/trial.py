@@ -159,7 +159,7 @@ def run_try(bench: Bench, asked: Try, *, number: int) -> Steps[Tried]:
         stats, parts = None, 0
     else:
         yield from end_attempt(bench.load.around, trial)
-    now: float = yield Now(name="Look at the clock")
+    now = yield from Now(name="Look at the clock")
     return Tried(
         seconds=stats.seconds if stats else None,
         parts=parts,
@@ -180,7 +180,7 @@ def _insert(bench: Bench, asked: Try, plan: InsertPlan, trial: Trial) -> Steps[I
     ]
     for first in range(0, len(steps), asked.side_by_side):
         inserts = tuple(steps[first : first + asked.side_by_side])
-        done: tuple[InsertStats, ...] = yield InsertSideBySide(name=f"Try {asked.label}", inserts=inserts)
+        done = yield from InsertSideBySide(name=f"Try {asked.label}", inserts=inserts)
         seconds += max(each.seconds for each in done)
         read_rows += sum(each.read_rows for each in done)
         peaks.append(sum(each.peak_memory_bytes or 0 for each in done))

@@ -13,8 +13,8 @@ from dataclasses import replace
 from airflow_provider_chs3.core.cluster.topology import Place
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Row, Say, Steps, TryNodes
-from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
+from airflow_provider_chs3.core.workflow.operations import AskNodes, Say, Steps, TryNodes
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 
 
 def leave_out_absent(place: Place) -> Steps[Place]:
@@ -28,16 +28,14 @@ def leave_out_absent(place: Place) -> Steps[Place]:
     """
     if len({node.shard_num for node in place.nodes}) == len(place.nodes):
         return place
-    answers: Mapping[Node, list[Row] | Chs3Error] = yield TryNodes(
-        name="Ask which replicas are up", sql=dict.fromkeys(place.nodes, Sql("SELECT 1"))
-    )
+    answers = yield from TryNodes(name="Ask which replicas are up", sql=dict.fromkeys(place.nodes, Sql("SELECT 1")))
     down = {node: error for node, error in answers.items() if isinstance(error, ClickHouseConnectionError)}
     if not down:
         return place
     up = tuple(node for node in place.nodes if node not in down)
     yield from _check_absent(place, up, down)
     for node in down:
-        yield Say(name=f"{node} is down. Other replicas of its shard are up: this goes on without it.")
+        yield from Say(name=f"{node} is down. Other replicas of its shard are up: this goes on without it.")
     return replace(place, nodes=up, absent=tuple(down))
 
 
@@ -47,7 +45,7 @@ def _check_absent(place: Place, up: tuple[Node, ...], down: Mapping[Node, ClickH
         "SELECT zookeeper_name, replica_name, mapKeys(mapFilter((name, is_active) -> is_active, replica_is_active)) "
         f"FROM system.replicas WHERE database = {literal(target.database)} AND table = {literal(target.table)}"
     )
-    answers = yield AskNodes(name=f"Ask Keeper for the replicas of {target}", sql=dict.fromkeys(up, sql))
+    answers = yield from AskNodes(name=f"Ask Keeper for the replicas of {target}", sql=dict.fromkeys(up, sql))
     for node, error in down.items():
         of_shard = [
             rows[0]

@@ -104,7 +104,7 @@ def ask_nodes_now(around: Surroundings, *, partition_id: str) -> Steps[dict[Node
         partition_id: The partition that the load replaces; empty where it replaces none.
     """
     statements = {node: Sql(_now_query(around.target, partition_id, facts)) for node, facts in around.nodes.items()}
-    answers = yield AskNodes(name="Ask every node how it is right now", sql=statements)
+    answers = yield from AskNodes(name="Ask every node how it is right now", sql=statements)
     return {node: _node_now(rows[0], around.nodes[node]) for node, rows in answers.items()}
 
 

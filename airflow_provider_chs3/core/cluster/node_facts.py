@@ -177,7 +177,7 @@ def look_around(
     if not needs_all:
         place = yield from leave_out_absent(place)
     looks = (check_versions(place.nodes), look_at(place, settings=settings))
-    around: Surroundings = (yield Together(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[1]
+    around: Surroundings = (yield from Together(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[1]
     return around
 
 
@@ -189,7 +189,7 @@ def look_at(place: Place, *, settings: Iterable[str]) -> Steps[Surroundings]:
         settings: Names to look up on every node.
     """
     sql = Sql(_facts_query(place.target, place.ledger, settings))
-    answers = yield AskNodes(name=f"Look at {place.target} on every node", sql=dict.fromkeys(place.nodes, sql))
+    answers = yield from AskNodes(name=f"Look at {place.target} on every node", sql=dict.fromkeys(place.nodes, sql))
     facts = {node: _node_facts(rows[0], place.ledger) for node, rows in answers.items()}
     facts = yield from _recall_rehearsals(place, facts)
     return Surroundings(
@@ -207,7 +207,7 @@ def _recall_rehearsals(place: Place, nodes: dict[Node, NodeFacts]) -> Steps[dict
     if not untested or is_rehearsal(place.target):
         return nodes
     sql = {node: has_passed(place.ledger, place.target) for node, facts in untested.items() if facts.has_ledger}
-    answers = yield AskNodes(name="Look for a rehearsal that has passed", sql=sql)
+    answers = yield from AskNodes(name="Look for a rehearsal that has passed", sql=sql)
     passed = {node for node, rows in answers.items() if rows[0][0]}
     return nodes | {node: replace(facts, is_rehearsed=node in passed) for node, facts in untested.items()}
 
@@ -219,7 +219,7 @@ def look_at_target(around: Surroundings) -> Steps[dict[Node, TargetFacts | None]
         around: What the nodes said before.
     """
     ask = around.on_each(name=f"Look at {around.target} again", sql=Sql(f"SELECT {target_query(around.target)}"))
-    return {node: target_facts(rows[0]) for node, rows in (yield ask).items()}
+    return {node: target_facts(rows[0]) for node, rows in (yield from ask).items()}
 
 
 def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) -> str:

@@ -28,4 +28,4 @@ def follow(around: Surroundings, name: TableName, *, wait_seconds: int | None = 
     if around.shape.is_replicated:
         sql = Sql(f"SYSTEM SYNC REPLICA {table(name)} LIGHTWEIGHT")
         settings = {} if wait_seconds is None else {"receive_timeout": wait_seconds}
-        yield around.on_each(name=f"Wait for the replicas of {name}", sql=sql, settings=settings)
+        yield from around.on_each(name=f"Wait for the replicas of {name}", sql=sql, settings=settings)

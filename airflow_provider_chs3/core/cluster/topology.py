@@ -115,7 +115,7 @@ def _check_replication(place: Place) -> Steps[None]:
     if len({node.shard_num for node in place.nodes}) == len(place.nodes) + len(place.absent):
         return
     of_cluster = f"FROM system.clusters WHERE cluster = {literal(place.cluster or '')}"
-    rows = yield Ask(
+    rows = yield from Ask(
         name=f"Ask how {place.cluster} writes to replicas", sql=Sql(f"SELECT min(internal_replication) {of_cluster}")
     )
     if not rows[0][0]:
@@ -144,7 +144,7 @@ def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName
     """
     where = f"database = {literal(target.database)} AND name = {literal(target.table)}"
     sql = Sql(f"SELECT engine, engine_full FROM system.tables WHERE {where}")
-    rows = yield Ask(name=f"Look up {target}", sql=sql)
+    rows = yield from Ask(name=f"Look up {target}", sql=sql)
     if not rows or rows[0][0] != "Distributed":
         return target, None, None
     matched = _DISTRIBUTED.match(rows[0][1])
@@ -190,7 +190,7 @@ def nodes_of(cluster: str | None) -> Steps[tuple[Node, ...]]:
     if not cluster:
         return (ONLY_NODE,)
     sql = Sql("SELECT cluster, shard_num, replica_num, host_name, port FROM system.clusters")
-    rows = yield Ask(name=f"Find the nodes of cluster {cluster}", sql=sql)
+    rows = yield from Ask(name=f"Find the nodes of cluster {cluster}", sql=sql)
     nodes = tuple(sorted(Node(*row[1:]) for row in rows if row[0] == cluster))
     if not nodes:
         known = ", ".join(sorted({row[0] for row in rows})) or "none"
@@ -204,7 +204,9 @@ def check_versions(nodes: tuple[Node, ...]) -> Steps[None]:
     Raises:
         PreflightError: If a server is too old.
     """
-    answers = yield AskNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, Sql("SELECT version()")))
+    answers = yield from AskNodes(
+        name="Ask every node for its version", sql=dict.fromkeys(nodes, Sql("SELECT version()"))
+    )
     if old := list(too_old({node: rows[0][0] for node, rows in answers.items()})):
         raise PreflightError(old)
 

@@ -65,7 +65,7 @@ def take_pulse(nodes: Iterable[Node]) -> Steps[tuple[dict[Node, Pulse], dict[Nod
         Those that answered, and why the others did not.
     """
     sql = Sql("SELECT version(), currentUser(), toFloat64(now64(6))")
-    answers: dict[Node, Timed] = yield TimeNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, sql))
+    answers = yield from TimeNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, sql))
     errors = {node: timed.answer for node, timed in answers.items() if isinstance(timed.answer, Chs3Error)}
     return {node: _pulse(timed) for node, timed in answers.items() if node not in errors}, errors
 

@@ -97,7 +97,7 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
     Args:
         request: What is to be looked at.
     """
-    hosts = yield TryHosts(name="Try the hosts of the connection")
+    hosts = yield from TryHosts(name="Try the hosts of the connection")
     try:
         place = yield from locate(
             target=request.target,

@@ -63,18 +63,18 @@ def look_at_s3(source: S3Source, month: Month | None, nodes: Iterable[Node]) -> 
     look = S3Look(keys.prefix)
     if not source.lists_through_clickhouse:
         where = f"s3://{source.bucket}/{keys.prefix}"
-        timed = yield TimeListing(name=f"List the first of {where}", bucket=source.bucket, prefix=keys.prefix)
+        timed = yield from TimeListing(name=f"List the first of {where}", bucket=source.bucket, prefix=keys.prefix)
         look = replace(look, from_worker=timed)
     nodes = tuple(nodes)
     if nodes:
-        look = replace(look, lists=(yield _list(source, keys.prefix, nodes)))
+        look = replace(look, lists=(yield from _list(source, keys.prefix, nodes)))
     found = sorted(_objects(look), key=lambda each: each.size_bytes)
     source = replace(source, base=source.base_of(found, plain_prefix(keys.prefix)))
     fitting = [each for each in found if keys.select(each.path[len(source.base) :], each.size_bytes)]
     if not fitting:
         return look
     look = replace(look, path=fitting[0].path)
-    return replace(look, reads=(yield _read(source, look.path, nodes))) if nodes else look
+    return replace(look, reads=(yield from _read(source, look.path, nodes))) if nodes else look
 
 
 def _list(source: S3Source, prefix: str, nodes: Iterable[Node]) -> TimeNodes:

@@ -65,7 +65,7 @@ def kinds_of(files: Files, wanted: Sequence[Column]) -> Steps[tuple[list[FileKin
         likely = min(paths, key=lambda path: (plain_prefix(path) != path, path))
         looks = (parquet_footers(files), describe(files, [likely]))
         footers: Footers
-        footers, by_file = yield Together(name="Read footers and columns", workflows=looks)
+        footers, by_file = yield from Together(name="Read footers and columns", workflows=looks)
         rows, size_bytes = footers.rows, footers.size_bytes
         for schema in footers.schemas:
             # With another length than the first file's, those of others would read as NULL: each is asked for its own.
@@ -199,7 +199,9 @@ def _common_type(name: str, told: Sequence[tuple[str, bool]]) -> Steps[str | Non
     values = ", ".join(f"defaultValueOfTypeName({literal(column_type)})" for column_type in types)
     sql = Sql(f"SELECT toTypeName([{values}])")
     try:
-        rows = yield Ask(name=f"Find a type for column {name}", sql=sql, settings={"use_variant_as_common_type": 0})
+        rows = yield from Ask(
+            name=f"Find a type for column {name}", sql=sql, settings={"use_variant_as_common_type": 0}
+        )
     except ClickHouseServerError as error:
         if is_of_servers(error):
             raise

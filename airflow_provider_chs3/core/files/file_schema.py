@@ -164,6 +164,6 @@ def count_rows(files: Files, reading: Reading) -> Steps[int]:
     for group, batch in reading.batches(files):
         function = files.read(batch.glob, structure=group.structure)
         sql = Sql(f"SELECT _path, count() FROM {function.text} GROUP BY _path", function.secrets)
-        answer = yield files.look(f"Count the rows of {len(batch.paths)} files", sql)
+        answer = yield from files.look(f"Count the rows of {len(batch.paths)} files", sql)
         rows += sum(count for path, count in answer if path in set(batch.paths))
     return rows

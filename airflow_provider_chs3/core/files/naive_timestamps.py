@@ -35,7 +35,7 @@ def with_zones(
     if all(time.time_zone for each in asked for time in ColumnType(each.column.type).times()):
         server_zone = "UTC"
     else:
-        rows = yield Ask(name="Ask for the server's time zone", sql=Sql("SELECT serverTimezone()"))
+        rows = yield from Ask(name="Ask for the server's time zone", sql=Sql("SELECT serverTimezone()"))
         server_zone = str(rows[0][0])
     return [
         _with_zone(each, kind, naive_timestamps, server_zone) if each.column.name in kind.naive else each

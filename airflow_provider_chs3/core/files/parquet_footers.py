@@ -119,7 +119,7 @@ def _footers(files: Files, batch: Batch) -> Steps[list[Row]]:
     text = _SCHEMAS_OF_PARQUET.format(function=function.text, condition=batch.condition)
     name = f"Read the footers of {len(batch.paths)} files"
     settings = {"max_threads": files.look_threads}
-    rows: list[Row] = yield files.look(name, Sql(text, function.secrets), settings)
+    rows = yield from files.look(name, Sql(text, function.secrets), settings)
     return rows
 
 

@@ -116,7 +116,7 @@ def await_insert(load: Load, plan: InsertPlan, underway: Underway) -> Steps[tupl
 
 def _run(load: Load, plan: InsertPlan, step: Insert) -> Steps[InsertStats]:
     try:
-        stats: InsertStats = yield step
+        stats = yield from step
         return stats
     except ClickHouseServerError as error:
         if error.code in _VALUE_ERRORS or (file_of(error) and not is_of_servers(error)):
@@ -193,14 +193,14 @@ def verify(load: Load, plan: InsertPlan, inserted: Inserted) -> Steps[Verified]:
     month, source = load.request.month, load.files.source
     looks = (source.list_month(month), count_staged(load, name="Count what is staged"))
     staged: dict[Node, Staged]
-    (_, now), staged = yield Together(name="List again, and count what is staged", workflows=looks)
+    (_, now), staged = yield from Together(name="List again, and count what is staged", workflows=looks)
     changes = load.files.manifest.changes_in(now)
     if changes:
         raise ObjectsChangedError(
             f"Objects of {month} changed while they were loaded: {changes}. Nothing was published."
         )
     if added := load.files.manifest.added_in(now):
-        yield Say(name=f"{added} objects of {month} came while it was loaded: the next run loads them.")
+        yield from Say(name=f"{added} objects of {month} came while it was loaded: the next run loads them.")
     _check_replicas(load, staged)
     # A row counts once, however many replicas have it.
     once = {node: staged[node] for node in load.around.publishers}
@@ -249,7 +249,7 @@ def count_staged(load: Load, *, name: str) -> Steps[dict[Node, Staged]]:
         f"FROM system.parts WHERE active AND database = {literal(load.staging.database)} "
         f"AND table = {literal(load.staging.table)} GROUP BY partition_id"
     )
-    answers = yield load.around.on_each(name=name, sql=sql)
+    answers = yield from load.around.on_each(name=name, sql=sql)
     staged = {}
     for node, rows in answers.items():
         own, parts = next((each[2:] for each in rows if each[0] == load.key.partition_id), (0, ()))

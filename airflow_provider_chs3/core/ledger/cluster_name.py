@@ -16,10 +16,11 @@ def cluster_of_ledgers() -> Steps[str | None]:
     Returns:
         The cluster; None where no ledger names one, or they name several.
     """
-    ledgers = dict((yield Ask(name="Find the ledgers", sql=columns_of_ledgers())))
+    found = yield from Ask(name="Find the ledgers", sql=columns_of_ledgers())
+    ledgers: dict[str, list[str]] = dict(found)
     if not any("details" in columns for columns in ledgers.values()):
         return None
-    named = yield Ask(name="Ask the ledgers for their cluster", sql=_clusters(ledgers))
+    named = yield from Ask(name="Ask the ledgers for their cluster", sql=_clusters(ledgers))
     return named[0][0] if len(named) == 1 else None
 
 

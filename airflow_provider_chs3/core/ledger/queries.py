@@ -76,7 +76,7 @@ def _ask_for_months(around: Surroundings, months: Collection[Month]) -> Steps[li
     shapes = {facts.ledger_columns for facts in around.nodes.values()}
     if around.cluster and knowing and len(shapes) == 1 and _has_shards_of_one(around):
         sql = _look_up_months(around, months, shapes.pop(), cluster=around.cluster, number="_shard_num")
-        rows: list[Row] = yield Ask(name=f"{name} of every node", sql=sql)
+        rows = yield from Ask(name=f"{name} of every node", sql=sql)
         return rows
     # A table or a column that a node does not have fails the query for all of them; and nothing tells replicas apart.
     numbers = _numbers(around)
@@ -86,7 +86,7 @@ def _ask_for_months(around: Surroundings, months: Collection[Month]) -> Steps[li
         )
         for node in knowing
     }
-    answers = yield AskNodes(name=name, sql=each)
+    answers = yield from AskNodes(name=name, sql=each)
     return [rows[0] for rows in answers.values()]
 
 

@@ -38,7 +38,7 @@ def look_up_caught_up(
     except ClickHouseServerError as error:
         if error.code != _NOT_CAUGHT_UP:
             raise
-        yield Say(name=f"Replicas of {around.target} have not caught up with each other in {_CATCH_UP_SECONDS} s.")
+        yield from Say(name=f"Replicas of {around.target} have not caught up with each other in {_CATCH_UP_SECONDS} s.")
     return (yield from look_up())
 
 

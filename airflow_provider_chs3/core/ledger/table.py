@@ -133,12 +133,12 @@ def make_ledger(ledger: TableName, known: Mapping[Node, Collection[str]]) -> Ste
         PreflightError: If the user may not add the columns that an older package did not know.
     """
     if missing := [node for node, columns in known.items() if not columns]:
-        yield AskNodes(name="Create the ledger", sql=dict.fromkeys(missing, create_ledger(ledger)))
+        yield from AskNodes(name="Create the ledger", sql=dict.fromkeys(missing, create_ledger(ledger)))
     added = {node: _add(ledger, columns) for node, columns in known.items() if columns and set(COLUMNS) - set(columns)}
     if not added:
         return
     try:
-        yield AskNodes(name="Add columns that the ledger of an older version lacks", sql=added)
+        yield from AskNodes(name="Add columns that the ledger of an older version lacks", sql=added)
     except ClickHouseServerError as error:
         if error.code != _ACCESS_DENIED:
             raise

@@ -78,7 +78,7 @@ def _are_broken(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
         f"AND partition_id = {literal(load.key.partition_id)} AND position(name, 'broken') > 0"
     )
     ask = AskNodes(name="Look for parts that were broken when a server started", sql=dict.fromkeys(missing, sql))
-    broken = yield ask
+    broken = yield from ask
     return all(
         any(first <= part.min_block and part.max_block <= last for first, last in broken[node])
         for node, parts in missing.items()
@@ -103,7 +103,7 @@ def _is_of_stale(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
         )
         for node in around.nodes
     }
-    answers = yield AskNodes(name="Look for loads that published too late", sql=statements)
+    answers = yield from AskNodes(name="Look for loads that published too late", sql=statements)
     staged, earlier = set[tuple[str, tuple[str, ...]]](), set[str]()
     for rows in answers.values():
         published = {attempt: at for attempt, event, _, at in reversed(rows) if event == "published"}

@@ -86,7 +86,7 @@ def record_load(load: Load, plan: InsertPlan, result: LoadResult) -> Steps[None]
     try:
         yield from _record(load, "load", details)
     except Chs3Error as error:
-        yield Say(name=f"The month is published, but what the load did could not be recorded: {error}")
+        yield from Say(name=f"The month is published, but what the load did could not be recorded: {error}")
 
 
 def record_failure(load: Load, error: Exception) -> Steps[None]:
@@ -106,7 +106,7 @@ def record_failure(load: Load, error: Exception) -> Steps[None]:
             yield from make_ledger(load.around.ledger, {coordinator: columns})
         yield from _record(load, "failed", details)
     except Exception as another:  # Whatever it is, it must not stand for the error of the load.
-        yield Say(name=f"Why the load failed could not be recorded: {another}")
+        yield from Say(name=f"Why the load failed could not be recorded: {another}")
 
 
 def record_unchanged(load: Load) -> Steps[None]:
@@ -127,12 +127,12 @@ def record_unchanged(load: Load) -> Steps[None]:
         "ORDER BY sequence DESC, recorded_at DESC LIMIT 1"
     )
     try:
-        rows = (yield AskNodes(name="Look how the newest load ended", sql={coordinator: newest}))[coordinator]
+        rows = (yield from AskNodes(name="Look how the newest load ended", sql={coordinator: newest}))[coordinator]
         # One that is still at it knows of newer objects.
         if rows in ([("failed", 0)], [("inserting", 0)]):
             yield from _record(load, "unchanged", {"owner": load.request.owner})
     except Chs3Error as error:
-        yield Say(name=f"That the month is as published could not be recorded: {error}")
+        yield from Say(name=f"That the month is as published could not be recorded: {error}")
 
 
 def _error_as_json(error: Exception) -> dict[str, object]:
@@ -157,7 +157,7 @@ def _record(load: Load, event: str, details: Mapping[str, object]) -> Steps[None
     coordinator = load.around.coordinator
     values = values_of(load, rows=0, state=PartitionState(), details=details)
     sql = record(load.around.ledger, load.key_on(coordinator), event, values)
-    yield AskNodes(name=f"Record the {event}", sql={coordinator: sql})
+    yield from AskNodes(name=f"Record the {event}", sql={coordinator: sql})
 
 
 #: A node that has so many times the rows of the average one did most of the work by itself.

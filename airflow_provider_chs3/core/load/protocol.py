@@ -90,9 +90,9 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
             if again is None:
                 raise
             course = again.course
-            yield Say(name=f"{error} Starting over: {again.reason}.")
+            yield from Say(name=f"{error} Starting over: {again.reason}.")
             if again.wait_seconds:
-                yield Pause(name=f"Wait {again.wait_seconds} s", seconds=again.wait_seconds)
+                yield from Pause(name=f"Wait {again.wait_seconds} s", seconds=again.wait_seconds)
             laps = yield from laps.end("start_over")
     raise AssertionError("count() does not end")
 
@@ -135,7 +135,7 @@ def _load_into(load: Load) -> Steps[LoadResult]:
             states = {node: month.state for node, month in before.items()}
             return result_of(load, states, status=status, reason=reason)
         reason = ASKED_FOR
-    yield Say(name=f"{load.request.month}: {reason}. {_sizes(load)}")
+    yield from Say(name=f"{load.request.month}: {reason}. {_sizes(load)}")
     plan = yield from _plan(load)
     load = yield from load.end_lap("plan")
     return (yield from _replace(load, plan, before, reason))
@@ -143,7 +143,7 @@ def _load_into(load: Load) -> Steps[LoadResult]:
 
 def _go_on(request: LoadRequest, underway: Underway, laps: Laps) -> Steps[LoadResult]:
     """Go on with an insert that an earlier process of the same task has started."""
-    yield Say(name=f"{request.month}: going on with attempt {underway.nonce}, which this task began before.")
+    yield from Say(name=f"{request.month}: going on with attempt {underway.nonce}, which this task began before.")
     source, listed = yield from request.source.list_month(request.month)
     laps = yield from laps.after(underway.seconds_by_step).end("list")
     partition_id = yield from partition_id_of(underway.around, request.month)
@@ -201,7 +201,7 @@ def _plan(load: Load) -> Steps[InsertPlan]:
         ask_nodes_now(load.around, partition_id=load.key.partition_id),
         read_files(load),
     )
-    _, _, now, reading = yield Together(name="Look at nodes and files", workflows=looks)
+    _, _, now, reading = yield from Together(name="Look at nodes and files", workflows=looks)
     yield from look_for_risks(load, now)
     return (yield from plan_insert(load, now, reading))
 
@@ -254,7 +254,7 @@ def _clean_up(load: Load) -> Steps[None]:
     try:
         yield from end_attempt(load.around, load.attempt)
     except Chs3Error as error:
-        yield Say(
+        yield from Say(
             name=f"Staging {load.staging} could not be removed; the next load of this month will do it. ({error})"
         )
 
@@ -272,7 +272,7 @@ def _append(load: Load) -> Steps[LoadResult]:
     load = yield from load.end_lap("look_around")
     plan = yield from _plan(load)
     load = yield from load.end_lap("plan")
-    yield Say(name=f"{load.request.month}: appending, so that a retry would load rows twice. {_sizes(load)}")
+    yield from Say(name=f"{load.request.month}: appending, so that a retry would load rows twice. {_sizes(load)}")
     try:
         inserted = yield from insert(load, plan, into=load.around.target)
         load = yield from load.end_lap("insert")

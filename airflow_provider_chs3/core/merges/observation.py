@@ -155,7 +155,7 @@ def observe(around: Surroundings, partitions: Mapping[str, Month]) -> Steps[tupl
         partitions: Partition id → its month.
     """
     sql = _query(around.target, partitions)
-    answers = yield around.on_each(name=f"Look at the merges of {around.target}", sql=sql)
+    answers = yield from around.on_each(name=f"Look at the merges of {around.target}", sql=sql)
     return tuple(
         _month_on_node(node, month, partition_id, answers[node][0], facts.target)
         for partition_id, month in partitions.items()

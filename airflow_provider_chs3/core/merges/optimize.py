@@ -53,7 +53,7 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
         f"SELECT partition_id, count() AS parts FROM system.parts WHERE active AND {_of(around.target)} "
         f"GROUP BY partition_id HAVING parts > {request.target_parts}"
     )
-    answers = yield around.on_each(name=f"Look for parts of {around.target}", sql=sql)
+    answers = yield from around.on_each(name=f"Look for parts of {around.target}", sql=sql)
     found: dict[str, dict[str, int]] = {}
     for node in _executors(around):
         for partition_id, parts in answers[node]:
@@ -64,7 +64,7 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
         for partition_id, month in sorted(months.items(), key=lambda item: item[1])
     }
     parts = f"more than {request.target_parts} part{'s' if request.target_parts > 1 else ''}"
-    yield Say(name=f"{around.target}: closed months with {parts} on a node: {', '.join(work) or 'none'}.")
+    yield from Say(name=f"{around.target}: closed months with {parts} on a node: {', '.join(work) or 'none'}.")
     return work
 
 
@@ -103,7 +103,7 @@ def _months_of(around: Surroundings, request: OptimizeRequest, partition_ids: It
         elif _month(matched) < request.before:
             months[partition_id] = _month(matched)
     if unknown:
-        yield Say(
+        yield from Say(
             name=f"Partitions {', '.join(unknown)} are left as they are: their ids do not tell the month. Name it in "
             "months to have it merged."
         )
@@ -138,7 +138,7 @@ def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> St
     while jobs:
         before = jobs
         # In this order: of one that does not run any more, the parts that are seen are those it left.
-        running = yield around.on_each(name="Look for OPTIMIZEs", sql=_RUNNING)
+        running = yield from around.on_each(name="Look for OPTIMIZEs", sql=_RUNNING)
         states = yield from observe(around, partitions)
         jobs = [advanced(job, states, _ours(around, job, running), request.target_parts) for job in jobs]
         yield from _tell(before, jobs)
@@ -150,7 +150,7 @@ def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> St
         is_same = [job.status for job in before] == [job.status for job in jobs]
         shortest_seconds = request.poll_interval_seconds
         interval_seconds = grown_seconds(interval_seconds, shortest_seconds) if is_same else shortest_seconds
-        yield Pause(name="Wait for merges", seconds=interval_seconds)
+        yield from Pause(name="Wait for merges", seconds=interval_seconds)
     return results(jobs)
 
 
@@ -198,8 +198,8 @@ def _start(around: Surroundings, jobs: list[Job], limit: int) -> Steps[tuple[lis
     if not chosen:
         return jobs, False
     for job in chosen:
-        yield Say(name=f"OPTIMIZE {job}, query id {query_id_of(around.target, job.partition_id)}.")
-    outcomes: Mapping[Node, str | Chs3Error] = yield StartOnNodes(
+        yield from Say(name=f"OPTIMIZE {job}, query id {query_id_of(around.target, job.partition_id)}.")
+    outcomes = yield from StartOnNodes(
         name="Start OPTIMIZE",
         sql={
             job.node: Sql(f"OPTIMIZE TABLE {table(around.target)} PARTITION ID {literal(job.partition_id)}")
@@ -231,6 +231,6 @@ def _after_start(job: Job, outcome: str | Chs3Error) -> Job:
 def _tell(before: Iterable[Job], jobs: Iterable[Job]) -> Steps[None]:
     for was, job in zip(before, jobs, strict=True):
         if job.status is Status.RUNNING and job.progress:
-            yield Say(name=f"{job}: {job.progress}")
+            yield from Say(name=f"{job}: {job.progress}")
         elif job.status is not was.status and job.status not in (Status.WAITING, Status.RUNNING):
-            yield Say(name=f"{job}: {job.outcome}.")
+            yield from Say(name=f"{job}: {job.outcome}.")

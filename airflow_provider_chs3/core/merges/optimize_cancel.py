@@ -39,12 +39,12 @@ def stop_merging(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]
     query_ids = literals(query_id_of(around.target, partition_id) for partition_id in partition_ids)
     if not (busy := (yield from _look(around, query_ids))):
         return
-    yield AskNodes(
+    yield from AskNodes(
         name="Kill OPTIMIZE", sql=dict.fromkeys(busy, Sql(f"KILL QUERY WHERE query_id IN ({query_ids}) ASYNC"))
     )
     for node, merging in (yield from _look(around, query_ids)).items():
         if others := sorted(set(merging) - set(partition_ids)):
-            yield Say(
+            yield from Say(
                 name=f"OPTIMIZE on {shown(node)} merges to its end: SYSTEM STOP MERGES would end the merges of "
                 f"{', '.join(others)} too."
             )
@@ -59,26 +59,26 @@ def _look(around: Surroundings, query_ids: str) -> Steps[dict[Node, list[str]]]:
         f"SELECT (SELECT count() FROM system.processes WHERE query_id IN ({query_ids})), "
         f"(SELECT groupArray(partition_id) FROM system.merges WHERE {of_table})"
     )
-    answers = yield around.on_each(name="Look for OPTIMIZEs", sql=sql)
+    answers = yield from around.on_each(name="Look for OPTIMIZEs", sql=sql)
     return {node: rows[0][1] for node, rows in answers.items() if rows[0][0]}
 
 
 def _stop_on(around: Surroundings, node: Node, query_ids: str) -> Steps[None]:
     name = table(around.target)
     try:
-        yield _on((node,), "Stop merges", f"SYSTEM STOP MERGES {name}")
+        yield from _on((node,), "Stop merges", f"SYSTEM STOP MERGES {name}")
     except ClickHouseServerError as error:
         if error.code != _ACCESS_DENIED:
             raise
-        yield Say(name=f"OPTIMIZE on {shown(node)} merges to its end, as the user may not stop merges: {error}")
+        yield from Say(name=f"OPTIMIZE on {shown(node)} merges to its end, as the user may not stop merges: {error}")
         return
     try:
         for _ in range(_LOOKS):
             if node not in (yield from _look(around, query_ids)):
                 break
-            yield Pause(name="Wait until the merge ends", seconds=_LOOK_SECONDS)
+            yield from Pause(name="Wait until the merge ends", seconds=_LOOK_SECONDS)
     finally:
-        yield _on((node,), "Let merges go on", f"SYSTEM START MERGES {name}")
+        yield from _on((node,), "Let merges go on", f"SYSTEM START MERGES {name}")
 
 
 def _on(nodes: Iterable[Node], name: str, sql: str) -> AskNodes:

@@ -10,7 +10,7 @@ from typing import Any
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Month, Node, SettingValues, TableName
 from airflow_provider_chs3.core.workflow.operations import Step
-from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
 
 #: Of every OPTIMIZE that is started here, whatever its table: they are counted over the cluster.
 QUERY_ID_PREFIX = "chs3_optimize_"
@@ -80,7 +80,7 @@ class OptimizeRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StartOnNodes(Step):
+class StartOnNodes(Step[dict[Node, str | Chs3Error]]):
     """Start one statement on each of several nodes, and don't wait for its end where that takes long.
 
     Gives for each node `ENDED`, `GOES_ON`, or the error that it answered with.

@@ -79,7 +79,7 @@ def adopt_months(requests: Sequence[LoadRequest]) -> Steps[list[AdoptedMonth]]:
             month = yield from adopt_month(request)
         except _REFUSALS as error:
             month = AdoptedMonth(month=request.month, status="refused", reason=str(error), rows_by_node={})
-        yield Say(name=f"{month}.".replace("..", "."))
+        yield from Say(name=f"{month}.".replace("..", "."))
         adopted.append(month)
     return adopted
 
@@ -124,7 +124,7 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
     yield from _check_unchanged(load, before)
     shards = rows_of_shards({node: each.state for node, each in before.items()})
     records = {node: _record(load, node, each.state, shards, counted) for node, each in before.items()}
-    yield AskNodes(name=f"Record {request.month} as published", sql=records, settings=ROOM_FOR_RECORDS)
+    yield from AskNodes(name=f"Record {request.month} as published", sql=records, settings=ROOM_FOR_RECORDS)
     reason = f"its {len(load.files.manifest.objects)} objects hold as many rows"
     return AdoptedMonth(month=request.month, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
 
@@ -164,7 +164,7 @@ def _count(load: Load) -> Steps[_Counted]:
     sql = Sql(f"SELECT count() FROM {table(load.around.target)} WHERE _partition_id = {literal(load.key.partition_id)}")
     # A row counts once, however many replicas have it.
     statements = dict.fromkeys(load.around.publishers, sql)
-    answers = yield AskNodes(name=f"Count the rows of {load.request.month}", sql=statements)
+    answers = yield from AskNodes(name=f"Count the rows of {load.request.month}", sql=statements)
     return _Counted(
         rows_by_node={shown(node): int(rows[0][0]) for node, rows in answers.items()},
         source_rows=source_rows,

@@ -49,7 +49,7 @@ def forget_months(request: LedgerRequest) -> Steps[list[ForgottenMonth]]:
         knowing = [node for node, each in found.nodes.items() if each.record] if found else []
         if found and knowing:
             statements = {node: _record(around, node, month, found.partition_id) for node in knowing}
-            yield AskNodes(name=f"Forget {month}", sql=statements)
+            yield from AskNodes(name=f"Forget {month}", sql=statements)
         forgotten.append(ForgottenMonth(month, was_known=bool(knowing), rows=found.rows if found else 0))
     return forgotten
 

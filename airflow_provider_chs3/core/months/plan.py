@@ -102,7 +102,7 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
     """
     reload = request.reload
     if reload and (yield from reload.leaves_out_table(request.target, request.cluster)):
-        yield Say(name=f"Nothing to load into {request.target}: this run reloads {reload}.")
+        yield from Say(name=f"Nothing to load into {request.target}: this run reloads {reload}.")
         return []
     listed = yield from list_months(request.source, request.months)
     around = yield from look_around(
@@ -120,7 +120,7 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
     )
     planned = [_planned(request, around, wanted, month, listed[month], published[month]) for month in sorted(listed)]
     for each in planned:
-        yield Say(name=f"{each}.")
+        yield from Say(name=f"{each}.")
     return planned
 
 

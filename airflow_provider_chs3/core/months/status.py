@@ -189,7 +189,7 @@ def _seen(nodes: Mapping[Node, MonthOnNode], month: Month, newest: _Records, par
 
 def _ask(around: Surroundings) -> Steps[tuple[_Records, _States]]:
     """The newest record of each month, and the partitions, on each node."""
-    answers = yield AskNodes(
+    answers = yield from AskNodes(
         name="Ask the ledgers for their months",
         sql={node: _months_query(around, node, facts.ledger_columns) for node, facts in around.nodes.items()},
     )
@@ -237,7 +237,7 @@ def _ask_for_loads(around: Surroundings) -> Steps[dict[str, Mapping[str, Any]]]:
         f"SELECT attempt, details FROM {table(around.ledger)} "
         f"WHERE {_table_condition(around, coordinator)} AND event = 'load' ORDER BY sequence DESC LIMIT 1 BY month"
     )
-    rows: Sequence[Row] = (yield AskNodes(name="Ask what the loads did", sql={coordinator: sql}))[coordinator]
+    rows: Sequence[Row] = (yield from AskNodes(name="Ask what the loads did", sql={coordinator: sql}))[coordinator]
     return {attempt: json.loads(details) for attempt, details in rows}
 
 

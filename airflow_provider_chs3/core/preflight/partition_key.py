@@ -58,7 +58,7 @@ def parts_of_key(around: Surroundings) -> Steps[tuple[str, ...]]:
         sql={around.coordinator: Sql(f"DESCRIBE TABLE {table(around.target)}")},
         settings={"describe_include_virtual_columns": 1},
     )
-    rows = (yield ask)[around.coordinator]
+    rows = (yield from ask)[around.coordinator]
     of_key = next(ColumnType(row[1]) for row in rows if row[0] == _VALUE)
     parts = elements(around.shape.partition_key)
     return tuple(_typed(part, of.text) for part, of in zip(parts, of_key.inner, strict=True))
@@ -80,7 +80,7 @@ def zones_of_key(around: Surroundings) -> Steps[tuple[str, ...]]:
         return ()
     sql = Sql(f"SELECT time_zone FROM system.time_zones WHERE {one_of('time_zone', names)}")
     ask = AskNodes(name="Ask for the time zones of the partition key", sql={around.coordinator: sql})
-    known = {zone for (zone,) in (yield ask)[around.coordinator]}
+    known = {zone for (zone,) in (yield from ask)[around.coordinator]}
     return tuple(name for name in names if name in known)
 
 

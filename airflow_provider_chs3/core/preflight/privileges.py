@@ -201,18 +201,18 @@ def check_privileges(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[None
     Raises:
         PreflightError: If one is missing anywhere, with the GRANT for each node.
     """
-    answers = yield _check(nodes, ", ".join(needed))
+    answers = yield from _check(nodes, ", ".join(needed))
     lacking = [node for node, rows in answers.items() if not rows[0][0]]
     if not lacking:
         return
     missing: dict[Node, list[str]] = {node: [] for node in lacking}
     for privilege in needed:
-        answers = yield _check(lacking, privilege)
+        answers = yield from _check(lacking, privilege)
         for node, rows in answers.items():
             if not rows[0][0]:
                 missing[node].append(privilege)
     who = Sql("SELECT currentUser(), getSetting('readonly'), getSetting('allow_ddl')")
-    users = yield AskNodes(name="Ask for the user", sql=dict.fromkeys(lacking, who))
+    users = yield from AskNodes(name="Ask for the user", sql=dict.fromkeys(lacking, who))
     raise PreflightError([_lacks(node, privileges, *users[node][0]) for node, privileges in missing.items()])
 
 

@@ -96,7 +96,7 @@ def find_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: Setti
     ask = AskNodes(
         name="Ask what the user's profile allows", sql=dict.fromkeys(nodes, Sql(_QUERY)), is_under_profile=True
     )
-    answers = yield ask
+    answers = yield from ask
     # An offset in the profile leaves no row: then the next statement tells what is wrong.
     return [sentence for node, rows in answers.items() if rows for sentence in _findings(node, rows[0], needed, own)]
 
@@ -114,9 +114,9 @@ def explain_refusal(error: ClickHouseServerError, needed: SettingValues, *, own:
     """
     # A statement with a limit of its profile does not see it: the error itself tells best.
     matched = _REFUSED.search(error.message)
-    rows = (yield AskNodes(name="Ask for the user's profile", sql={ONLY_NODE: Sql(_PROFILES)}, is_under_profile=True))[
-        ONLY_NODE
-    ]
+    rows = (
+        yield from AskNodes(name="Ask for the user's profile", sql={ONLY_NODE: Sql(_PROFILES)}, is_under_profile=True)
+    )[ONLY_NODE]
     name = matched[1] if matched else ""
     if not rows or name in own or name not in needed:
         return
@@ -160,7 +160,7 @@ def check_taken(own: SettingValues) -> Steps[None]:
     """
     for name, value in own.items():
         try:
-            yield Ask(name=f"Try settings={{{name!r}: …}}", sql=Sql(f"SELECT 1{settings_clause({name: value})}"))
+            yield from Ask(name=f"Try settings={{{name!r}: …}}", sql=Sql(f"SELECT 1{settings_clause({name: value})}"))
         except ClickHouseServerError as error:
             if is_of_servers(error):
                 raise
@@ -191,12 +191,12 @@ def check_passed_on(around: Surroundings, sent: SettingValues) -> Steps[None]:
     )
     text = f"SELECT host, port, profiles, name, value FROM clusterAllReplicas({literal(around.cluster)}, view({there}))"
     try:
-        rows = yield Ask(name="Ask which settings reach all nodes", sql=passed_on(Sql(text), sent))
+        rows = yield from Ask(name="Ask which settings reach all nodes", sql=passed_on(Sql(text), sent))
     except ClickHouseServerError as error:
         if error.code != ACCESS_DENIED:
             raise
         # Which loads can do without.
-        yield Say(name="Without READ ON REMOTE nobody knows whether the settings of this load reach all nodes.")
+        yield from Say(name="Without READ ON REMOTE nobody knows whether the settings of this load reach all nodes.")
         return
     if findings := list(_not_passed_on(rows, sent, nodes=len(around.nodes))):
         raise PreflightError(findings)

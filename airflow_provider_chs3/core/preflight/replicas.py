@@ -37,7 +37,7 @@ def find_replicas(around: Surroundings) -> Steps[Surroundings]:
         f"(SELECT any(engine) FROM system.databases WHERE name = {literal(database)}) FROM system.replicas "
         f"WHERE database = {literal(target.database)} AND table = {literal(target.table)}"
     )
-    answers = yield AskNodes(name=f"Ask for the replicas of {target}", sql=dict.fromkeys(around.nodes, sql))
+    answers = yield from AskNodes(name=f"Ask for the replicas of {target}", sql=dict.fromkeys(around.nodes, sql))
     places = {node: KeeperPlace(*rows[0][:3]) for node, rows in answers.items()}
     if findings := [*_databases(around, answers), *_shards(around, places)]:
         raise PreflightError(findings)

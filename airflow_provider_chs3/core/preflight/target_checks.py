@@ -176,7 +176,7 @@ def partition_id_of(around: Surroundings, month: Month) -> Steps[str]:
         ask = AskNodes(
             name=f"Ask for the partition of {month}", sql={around.coordinator: sql}, settings=around.evaluating
         )
-        rows = (yield ask)[around.coordinator]
+        rows = (yield from ask)[around.coordinator]
         own = {partition_id for number, partition_id in rows if number == month.year * 100 + month.number}
         others = {partition_id for number, partition_id in rows if number != month.year * 100 + month.number}
         if len(own) == 1 and not own & others:

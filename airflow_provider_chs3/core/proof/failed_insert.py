@@ -76,7 +76,7 @@ def _error_of(
 ) -> Steps[ClickHouseServerError | None]:
     """What a look fails with, if it is the files that it fails over."""
     try:
-        yield files.look(name, sql, settings)
+        yield from files.look(name, sql, settings)
     except ClickHouseServerError as error:
         if is_of_servers(error):
             raise
@@ -124,7 +124,7 @@ class _Hunt:
         path, loaded = batch.paths[number - 1], self.group.loaded
         one = self._rows_of(path)
         sql = Sql(f"SELECT count() FROM ({one.text})", one.secrets)
-        (rows,) = (yield self.files.look(f"Count the rows of {path}", sql))[0]
+        (rows,) = (yield from self.files.look(f"Count the rows of {path}", sql))[0]
         # Some conversions fail whatever the rows hold, and without any.
         row = (yield from _fewest(rows, lambda some: self._of_rows(path, some, loaded))) if rows else 0
         column = yield from _fewest(len(loaded), lambda some: self._of_rows(path, row, loaded[:some]))
@@ -162,7 +162,7 @@ class _Hunt:
         one = self._rows_of(path)
         sql = Sql(f"SELECT tuple(toString({each.source})) FROM ({one.text} LIMIT {row - 1}, 1)", one.secrets)
         try:
-            rows = yield self.files.look(f"Look at row {row} of {path}", sql, IN_ORDER)
+            rows = yield from self.files.look(f"Look at row {row} of {path}", sql, IN_ORDER)
         except ClickHouseServerError as error:
             if is_of_servers(error):
                 raise

@@ -48,7 +48,7 @@ def _first_misfit(
     counts = ", ".join(f"countIf({bad}), minIf(_path, {bad})" for _, bad in asked)
     function = files.read(batch.glob, structure=group.structure)
     sql = Sql(f"SELECT {counts} FROM {function.text} WHERE {batch.condition}", function.secrets)
-    row = (yield files.look(_LOOK_FOR_MISFITS, sql, _SATURATE))[0]
+    row = (yield from files.look(_LOOK_FOR_MISFITS, sql, _SATURATE))[0]
     for (each, bad), count, path in zip(asked, row[::2], row[1::2], strict=True):
         if count:
             lossy = replace(each, is_lossy=True).misfit(null_as_default=null_as_default)
@@ -68,7 +68,7 @@ def _hint(files: Files, path: str, row: int, each: LoadedColumn) -> Steps[str]:
     function = files.read(glob, structure="line String", file_format="JSONAsString", on_cluster=False)
     condition = Batch("", (path,)).condition
     text = f"SELECT JSONExtractKeys(line) FROM {function.text} WHERE {condition} LIMIT {row - 1}, 1"
-    rows = yield files.look(f"Look at the keys of row {row} of {path}", Sql(text, function.secrets), IN_ORDER)
+    rows = yield from files.look(f"Look at the keys of row {row} of {path}", Sql(text, function.secrets), IN_ORDER)
     return alike_hint(each.column.name, map(str, rows[0][0])) if rows else ""
 
 
@@ -122,7 +122,7 @@ def _row_of(
         f"FROM {function.text} WHERE {one})"
     )
     sql = Sql(text, function.secrets)
-    rows = yield files.look(f"Look for its row in {path}", sql, {**IN_ORDER, **_SATURATE})
+    rows = yield from files.look(f"Look for its row in {path}", sql, {**IN_ORDER, **_SATURATE})
     if not rows or not rows[0][0]:
         return None
     number, (values, is_unparsed, fits) = rows[0]

@@ -78,7 +78,7 @@ def rows_of_source(load: Load, reading: Reading, done: Sequence[DoneInsert]) -> 
         why = yield from _why_not_proven(load, reading, done)
         if not why:
             return SourceRows(sum(each.stats.read_rows for each in done), INSERT)
-    yield Say(name=f"The rows of {load.request.month} are counted by reading its objects a second time: {why}.")
+    yield from Say(name=f"The rows of {load.request.month} are counted by reading its objects a second time: {why}.")
     return SourceRows((yield from count_rows(load.files, reading)), SECOND_READ)
 
 
@@ -123,7 +123,7 @@ def _read_by_logs(load: Load, batch: Batch, done: DoneInsert) -> Steps[SourceRea
         if len(rows) < len(nodes) or read.files >= len(batch.paths):
             break
         if wait < waits:
-            yield Pause(name="Wait for the nodes' logs", seconds=1)
+            yield from Pause(name="Wait for the nodes' logs", seconds=1)
     return read if len(rows) == len(nodes) and read.files else None
 
 
@@ -137,5 +137,5 @@ def _look_up(query_id: str) -> Sql:
 
 def _answers(name: str, nodes: Collection[Node], sql: Sql) -> Steps[list[Row]]:
     """The row of each node that answers, or an empty one where it has none to give."""
-    answers: Mapping[Node, list[Row] | Chs3Error] = yield TryNodes(name=name, sql=dict.fromkeys(nodes, sql))
+    answers = yield from TryNodes(name=name, sql=dict.fromkeys(nodes, sql))
     return [answer[0] if answer else () for answer in answers.values() if not isinstance(answer, Chs3Error)]

@@ -79,9 +79,11 @@ def renew_records(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[None]
             )
             for node, each in old.items()
         }
-        yield AskNodes(name=f"Record the parts of {load.request.month} anew", sql=statements, settings=ROOM_FOR_RECORDS)
+        yield from AskNodes(
+            name=f"Record the parts of {load.request.month} anew", sql=statements, settings=ROOM_FOR_RECORDS
+        )
     except Chs3Error as error:
-        yield Say(name=f"The month is as published, but what it is made of now could not be recorded: {error}")
+        yield from Say(name=f"The month is as published, but what it is made of now could not be recorded: {error}")
 
 
 def _copy(load: Load, node: Node, newest: Record, state: PartitionState, shards: Mapping[int, int]) -> Sql:

@@ -58,12 +58,14 @@ def publish(
         VerificationError: If staging does not hold any more what was counted, or the partition does not hold it then.
     """
     looks = (load.look_up(), check_structure(load), count_staged(load, name="Count what is staged once more"))
-    now, _, staged_now = yield Together(name=f"Look at {load.around.target} before it is published", workflows=looks)
+    now, _, staged_now = yield from Together(
+        name=f"Look at {load.around.target} before it is published", workflows=looks
+    )
     _check_untouched(load, before, now)
     _check_staged(load, staged, staged_now)
     intents = {node: _intent(load, node, each, state=now[node].state) for node, each in staged_now.items()}
     # With query ids, so that whoever takes over ends these too before it goes on.
-    yield AskNodes(
+    yield from AskNodes(
         name=f"Record the intent to publish {load.request.month}",
         sql=intents,
         settings=ROOM_FOR_RECORDS,
@@ -87,7 +89,7 @@ def _replace(load: Load, staged: Mapping[Node, Staged]) -> Steps[None]:
         query_id=f"{load.attempt.name}_publish",
     )
     try:
-        yield step
+        yield from step
     except ClickHouseServerError as error:
         if error.code != _BAD_ARGUMENTS or EMPTY_SOURCE not in error.message:
             raise
@@ -118,16 +120,16 @@ def _remove_replaced(load: Load, before: Mapping[Node, PartitionState]) -> Steps
     for seconds in (*_WAITS_FOR_REPLACED_SECONDS, 0):
         if not nodes:
             return
-        yield AskNodes(
+        yield from AskNodes(
             name="Remove the parts that were replaced",
             sql=dict.fromkeys(nodes, sql),
             settings=ddl_settings(load.around),
             query_id=f"{load.attempt.name}_remove",
         )
-        answers = yield AskNodes(name="Look for parts that were replaced", sql=dict.fromkeys(nodes, look))
+        answers = yield from AskNodes(name="Look for parts that were replaced", sql=dict.fromkeys(nodes, look))
         nodes = [node for node, rows in answers.items() if rows[0][0]]
         if nodes and seconds:
-            yield Pause(name="Wait for queries that read replaced parts", seconds=seconds)
+            yield from Pause(name="Wait for queries that read replaced parts", seconds=seconds)
     raise TransientError(
         f"{load.around.target} on {', '.join(map(str, nodes))}: {load.request.month} was replaced, but queries that "
         f"began before still read what it held {sum(_WAITS_FOR_REPLACED_SECONDS)} s later (see system.processes). If "
@@ -181,7 +183,7 @@ def _record_published(
             load, rows=state.rows, state=state, rows_of_shards=shards, beside=replaced[node], structure=structure
         )
         records[node] = _record(load, node, "published", values)
-    yield AskNodes(
+    yield from AskNodes(
         name=f"Record {load.request.month} as published",
         sql=records,
         settings=ROOM_FOR_RECORDS,

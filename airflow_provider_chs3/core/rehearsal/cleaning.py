@@ -83,13 +83,13 @@ def _drop(place: Place) -> Steps[None]:
     around = yield from look_at(place, settings=())
     target = place.target
     yield from end_earlier_attempts(around, Attempt(target, MONTH, ""))
-    yield around.on_each(name=f"Drop {target}", sql=Sql(f"DROP TABLE IF EXISTS {table(target)} SYNC"))
+    yield from around.on_each(name=f"Drop {target}", sql=Sql(f"DROP TABLE IF EXISTS {table(target)} SYNC"))
     ledger = table(place.ledger)
     knowing = [node for node, facts in around.nodes.items() if facts.has_ledger]
     others = Sql(f"SELECT countIf(NOT startsWith(target_table, {literal(NAME_PREFIX)})) FROM {ledger}")
-    answers = yield AskNodes(name="Look for other records", sql=dict.fromkeys(knowing, others))
+    answers = yield from AskNodes(name="Look for other records", sql=dict.fromkeys(knowing, others))
     own = f"target_table = {literal(target.table)}"
     delete = Sql(f"ALTER TABLE {ledger} DELETE WHERE {own} SETTINGS mutations_sync = 1")
     drop = Sql(f"DROP TABLE IF EXISTS {ledger} SYNC")
     statements = {node: delete if rows[0][0] else drop for node, rows in answers.items()}
-    yield AskNodes(name="Take its records out of the ledger", sql=statements)
+    yield from AskNodes(name="Take its records out of the ledger", sql=statements)

@@ -131,7 +131,7 @@ def create_table(plan: Plan) -> Steps[None]:
     target = plan.place.target
     columns = ", ".join(f"{name} {declared}" for name, declared in _TYPES.items())
     head = f"CREATE TABLE {table(target)} ({columns}) ENGINE ="
-    yield AskNodes(
+    yield from AskNodes(
         name=f"Create {target}", sql={node: Sql(f"{head} {engine}") for node, engine in plan.engines.items()}
     )
 
@@ -194,7 +194,7 @@ def digests(where: Where, nodes: Sequence[Node]) -> Steps[dict[Node, object]]:
         nodes: The nodes.
     """
     sql = Sql(f"SELECT count(), sum(cityHash64(*)) FROM {table(where.target)}")
-    answers = yield AskNodes(name=f"Read {where.target} on every node", sql=dict.fromkeys(nodes, sql))
+    answers = yield from AskNodes(name=f"Read {where.target} on every node", sql=dict.fromkeys(nodes, sql))
     return {node: rows[0] for node, rows in answers.items()}
 
 
@@ -211,7 +211,7 @@ def look_at_servers(where: Where, nodes: Sequence[Node]) -> Steps[tuple[tuple[st
         f"AND name = {literal(target.table)})"
     )
     sql = Sql(f"SELECT version(), {engine}")
-    answers = yield AskNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, sql))
+    answers = yield from AskNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, sql))
     versions = sorted({rows[0][0] for rows in answers.values()})
     return tuple(versions), answers[nodes[0]][0][1]
 
@@ -233,7 +233,7 @@ def remember_passed(where: Where, staging_database: str | None) -> Steps[TableNa
     if not any(facts.target and family(facts.target.engine) for facts in around.nodes.values()):
         return None
     yield from make_ledger(ledger, {node: facts.ledger_columns for node, facts in around.nodes.items()})
-    yield around.on_each(name="Record that the rehearsal has passed", sql=remember(ledger, where.like))
+    yield from around.on_each(name="Record that the rehearsal has passed", sql=remember(ledger, where.like))
     return ledger
 
 

@@ -165,7 +165,7 @@ class S3Source:
     def _listed(self, prefix: str, *, levels_below: int | None) -> Steps[tuple[S3Source, Iterable[S3Object]]]:
         if not self.lists_through_clickhouse:
             name = f"List s3://{self.bucket}/{prefix}"
-            objects: Iterable[S3Object] = yield ListObjects(name=name, bucket=self.bucket, prefix=prefix)
+            objects: Iterable[S3Object] = yield from ListObjects(name=name, bucket=self.bucket, prefix=prefix)
             return replace(self, base=f"{self.bucket}/"), objects
         plain = plain_prefix(prefix)
         glob = plain + "**"
@@ -173,7 +173,7 @@ class S3Source:
             glob = plain + _any_name(prefix[len(plain) :].count("/") + levels_below)
         function = self.table_function(glob, file_format="One")
         sql = Sql(f"SELECT _path, _size, _etag, toUnixTimestamp(_time) FROM {function.text}", function.secrets)
-        rows = yield Ask(name=f"List {glob} through ClickHouse", sql=sql, settings=READ_SETTINGS)
+        rows = yield from Ask(name=f"List {glob} through ClickHouse", sql=sql, settings=READ_SETTINGS)
         listed = [
             S3Object(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC))
             for path, size, etag, written in rows

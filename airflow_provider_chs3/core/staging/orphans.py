@@ -94,9 +94,9 @@ def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
     )
     if finding := missing_database(request.database, around):
         raise PreflightError([finding])
-    answers = yield around.on_each(name="Look for staging", sql=_look(request.database))
+    answers = yield from around.on_each(name="Look for staging", sql=_look(request.database))
     orphans = list(_orphans(answers, request))
-    yield Say(name=f"{len(orphans)} staging tables are older than {request.older_than_seconds:g} s.")
+    yield from Say(name=f"{len(orphans)} staging tables are older than {request.older_than_seconds:g} s.")
     if orphans and not request.is_dry_run:
         yield from end_named(around, [each.name for each in orphans])
     return orphans

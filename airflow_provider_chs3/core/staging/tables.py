@@ -160,7 +160,7 @@ def take_over(around: Surroundings, attempt: Attempt) -> Steps[None]:
         "ORDER BY metadata_modification_time DESC, name DESC"
     )
     ask = AskNodes(name="Look for other attempts", sql={around.coordinator: Sql(query)})
-    names = [name for (name,) in (yield ask)[around.coordinator]]
+    names = [name for (name,) in (yield from ask)[around.coordinator]]
     if not names or names[0] != attempt.name:
         raise SupersededError(superseded(attempt))
     if older := names[1:]:
@@ -175,7 +175,7 @@ def rename_staging(around: Surroundings, attempt: Attempt, *, to: Attempt) -> St
     """
     sql = Sql(f"RENAME TABLE {table(attempt.staging(around))} TO {table(to.staging(around))}")
     try:
-        yield around.on_each(name=f"Take staging over as {to.name}", sql=sql)
+        yield from around.on_each(name=f"Take staging over as {to.name}", sql=sql)
     except ClickHouseServerError as error:
         yield from check_not_superseded(around, attempt, error)
         raise
@@ -214,7 +214,7 @@ def check_not_superseded(around: Surroundings, attempt: Attempt, error: Exceptio
     was_killed = isinstance(error, ClickHouseServerError) and error.code == _QUERY_WAS_CANCELLED
     for waited_seconds in range(_TAKE_OVER_SECONDS if was_killed else 1):
         if waited_seconds:
-            yield Pause(name="Wait to see who killed the query", seconds=1)
+            yield from Pause(name="Wait to see who killed the query", seconds=1)
         if not (yield from is_staging_there(around, attempt)):
             raise SupersededError(superseded(attempt))
 
@@ -222,7 +222,7 @@ def check_not_superseded(around: Surroundings, attempt: Attempt, error: Exceptio
 def is_staging_there(around: Surroundings, attempt: Attempt) -> Steps[bool]:
     """Whether every node still has the attempt's staging."""
     query = f"SELECT count() FROM system.tables WHERE {_in_staging(around)} AND name = {literal(attempt.name)}"
-    answers = yield around.on_each(name="Look whether staging is still there", sql=Sql(query))
+    answers = yield from around.on_each(name="Look whether staging is still there", sql=Sql(query))
     return all(rows[0][0] for rows in answers.values())
 
 
@@ -254,11 +254,11 @@ def _end(around: Surroundings, *, queries: str, tables: str) -> Steps[None]:
         f"UNION ALL SELECT 'table', name FROM system.tables WHERE {_in_staging(around)} AND {tables}"
     )
     for _ in range(_END_TIMEOUT_SECONDS):
-        found: dict[Node, list[Row]] = yield around.on_each(name="Look for what attempts left", sql=look)
+        found = yield from around.on_each(name="Look for what attempts left", sql=look)
         running = [node for node, rows in found.items() if any(kind == "query" for kind, _ in rows)]
         if running:
             yield from _kill(running, queries)
-            yield Pause(name="Wait until they end", seconds=1)
+            yield from Pause(name="Wait until they end", seconds=1)
         elif any(found.values()):
             yield from _drop(around, found)
         else:
@@ -273,7 +273,7 @@ def _end(around: Surroundings, *, queries: str, tables: str) -> Steps[None]:
 def _kill(nodes: list[Node], queries: str) -> Steps[None]:
     kill = Sql(f"KILL QUERY WHERE {queries} ASYNC")
     try:
-        yield AskNodes(name="Kill queries", sql=dict.fromkeys(nodes, kill))
+        yield from AskNodes(name="Kill queries", sql=dict.fromkeys(nodes, kill))
     except ClickHouseServerError as error:
         # Where nodes log in to each other as another user, a query's parts there are that user's: they end with it.
         if error.code != _ACCESS_DENIED:
@@ -284,4 +284,4 @@ def _drop(around: Surroundings, found: dict[Node, list[Row]]) -> Steps[None]:
     for name in sorted({name for rows in found.values() for _, name in rows}):
         nodes = [node for node, rows in found.items() if ("table", name) in rows]
         sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(around.staging_database, name))} SYNC")
-        yield AskNodes(name=f"Drop staging {name}", sql=dict.fromkeys(nodes, sql), settings=ddl_settings(around))
+        yield from AskNodes(name=f"Drop staging {name}", sql=dict.fromkeys(nodes, sql), settings=ddl_settings(around))

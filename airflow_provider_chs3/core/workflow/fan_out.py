@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Row, Say, Step, Steps, TryNodes
+from airflow_provider_chs3.core.workflow.driving import interpose
+from airflow_provider_chs3.core.workflow.operations import AnyStep, AskNodes, Row, Say, Steps, TryNodes
 from airflow_provider_chs3.exceptions import Chs3Error
 
 
@@ -22,7 +23,7 @@ def try_nodes(name: str, statements: Mapping[Node, Sql], errors: dict[Node, Chs3
     Returns:
         The rows of the others.
     """
-    answers: dict[Node, list[Row] | Chs3Error] = yield TryNodes(name=name, sql=statements)
+    answers = yield from TryNodes(name=name, sql=statements)
     errors |= {node: answer for node, answer in answers.items() if isinstance(answer, Chs3Error)}
     return {node: answer for node, answer in answers.items() if not isinstance(answer, Chs3Error)}
 
@@ -47,12 +48,12 @@ def leniently(steps: Steps[T], errors: dict[Node, Chs3Error]) -> Steps[T]:
         errors: Gets the error of each node that did not answer.
     """
 
-    def carry_out(step: Step) -> Steps[Any]:
+    def carry_out(step: AnyStep) -> Steps[Any]:
         if isinstance(step, AskNodes):
             return (yield from try_nodes(step.name, step.sql, errors))
         return (yield step)
 
-    return (yield from _driven(steps, carry_out))
+    return (yield from interpose(steps, carry_out))
 
 
 def overhearing(steps: Steps[T], said: list[str]) -> Steps[T]:
@@ -63,26 +64,10 @@ def overhearing(steps: Steps[T], said: list[str]) -> Steps[T]:
         said: Gets what it tells.
     """
 
-    def carry_out(step: Step) -> Steps[Any]:
+    def carry_out(step: AnyStep) -> Steps[Any]:
         if isinstance(step, Say):
             said.append(step.name)
             return None
         return (yield step)
 
-    return (yield from _driven(steps, carry_out))
-
-
-def _driven(steps: Steps[T], carry_out: Callable[[Step], Steps[Any]]) -> Steps[T]:
-    outcome: Any = None
-    error: Exception | None = None
-    while True:
-        try:
-            step = steps.throw(error) if error else steps.send(outcome)
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        outcome = error = None
-        try:
-            outcome = yield from carry_out(step)
-        except Exception as raised:
-            error = raised
+    return (yield from interpose(steps, carry_out))

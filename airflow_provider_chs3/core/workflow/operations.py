@@ -7,21 +7,23 @@ every step go by.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import Node, SettingValues
+from airflow_provider_chs3.core.values.models import Node, S3Object, SettingValues
+from airflow_provider_chs3.exceptions import Chs3Error
 
 Row: TypeAlias = tuple[Any, ...]
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
-    """One operation.
+class Step(Generic[R]):
+    """One operation. `answer = yield from step` asks the runner for it, and has the answer's type.
 
     Args:
         name: What it does, in words.
@@ -29,9 +31,21 @@ class Step:
 
     name: str
 
+    def __iter__(self) -> Generator[AnyStep, Any, R]:
+        """Ask the runner to carry it out.
+
+        Returns:
+            What came of it.
+        """
+        answer: R = yield self
+        return answer
+
+
+AnyStep: TypeAlias = Step[Any]
+
 
 @dataclass(frozen=True, kw_only=True)
-class ListObjects(Step):
+class ListObjects(Step[Iterator[S3Object]]):
     """List a bucket from the worker. Gives an iterator of `S3Object`.
 
     Args:
@@ -44,7 +58,7 @@ class ListObjects(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(Step):
+class Ask(Step[list[Row]]):
     """Run a statement on the node that the connection leads to. Gives a list of rows.
 
     Args:
@@ -57,7 +71,7 @@ class Ask(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskNodes(Step):
+class AskNodes(Step[dict[Node, list[Row]]]):
     """Run one statement on each of several nodes, all at once. Gives a list of rows for each node.
 
     Args:
@@ -75,7 +89,7 @@ class AskNodes(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TryNodes(Step):
+class TryNodes(Step[dict[Node, list[Row] | Chs3Error]]):
     """Run one statement on each of several nodes, all at once. Gives rows, or the error, for each node.
 
     Args:
@@ -101,7 +115,7 @@ class Timed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimeNodes(Step):
+class TimeNodes(Step[dict[Node, Timed]]):
     """Run one statement on each of several nodes, all at once, and time each.
 
     Gives for each node `Timed` rows, or the error.
@@ -116,7 +130,7 @@ class TimeNodes(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimeListing(Step):
+class TimeListing(Step[Timed]):
     """List the first page of a bucket from the worker. Gives `Timed` tuple of `S3Object`, or the error.
 
     Args:
@@ -129,12 +143,12 @@ class TimeListing(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TryHosts(Step):
+class TryHosts(Step[list[tuple[bool, str]]]):
     """Try every host of the connection. Gives for each whether it works, and a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Together(Step):
+class Together(Step[list[Any]]):
     """Carry out workflows that do not wait for each other, side by side. Gives what each returns, in their order.
 
     All come to their end, whatever becomes of the others; then the error of the first that failed, in their order, is
@@ -145,31 +159,6 @@ class Together(Step):
     """
 
     workflows: tuple[Steps[Any], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Insert(Step):
-    """Run the insert, and report how far it is. Gives `InsertStats`.
-
-    Args:
-        sql: The statement.
-        settings: Settings to send with it.
-        query_id: Its query id.
-        attempt: The nonce of the attempt that it belongs to.
-        cluster: The cluster that it runs on; None for a single server.
-        total_rows: Rows that it will read, where known.
-        paths: Of the objects that it reads.
-        is_started: Whether an earlier process has sent it: it is only waited for.
-    """
-
-    sql: Sql
-    settings: SettingValues
-    query_id: str
-    attempt: str
-    cluster: str | None
-    total_rows: int | None
-    paths: tuple[str, ...]
-    is_started: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +192,32 @@ class InsertStats:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InsertSideBySide(Step):
+class Insert(Step[InsertStats]):
+    """Run the insert, and report how far it is. Gives `InsertStats`.
+
+    Args:
+        sql: The statement.
+        settings: Settings to send with it.
+        query_id: Its query id.
+        attempt: The nonce of the attempt that it belongs to.
+        cluster: The cluster that it runs on; None for a single server.
+        total_rows: Rows that it will read, where known.
+        paths: Of the objects that it reads.
+        is_started: Whether an earlier process has sent it: it is only waited for.
+    """
+
+    sql: Sql
+    settings: SettingValues
+    query_id: str
+    attempt: str
+    cluster: str | None
+    total_rows: int | None
+    paths: tuple[str, ...]
+    is_started: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class InsertSideBySide(Step[tuple[InsertStats, ...]]):
     """Run inserts at the same time, each to its end, and log nothing of how far they are. Gives `InsertStats` of each.
 
     An error is raised once all have ended.
@@ -216,7 +230,7 @@ class InsertSideBySide(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pause(Step):
+class Pause(Step[None]):
     """Wait.
 
     Args:
@@ -227,13 +241,13 @@ class Pause(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Now(Step):
+class Now(Step[float]):
     """Read the clock. Gives seconds since some moment, which only tell how long something took."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Say(Step):
+class Say(Step[None]):
     """Tell the user `name`."""
 
 
-Steps: TypeAlias = Generator[Step, Any, T]
+Steps: TypeAlias = Generator[AnyStep, Any, T]

@@ -30,7 +30,7 @@ class Laps:
             name: One of `LAPS`.
             at_least_seconds: What is known to have gone into it, also in processes that are gone.
         """
-        now: float = yield Now(name="Look at the clock")
+        now = yield from Now(name="Look at the clock")
         seconds = max(self.seconds.get(name, 0.0) + now - self.at_seconds, at_least_seconds)
         return Laps(now, in_order({**self.seconds, name: seconds}))
 
@@ -55,5 +55,5 @@ NO_LAPS = Laps()
 
 def begin_laps() -> Steps[Laps]:
     """Nothing has taken any time yet."""
-    now: float = yield Now(name="Look at the clock")
+    now = yield from Now(name="Look at the clock")
     return Laps(now)

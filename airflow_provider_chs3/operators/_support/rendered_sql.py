@@ -10,7 +10,7 @@ from airflow import __version__
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.workflow.operations import Step
+    from airflow_provider_chs3.core.workflow.operations import AnyStep
     from airflow_provider_chs3.runners.blocking import Runner
 
 #: XCom: there as soon as the insert is sent.
@@ -26,12 +26,12 @@ class ShowsSql:
 
     insert_sql = ""
 
-    def showing_sql(self, context: Context, runner: Runner) -> Callable[[Step], Any]:
+    def showing_sql(self, context: Context, runner: Runner) -> Callable[[AnyStep], Any]:
         """Carries out steps as the runner does, and shows each insert before."""
         from airflow_provider_chs3.core.workflow.operations import Insert
         from airflow_provider_chs3.runners.insert import shown_sql
 
-        def perform(step: Step) -> Any:
+        def perform(step: AnyStep) -> Any:
             if isinstance(step, Insert):
                 self.insert_sql = shown_sql(step)
                 if (ti := context.get("ti")) is not None:

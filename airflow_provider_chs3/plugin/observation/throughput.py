@@ -171,7 +171,7 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
 
 
 def _ask_log(name: str, nodes: Collection[Node], sql: Sql) -> Steps[_Log]:
-    answers: dict[Node, list[Row] | Chs3Error] = yield TryNodes(name=name, sql=dict.fromkeys(nodes, sql))
+    answers = yield from TryNodes(name=name, sql=dict.fromkeys(nodes, sql))
     return {node: _why(answer) if isinstance(answer, Chs3Error) else answer for node, answer in answers.items()}
 
 

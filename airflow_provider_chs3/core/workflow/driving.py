@@ -1,0 +1,86 @@
+"""Run a workflow to its end: each step that it asks for is carried out, and what came of it is sent back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from airflow_provider_chs3.core.workflow.operations import AnyStep, Steps
+
+T = TypeVar("T")
+
+
+def drive(steps: Steps[T], perform: Callable[[AnyStep], Any]) -> T:
+    """Run a workflow.
+
+    Args:
+        steps: The workflow.
+        perform: Carries out one step; what it raises is thrown into the workflow.
+
+    Returns:
+        What the workflow returns.
+    """
+    running = _Running(steps)
+    while (step := running.step) is not None:
+        try:
+            answer = perform(step)
+        except Exception as error:
+            running.throw(error)
+        else:
+            running.send(answer)
+    return running.result
+
+
+async def drive_async(steps: Steps[T], perform: Callable[[AnyStep], Awaitable[Any]]) -> T:
+    """Run a workflow on an event loop; the arguments are those of `drive`."""
+    running = _Running(steps)
+    while (step := running.step) is not None:
+        try:
+            answer = await perform(step)
+        except Exception as error:
+            running.throw(error)
+        else:
+            running.send(answer)
+    return running.result
+
+
+def interpose(steps: Steps[T], perform: Callable[[AnyStep], Steps[Any]]) -> Steps[T]:
+    """Run a workflow within another one, which may carry out its steps in other ways.
+
+    Args:
+        steps: The workflow within.
+        perform: Carries out one step, by steps of its own.
+    """
+    running = _Running(steps)
+    while (step := running.step) is not None:
+        try:
+            answer = yield from perform(step)
+        except Exception as error:
+            running.throw(error)
+        else:
+            running.send(answer)
+    return running.result
+
+
+class _Running(Generic[T]):
+    """A workflow that waits for the answer to a step; once there is none, it has ended with a result."""
+
+    step: AnyStep | None
+    result: T
+
+    def __init__(self, steps: Steps[T]) -> None:
+        self._steps = steps
+        self.send(None)
+
+    def send(self, answer: Any) -> None:
+        self._advance(partial(self._steps.send, answer))
+
+    def throw(self, error: Exception) -> None:
+        self._advance(partial(self._steps.throw, error))
+
+    def _advance(self, go_on: Callable[[], AnyStep]) -> None:
+        try:
+            self.step = go_on()
+        except StopIteration as done:
+            self.step, self.result = None, done.value
