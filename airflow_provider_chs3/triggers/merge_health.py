@@ -11,6 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
+from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.merges.health import Reactions, Thresholds, Verdict, as_json, is_over, judge
 from airflow_provider_chs3.core.merges.observation import MergeState, observe_months
 from airflow_provider_chs3.core.merges.poll_interval import next_interval_seconds
@@ -67,15 +68,12 @@ class Merges(shared_poll.Subject[Months, States]):
             PreflightError: If the table is missing on a node, or not partitioned by month.
         """
         runner = Runner(hook=hook, listing=None, log=_log, progress_interval_seconds=0)
-        return runner.run(
-            observe_months(
-                table=TableName(self.database or hook.options.database, self.table),
-                months=months,
-                cluster=self.cluster,
-                default_cluster=hook.options.cluster,
-                known=known,
-            )
+        request = TableRequest(
+            target=TableName(self.database or hook.options.database, self.table),
+            cluster=self.cluster,
+            default_cluster=hook.options.cluster,
         )
+        return runner.run(observe_months(request, months, known=known))
 
 
 class MergeHealthTrigger(BaseTrigger):

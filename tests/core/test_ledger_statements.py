@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION
 from airflow_provider_chs3.core.ledger.records import (
@@ -17,7 +18,7 @@ from airflow_provider_chs3.core.ledger.records import (
     month_on_node,
     record,
 )
-from airflow_provider_chs3.core.ledger.table import COLUMNS, LEDGER_TABLE, LedgerKey, create_ledger
+from airflow_provider_chs3.core.ledger.table import COLUMNS, LedgerKey, create_ledger
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.values.models import Month, TableName
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.cluster.topology import Place, check_distribution, locate
+from airflow_provider_chs3.core.cluster.topology import Place, TableRequest, check_distribution, locate
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive
@@ -14,7 +14,7 @@ TARGET = TableName("db", "all")
 
 def found(arguments: str, engine: str = "Distributed"):
     return drive(
-        locate(target=TARGET, cluster=None, default_cluster="c", ledger=TableName("", "l")),
+        locate(TableRequest(target=TARGET, cluster=None, default_cluster="c")),
         [(engine, arguments)],
         [("c", 1, 1, "ch-1", 9000)],
     ).result

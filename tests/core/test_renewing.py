@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence, Part
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
-from airflow_provider_chs3.core.ledger.table import COLUMNS, LEDGER_TABLE, LedgerKey
+from airflow_provider_chs3.core.ledger.table import COLUMNS, LedgerKey
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.core.workflow.operations import AskNodes, Say

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.merges.health import Health, Verdict, judge
 from airflow_provider_chs3.core.merges.observation import observe_months
 from airflow_provider_chs3.core.values.models import Month, TableName
@@ -34,12 +35,8 @@ NO_ANSWER = "a node that does not answer"
 def verdicts(lake: Lake, situation: Situation) -> list[Verdict]:
     hook = ClickHouseHook()
     runner = Runner(hook=hook, listing=None, log=hook.log, progress_interval_seconds=1)
-    look = observe_months(
-        table=TableName(lake.database, lake.table),
-        months=(Month.parse(MONTH),),
-        cluster=lake.cluster.name,
-        default_cluster=None,
-    )
+    table = TableRequest(target=TableName(lake.database, lake.table), cluster=lake.cluster.name, default_cluster=None)
+    look = observe_months(table, (Month.parse(MONTH),))
     return [judge(state, situation.thresholds) for state in runner.run(look)]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from airflow_provider_chs3.core.cluster.absent_replicas import leave_out_absent
 from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_at
 from airflow_provider_chs3.core.cluster.topology import check_distribution, check_versions, locate
-from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE
 from airflow_provider_chs3.core.preflight.privileges import check_privileges
 from airflow_provider_chs3.core.preflight.profile_constraints import check_constraints, explain_refusal
 from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -15,7 +14,7 @@ from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.source.s3_source import S3Source
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up, needed_settings
 from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
-from airflow_provider_chs3.core.values.models import Manifest, Node, SettingValue, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Node, SettingValue
 from airflow_provider_chs3.core.workflow.operations import Steps, Together
 from airflow_provider_chs3.core.workflow.step_timer import Laps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError, NotReadyError
@@ -118,12 +117,7 @@ def needed_by(request: LoadRequest) -> dict[str, SettingValue]:
 
 
 def _look_around(request: LoadRequest) -> Steps[Surroundings]:
-    place = yield from locate(
-        target=request.target,
-        cluster=request.cluster,
-        default_cluster=request.default_cluster,
-        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
-    )
+    place = yield from locate(request)
     place = yield from leave_out_absent(place)
     yield from check_distribution(place, distribution=request.policies.distribution, target=request.target)
     # A server that is too old, or where a grant is missing, may not answer the last one: the first error is told.

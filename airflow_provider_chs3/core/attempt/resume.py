@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.attempt.retry_policy import Course
 from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, record
-from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE, LedgerKey, lacks_of_ledger
+from airflow_provider_chs3.core.ledger.table import LedgerKey, lacks_of_ledger
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
@@ -152,13 +152,7 @@ def find_underway(request: LoadRequest) -> Steps[Underway | None]:
     Raises:
         SupersededError: If the task waited for an attempt, and another load has taken over.
     """
-    around = yield from look_around(
-        target=request.target,
-        cluster=request.cluster,
-        default_cluster=request.default_cluster,
-        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
-        settings=names_to_look_up(request.settings),
-    )
+    around = yield from look_around(request, settings=names_to_look_up(request.settings))
     key = _key_of(around, request.month)
     if key is None:
         return None

@@ -19,16 +19,16 @@ from airflow_provider_chs3.core.calibration.report import Calibration, TryRecord
 from airflow_provider_chs3.core.calibration.search import FINAL_ROUNDS, Choice, most_tries, search
 from airflow_provider_chs3.core.calibration.trial import Bench, Trial, run_try
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now, shown, size_nodes
+from airflow_provider_chs3.core.cluster.node_facts import look_around
 from airflow_provider_chs3.core.files.file_schema import read_columns
 from airflow_provider_chs3.core.ledger.table import make_ledger
-from airflow_provider_chs3.core.load.cancel import StopRequest, look_around_to_end
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.staging.tables import end_attempt, end_earlier_attempts
 from airflow_provider_chs3.core.tuning.calibrated_profile import Knobs, Profile, short_version
-from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
+from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS, REQUIRED_SETTINGS
 from airflow_provider_chs3.core.tuning.resource_share import smallest
 from airflow_provider_chs3.core.values.models import Manifest, Node
 from airflow_provider_chs3.core.workflow.operations import Now, Say, Steps
@@ -110,7 +110,7 @@ def stop_calibration(request: LoadRequest) -> Steps[None]:
     Raises:
         TransientError: If queries do not end.
     """
-    around = yield from look_around_to_end(StopRequest.of(request))
+    around = yield from look_around(request, settings=DDL_SETTINGS)
     yield from end_attempt(around, Trial(around.target, request.month, request.nonce))
 
 

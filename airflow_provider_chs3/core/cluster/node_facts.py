@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from airflow_provider_chs3.core.cluster.absent_replicas import leave_out_absent
 from airflow_provider_chs3.core.cluster.table_facts import TargetFacts, target_facts, target_query
-from airflow_provider_chs3.core.cluster.topology import KeeperPlace, Place, check_versions, locate
+from airflow_provider_chs3.core.cluster.topology import KeeperPlace, Place, TableRequest, check_versions, locate
 from airflow_provider_chs3.core.cluster.untested_engines import family, has_passed, is_rehearsal
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
 from airflow_provider_chs3.core.sql.server_defaults import defaults_query, evaluating_settings, is_about_reading
@@ -151,29 +151,18 @@ class Surroundings:
         return AskNodes(name=name, sql=dict.fromkeys(self.nodes, sql), settings=settings or {})
 
 
-def look_around(
-    *,
-    target: TableName,
-    cluster: str | None,
-    default_cluster: str | None,
-    ledger: TableName,
-    settings: Iterable[str],
-    needs_all: bool = False,
-) -> Steps[Surroundings]:
+def look_around(request: TableRequest, *, settings: Iterable[str] = (), needs_all: bool = False) -> Steps[Surroundings]:
     """Find the nodes, and ask each for its facts.
 
     Args:
-        target: The table that the user named: local, or Distributed.
-        cluster: The cluster that the user named; None takes the Distributed table's, else the default.
-        default_cluster: The cluster where neither says one; None is the single server that the connection leads to.
-        ledger: Where the ledger is; its database defaults to the target's where it is empty.
+        request: The table.
         settings: Names to look up on every node.
         needs_all: Whether all replicas must be up, as what is written would not be repeated on one that comes back.
 
     Raises:
         PreflightError: If the cluster is not known, differs from the Distributed table's, or a server is too old.
     """
-    place = yield from locate(target=target, cluster=cluster, default_cluster=default_cluster, ledger=ledger)
+    place = yield from locate(request)
     if not needs_all:
         place = yield from leave_out_absent(place)
     looks = (check_versions(place.nodes), look_at(place, settings=settings))

@@ -14,6 +14,9 @@ from airflow_provider_chs3.exceptions import PreflightError
 #: The oldest server that is supported. Below it `partitionId`, `system.projections` and s3Cluster behave otherwise.
 LOWEST_VERSION = (25, 8)
 
+#: The ledger's name, in the staging database of every node.
+LEDGER_TABLE = "chs3_ledger"
+
 #: Stands for the one server that the connection leads to, where no cluster is used.
 ONLY_NODE = Node(1, 1, "", 0)
 
@@ -62,22 +65,36 @@ class Place:
     sharding_key: str | None = None
 
 
-def locate(*, target: TableName, cluster: str | None, default_cluster: str | None, ledger: TableName) -> Steps[Place]:
+@dataclass(frozen=True, kw_only=True)
+class TableRequest:
+    """A table as the user names it, for whatever is asked of it.
+
+    Args:
+        target: A local table, or a Distributed one over the tables of the nodes.
+        cluster: The cluster; None takes the Distributed table's, else the default.
+        default_cluster: The connection's cluster; None is the single server that the connection leads to.
+        staging_database: Where staging and ledger are; None takes the target's database.
+    """
+
+    target: TableName
+    cluster: str | None
+    default_cluster: str | None
+    staging_database: str | None = None
+
+
+def locate(request: TableRequest) -> Steps[Place]:
     """Find the local table and the nodes: the server that the connection leads to knows them.
 
     Args:
-        target: The table that the user named: local, or Distributed.
-        cluster: The cluster that the user named; None takes the Distributed table's, else the default.
-        default_cluster: The cluster where neither says one; None is the single server that the connection leads to.
-        ledger: Where the ledger is; its database defaults to the target's where it is empty.
+        request: The table.
 
     Raises:
         PreflightError: If the cluster is not known, or differs from the Distributed table's.
     """
-    local, cluster_of_table, sharding_key = yield from local_table(target, cluster)
-    cluster = cluster or cluster_of_table or default_cluster
+    local, cluster_of_table, sharding_key = yield from local_table(request.target, request.cluster)
+    cluster = request.cluster or cluster_of_table or request.default_cluster
     nodes = yield from nodes_of(cluster)
-    ledger = TableName(ledger.database or local.database, ledger.table)
+    ledger = TableName(request.staging_database or local.database, LEDGER_TABLE)
     return Place(cluster=cluster, target=local, ledger=ledger, nodes=nodes, sharding_key=sharding_key)
 
 

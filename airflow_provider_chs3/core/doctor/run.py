@@ -11,7 +11,7 @@ from datetime import datetime
 
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now, shown
 from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_at
-from airflow_provider_chs3.core.cluster.topology import Place, locate
+from airflow_provider_chs3.core.cluster.topology import Place, TableRequest, locate
 from airflow_provider_chs3.core.doctor.constraints import NEEDED, find_forbidden
 from airflow_provider_chs3.core.doctor.disks import check_replication, check_room
 from airflow_provider_chs3.core.doctor.load_trial import Scene, check_month, check_settings, check_table
@@ -28,12 +28,11 @@ from airflow_provider_chs3.core.doctor.nodes import (
 from airflow_provider_chs3.core.doctor.privileges import check_rights, privileges_by_purpose
 from airflow_provider_chs3.core.doctor.report import Check, Diagnosis, NodeReport, in_a_line, told
 from airflow_provider_chs3.core.doctor.s3 import S3Look, check_s3, look_at_s3
-from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE
 from airflow_provider_chs3.core.preflight.profile_constraints import explain_refusal
 from airflow_provider_chs3.core.source.s3_source import S3Source
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
-from airflow_provider_chs3.core.values.models import Month, Node, NodeSpec, Setting, SettingValues, TableName
+from airflow_provider_chs3.core.values.models import Month, Node, NodeSpec, Setting, SettingValues
 from airflow_provider_chs3.core.workflow.fan_out import leniently
 from airflow_provider_chs3.core.workflow.operations import Steps, Timed, TryHosts
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
@@ -42,14 +41,12 @@ _NOBODY = "no node answers"
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoctorRequest:
+class DoctorRequest(TableRequest):
     """What is to be looked at.
 
+    Besides the table, it has these.
+
     Args:
-        target: A local table, or a Distributed one; its name is empty where none was given.
-        cluster: The cluster; None takes the Distributed table's, else the default.
-        default_cluster: The connection's cluster; None is the single server that the connection leads to.
-        staging_database: Where staging and ledger are; None takes the target's.
         source: Where the objects are; None where that was not given, or is wrong.
         source_error: What is wrong with it; empty where nothing is.
         month: The month that a load would be about; None where none was given.
@@ -60,10 +57,6 @@ class DoctorRequest:
         now: The time, in UTC.
     """
 
-    target: TableName
-    cluster: str | None
-    default_cluster: str | None
-    staging_database: str | None
     now: datetime
     source: S3Source | None = None
     source_error: str = ""
@@ -99,12 +92,7 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
     """
     hosts = yield from TryHosts(name="Try the hosts of the connection")
     try:
-        place = yield from locate(
-            target=request.target,
-            cluster=request.cluster,
-            default_cluster=request.default_cluster,
-            ledger=TableName(request.staging_database or "", LEDGER_TABLE),
-        )
+        place = yield from locate(request)
     except Chs3Error as error:
         # Hosts that do not answer have said so, and better.
         findings = yield from _explained(error, hosts)

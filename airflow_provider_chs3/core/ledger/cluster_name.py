@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE, columns_of_ledgers
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
+from airflow_provider_chs3.core.ledger.table import columns_of_ledgers
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import Ask, Steps

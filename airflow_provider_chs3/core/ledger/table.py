@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
 from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
-
-#: Its name, in the staging database of every node.
-LEDGER_TABLE = "chs3_ledger"
 
 _ACCESS_DENIED = 497
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.attempt.resume import attempts_of
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
-from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE
+from airflow_provider_chs3.core.cluster.node_facts import look_around
+from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.staging.tables import Attempt, end_attempt
 from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS
@@ -17,25 +17,19 @@ from airflow_provider_chs3.core.workflow.operations import Steps
 
 
 @dataclass(frozen=True, kw_only=True)
-class StopRequest:
+class StopRequest(TableRequest):
     """Which load is to be ended.
 
+    Besides the table, it has these.
+
     Args:
-        target: A local table, or a Distributed one.
         month: The month.
         nonce: The attempt.
-        cluster: As the load was given it.
-        default_cluster: The connection's cluster.
-        staging_database: Where staging and ledger are; None takes the target's.
         owner: The task that loads: what earlier tries of it have started is ended too. Empty for this attempt alone.
     """
 
-    target: TableName
     month: Month
     nonce: str
-    cluster: str | None
-    default_cluster: str | None
-    staging_database: str | None
     owner: str = ""
 
     @classmethod
@@ -69,30 +63,13 @@ class StopRequest:
         )
 
 
-def look_around_to_end(request: StopRequest) -> Steps[Surroundings]:
-    """Find the nodes, as far as the end of an attempt needs them.
-
-    Args:
-        request: Where the attempt is.
-    """
-    return (
-        yield from look_around(
-            target=request.target,
-            cluster=request.cluster,
-            default_cluster=request.default_cluster,
-            ledger=TableName(request.staging_database or "", LEDGER_TABLE),
-            settings=DDL_SETTINGS,
-        )
-    )
-
-
 def stop_load(request: StopRequest) -> Steps[None]:
     """End a load: no query of it runs on any node, and its staging is gone, when this is done.
 
     Raises:
         TransientError: If queries do not end.
     """
-    around = yield from look_around_to_end(request)
+    around = yield from look_around(request, settings=DDL_SETTINGS)
     nonces = {request.nonce}
     if request.owner:
         nonces |= yield from attempts_of(around, request.month, request.owner)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
 from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
-from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE
+from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
@@ -109,20 +109,13 @@ class MergeState:
 
 
 def observe_months(
-    *,
-    table: TableName,
-    months: tuple[Month, ...],
-    cluster: str | None,
-    default_cluster: str | None,
-    known: dict[TargetFacts, dict[Month, str]] | None = None,
+    request: TableRequest, months: tuple[Month, ...], *, known: dict[TargetFacts, dict[Month, str]] | None = None
 ) -> Steps[tuple[MergeState, ...]]:
     """Find nodes and partitions, and ask how their merges stand.
 
     Args:
-        table: A local table, or a Distributed one.
+        request: The table.
         months: The months.
-        cluster: The cluster; None takes the Distributed table's, else the default.
-        default_cluster: The connection's cluster; None is the single server that the connection leads to.
         known: Keeps the ids of partitions from one look to the next, as each takes a question of its own; None keeps
             none.
 
@@ -132,13 +125,7 @@ def observe_months(
     Raises:
         PreflightError: If the table is missing on a node, or not partitioned by month.
     """
-    around = yield from look_around(
-        target=table,
-        cluster=cluster,
-        default_cluster=default_cluster,
-        ledger=TableName("", LEDGER_TABLE),
-        settings=(),
-    )
+    around = yield from look_around(request)
     check_table(around)
     ids = {} if known is None else known.setdefault(around.shape, {})
     for month in months:

@@ -13,7 +13,6 @@ from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
-from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE
 from airflow_provider_chs3.core.merges.observation import check_table, observe
 from airflow_provider_chs3.core.merges.optimize_job import Job, Status, advanced, failed, results, started
 from airflow_provider_chs3.core.merges.optimize_request import (
@@ -74,13 +73,7 @@ def look_at_table(request: OptimizeRequest) -> Steps[Surroundings]:
     Raises:
         PreflightError: If the table is missing on a node.
     """
-    around = yield from look_around(
-        target=request.target,
-        cluster=request.cluster,
-        default_cluster=request.default_cluster,
-        ledger=TableName("", LEDGER_TABLE),
-        settings=(),
-    )
+    around = yield from look_around(request)
     check_table(around)
     return around
 

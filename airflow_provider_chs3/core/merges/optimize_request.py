@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Month, Node, SettingValues, TableName
 from airflow_provider_chs3.core.workflow.operations import Step
@@ -17,13 +18,12 @@ QUERY_ID_PREFIX = "chs3_optimize_"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimizeRequest:
+class OptimizeRequest(TableRequest):
     """What is asked for.
 
+    Besides the table, it has these.
+
     Args:
-        target: A local table, or a Distributed one.
-        cluster: The cluster; None takes the Distributed table's, else the default.
-        default_cluster: The connection's cluster; None is the single server that the connection leads to.
         months: The months; None stands for all before `before`.
         before: The first month that is not closed.
         target_parts: Months with more parts than this on a node are merged there.
@@ -34,9 +34,6 @@ class OptimizeRequest:
         ConfigurationError: If a number makes no sense.
     """
 
-    target: TableName
-    cluster: str | None
-    default_cluster: str | None
     months: tuple[Month, ...] | None
     before: Month
     target_parts: int = 1

@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.files.file_schema import count_rows, read_column
 from airflow_provider_chs3.core.ledger.comparison import Standing, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, record
-from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE, make_ledger
+from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
 from airflow_provider_chs3.core.publication.evidence_renewal import ROOM_FOR_RECORDS, structure_text
 from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -131,14 +131,7 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
 
 def _look(request: LoadRequest) -> Steps[Load]:
     source, manifest = yield from list_ready_month(request)
-    around = yield from look_around(
-        target=request.target,
-        cluster=request.cluster,
-        default_cluster=request.default_cluster,
-        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
-        settings=(),
-        needs_all=True,
-    )
+    around = yield from look_around(request, needs_all=True)
     check_target(around, required_settings=())
     partition_id = yield from partition_id_of(around, request.month)
     return Load.of(request, around, Course(), source=source, manifest=manifest, partition_id=partition_id)

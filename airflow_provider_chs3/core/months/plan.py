@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
+from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.ledger.comparison import Standing, Wanted, standing
 from airflow_provider_chs3.core.ledger.queries import look_up_months
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.ledger.structure_record import structure_of
-from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE
 from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.request.reload import ASKED_FOR, Reload
 from airflow_provider_chs3.core.source.key_template import KeyTemplate, MonthKeys
@@ -59,15 +59,13 @@ class PlannedMonth:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanRequest:
+class PlanRequest(TableRequest):
     """What is to be planned.
+
+    Besides the table, it has these.
 
     Args:
         source: Where the objects are.
-        target: A local table, or a Distributed one.
-        cluster: The cluster that loads; None takes the Distributed table's, else the default.
-        default_cluster: The connection's cluster; None is the single server that the connection leads to.
-        staging_database: Where the ledger is; None takes the target's.
         months: The months to look at; None looks at all in the bucket.
         leave_out_empty: Whether a month that was never loaded and has no objects is nothing to load. Else the load
             decides what that means.
@@ -78,10 +76,6 @@ class PlanRequest:
     """
 
     source: S3Source
-    target: TableName
-    cluster: str | None
-    default_cluster: str | None
-    staging_database: str | None
     months: tuple[Month, ...] | None
     leave_out_empty: bool
     definition: str | None = None
@@ -105,13 +99,7 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
         yield from Say(name=f"Nothing to load into {request.target}: this run reloads {reload}.")
         return []
     listed = yield from list_months(request.source, request.months)
-    around = yield from look_around(
-        target=request.target,
-        cluster=request.cluster,
-        default_cluster=request.default_cluster,
-        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
-        settings=(),
-    )
+    around = yield from look_around(request)
     check_target(around, required_settings=())
     published = yield from look_up_months(around, listed)
     wanted = Wanted(

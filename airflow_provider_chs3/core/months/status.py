@@ -9,34 +9,29 @@ from typing import Any, TypeAlias
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
+from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.ledger.comparison import Standing, Wanted, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION, state_columns
 from airflow_provider_chs3.core.ledger.queries import look_up_months
 from airflow_provider_chs3.core.ledger.records import STANDING_EVENTS, MonthOnNode
-from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE, LedgerKey
+from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
-from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.values.models import Month, Node
 from airflow_provider_chs3.core.workflow.operations import AskNodes, Row, Steps
 
 
 @dataclass(frozen=True, kw_only=True)
-class LedgerRequest:
+class LedgerRequest(TableRequest):
     """Months of a table, as its ledgers know them.
 
+    Besides the table, it has these.
+
     Args:
-        target: A local table, or a Distributed one.
-        cluster: The cluster; None takes the Distributed table's, else the default.
-        default_cluster: The connection's cluster; None is the single server that the connection leads to.
-        staging_database: Where the ledger is; None takes the target's.
         months: The months; None stands for all that the ledgers know.
     """
 
-    target: TableName
-    cluster: str | None
-    default_cluster: str | None
-    staging_database: str | None
     months: tuple[Month, ...] | None
 
 
@@ -133,14 +128,7 @@ def look_at_table(request: LedgerRequest, *, needs_all: bool = False) -> Steps[S
     Raises:
         PreflightError: If cluster or table are not there, or not fit.
     """
-    around = yield from look_around(
-        target=request.target,
-        cluster=request.cluster,
-        default_cluster=request.default_cluster,
-        ledger=TableName(request.staging_database or "", LEDGER_TABLE),
-        settings=(),
-        needs_all=needs_all,
-    )
+    around = yield from look_around(request, needs_all=needs_all)
     check_target(around, required_settings=())
     return around
 

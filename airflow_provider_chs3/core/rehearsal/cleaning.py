@@ -63,9 +63,7 @@ def clean_database(where: Where) -> Steps[Cleaned]:
     Raises:
         Chs3Error: If the server that the connection leads to cannot tell the nodes.
     """
-    place = yield from locate(
-        target=where.target, cluster=where.cluster, default_cluster=where.default_cluster, ledger=where.ledger
-    )
+    place = yield from locate(where)
     database = where.target.database
     sql = Sql(
         f"SELECT name FROM system.tables WHERE database = {literal(database)} "

@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, Surroundings, look_around
-from airflow_provider_chs3.core.cluster.topology import Place
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, Place, TableRequest
 from airflow_provider_chs3.core.cluster.untested_engines import family, remember
-from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE, make_ledger
+from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.staging.orphans import missing_database
@@ -39,19 +39,15 @@ _TAGS: tuple[tuple[str, ...], ...] = ((), ("a",), ("a,b", ""), ("]", "'"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Where:
+class Where(TableRequest):
     """Where a rehearsal takes place.
 
+    Besides the table, it has these.
+
     Args:
-        target: Its table.
-        cluster: As loads are given it.
-        default_cluster: The connection's.
         like: A table whose engine, replicas and settings it has; None makes a plain MergeTree.
     """
 
-    target: TableName
-    cluster: str | None
-    default_cluster: str | None
     like: TableName | None = None
 
     @property
@@ -113,7 +109,7 @@ def plan_table(where: Where) -> Steps[Plan]:
         PreflightError: If cluster or database are not known, or the table that it is to be like is not one for loads.
         ClickHouseConnectionError: If a node does not answer.
     """
-    around = yield from _look_around(where, where.like or where.target)
+    around = yield from _look_around(where, where.like or where.target, staging_database=where.target.database)
     if findings := list(_hindrances(where, around)):
         raise PreflightError(findings)
     if where.like:
@@ -229,7 +225,7 @@ def remember_passed(where: Where, staging_database: str | None) -> Steps[TableNa
     if where.like is None:
         return None
     ledger = TableName(staging_database or where.like.database, LEDGER_TABLE)
-    around = yield from _look_around(where, where.like, ledger)
+    around = yield from _look_around(where, where.like, staging_database=ledger.database)
     if not any(facts.target and family(facts.target.engine) for facts in around.nodes.values()):
         return None
     yield from make_ledger(ledger, {node: facts.ledger_columns for node, facts in around.nodes.items()})
@@ -237,14 +233,11 @@ def remember_passed(where: Where, staging_database: str | None) -> Steps[TableNa
     return ledger
 
 
-def _look_around(where: Where, target: TableName, ledger: TableName | None = None) -> Steps[Surroundings]:
-    return (
-        yield from look_around(
-            target=target,
-            cluster=where.cluster,
-            default_cluster=where.default_cluster,
-            ledger=ledger or where.ledger,
-            settings=(),
-            needs_all=True,
-        )
+def _look_around(where: Where, target: TableName, *, staging_database: str) -> Steps[Surroundings]:
+    request = TableRequest(
+        target=target,
+        cluster=where.cluster,
+        default_cluster=where.default_cluster,
+        staging_database=staging_database,
     )
+    return (yield from look_around(request, needs_all=True))

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.ledger.structure_record import Structure, structure_of
 from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.source.formats import Format, format_of_key
 from airflow_provider_chs3.core.source.s3_source import S3Source
 from airflow_provider_chs3.core.tuning.resource_share import Share
-from airflow_provider_chs3.core.values.models import Manifest, Month, NodeSpec, SettingValues, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Month, NodeSpec, SettingValues
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -103,16 +104,14 @@ def definition_of(
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadRequest:
+class LoadRequest(TableRequest):
     """One month of one table.
+
+    Besides the table, it has these.
 
     Args:
         month: The month.
         source: Where its objects are.
-        target: A local table, or a Distributed one.
-        cluster: The cluster that reads and writes; None takes the Distributed table's, else the default.
-        default_cluster: The connection's cluster; None is the single server that the connection leads to.
-        staging_database: Where staging and ledger are; None takes the target's.
         nonce: Makes this attempt's names unlike all others.
         now: The time, in UTC.
         format: The files' format; None goes by their keys.
@@ -133,10 +132,6 @@ class LoadRequest:
 
     month: Month
     source: S3Source
-    target: TableName
-    cluster: str | None
-    default_cluster: str | None
-    staging_database: str | None
     nonce: str
     now: datetime
     format: Format | None = None

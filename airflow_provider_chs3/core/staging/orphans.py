@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
-from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, TableRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.staging.tables import end_named
 from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS
@@ -84,14 +84,13 @@ def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
         PreflightError: If the database is not there.
         TransientError: If queries do not end.
     """
-    around = yield from look_around(
-        # Of the tables in that database it is the one whose name is known.
+    # Of the tables in that database it is the one whose name is known.
+    ledger = TableRequest(
         target=TableName(request.database, LEDGER_TABLE),
         cluster=request.cluster,
         default_cluster=request.default_cluster,
-        ledger=TableName(request.database, LEDGER_TABLE),
-        settings=DDL_SETTINGS,
     )
+    around = yield from look_around(ledger, settings=DDL_SETTINGS)
     if finding := missing_database(request.database, around):
         raise PreflightError([finding])
     answers = yield from around.on_each(name="Look for staging", sql=_look(request.database))

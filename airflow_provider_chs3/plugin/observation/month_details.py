@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.topology import nodes_of
-from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE, absent, columns_of_ledgers
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, nodes_of
+from airflow_provider_chs3.core.ledger.table import absent, columns_of_ledgers
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
 from airflow_provider_chs3.core.workflow.fan_out import texts_of, try_nodes

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger.mutations import mutations_query
 from airflow_provider_chs3.core.ledger.parts import PARTITION, state_columns
 from airflow_provider_chs3.core.ledger.records import STANDING_EVENTS, record_columns
-from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE, absent
+from airflow_provider_chs3.core.ledger.table import absent
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import TableName

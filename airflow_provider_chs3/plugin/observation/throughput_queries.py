@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
-from airflow_provider_chs3.core.ledger.table import LEDGER_TABLE, absent
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
+from airflow_provider_chs3.core.ledger.table import absent
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.values.models import TableName
 
