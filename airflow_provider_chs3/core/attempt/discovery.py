@@ -67,12 +67,15 @@ def _check_ready(request: LoadRequest, ready_key: str) -> Steps[None]:
         raise NotReadyError(f"The ready marker {key} is not there yet, so {request.month} was not loaded.")
 
 
-def list_and_look_around(request: LoadRequest, laps: Laps) -> Steps[tuple[S3Source, Manifest, Surroundings, Laps]]:
+def list_and_look_around(
+    request: LoadRequest, laps: Laps, around: Surroundings | None = None
+) -> Steps[tuple[S3Source, Manifest, Surroundings, Laps]]:
     """List the month's objects, and ask every node for its facts.
 
     Args:
         request: The load.
         laps: What it has spent its time on so far.
+        around: What the nodes said, if they were asked already.
 
     Returns:
         The source, with its base known from now on, and the manifest; what the nodes said; the laps, until the end of
@@ -82,13 +85,11 @@ def list_and_look_around(request: LoadRequest, laps: Laps) -> Steps[tuple[S3Sour
         NotReadyError: If the objects are not there yet.
         PreflightError: If cluster, versions or privileges are in the way.
     """
-    looks = (_list(request, laps), _look_around(request))
-    try:
-        (source, manifest, laps), around = yield from Together(name="List and look around", workflows=looks)
-    except ClickHouseServerError as error:
-        if error.code == SETTING_CONSTRAINT:
-            yield from explain_refusal(error, needed_by(request), own=request.settings)
-        raise
+    if around is not None:
+        source, manifest, laps = yield from _list(request, laps)
+        return source, manifest, around, laps
+    looks = (_list(request, laps), look_around_for_load(request))
+    (source, manifest, laps), around = yield from Together(name="List and look around", workflows=looks)
     return source, manifest, around, laps
 
 
@@ -114,6 +115,23 @@ def needed_by(request: LoadRequest) -> dict[str, SettingValue]:
     selection = request.selection
     fields = reading_settings(selection.csv, is_selected=bool(selection.select), has_nested_containers=False)
     return {**fields, **needed}
+
+
+def look_around_for_load(request: LoadRequest) -> Steps[Surroundings]:
+    """Ask every node for its facts, and check that a load may start.
+
+    Args:
+        request: The load.
+
+    Raises:
+        PreflightError: If cluster, versions, profiles or privileges are in the way.
+    """
+    try:
+        return (yield from _look_around(request))
+    except ClickHouseServerError as error:
+        if error.code == SETTING_CONSTRAINT:
+            yield from explain_refusal(error, needed_by(request), own=request.settings)
+        raise
 
 
 def _look_around(request: LoadRequest) -> Steps[Surroundings]:

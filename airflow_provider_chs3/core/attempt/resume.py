@@ -11,7 +11,7 @@ from typing import Any
 from airflow_provider_chs3.core.attempt.context import Load, values_of
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.retry_policy import Course
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, record
 from airflow_provider_chs3.core.ledger.table import LedgerKey, lacks_of_ledger
@@ -19,7 +19,6 @@ from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.staging.tables import Attempt, is_staging_there, superseded
-from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.core.values.models import Manifest, Month, Node, TableName
 from airflow_provider_chs3.core.workflow.operations import AskNodes, InsertStats, SourceRead, Steps
 from airflow_provider_chs3.exceptions import ObjectsChangedError, SupersededError
@@ -143,16 +142,16 @@ def record_underway(
     yield from AskNodes(name=f"Record that {load.request.month} is being inserted", sql={coordinator: sql})
 
 
-def find_underway(request: LoadRequest) -> Steps[Underway | None]:
+def find_underway(request: LoadRequest, around: Surroundings) -> Steps[Underway | None]:
     """Find what an earlier process of the same task left, if all of its staging is still there.
 
     Args:
         request: What is asked for now; what is made of the objects, and the table, must be the same as then.
+        around: The nodes.
 
     Raises:
         SupersededError: If the task waited for an attempt, and another load has taken over.
     """
-    around = yield from look_around(request, settings=names_to_look_up(request.settings))
     key = _key_of(around, request.month)
     if key is None:
         return None

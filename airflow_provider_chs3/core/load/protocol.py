@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import count
 
 from airflow_provider_chs3.core.attempt.context import Load
-from airflow_provider_chs3.core.attempt.discovery import list_and_look_around, needed_by
+from airflow_provider_chs3.core.attempt.discovery import list_and_look_around, look_around_for_load, needed_by
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan, plan_insert, read_files
 from airflow_provider_chs3.core.attempt.resume import (
     PUBLISHED_BY_OWNER,
@@ -24,6 +24,7 @@ from airflow_provider_chs3.core.attempt.resume import (
 from airflow_provider_chs3.core.attempt.retry_policy import Course, after
 from airflow_provider_chs3.core.attempt.warnings import look_for_risks
 from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
+from airflow_provider_chs3.core.cluster.node_facts import Surroundings
 from airflow_provider_chs3.core.insertion.insert import await_insert, insert, verify
 from airflow_provider_chs3.core.ledger.comparison import Standing
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
@@ -77,19 +78,21 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
         why = f"this run reloads {request.reload}"
         return LoadResult(status="skipped", month=request.month, target=request.target, reason=why)
     laps = yield from begin_laps()
-    underway = (yield from find_underway(request)) if request.is_durable else None
+    around = (yield from look_around_for_load(request)) if request.is_durable else None
+    underway = (yield from find_underway(request, around)) if around else None
     laps = yield from laps.end("look_around")
     course = underway.course if underway else Course()
     for number in count():
         try:
             if underway and not number:
                 return (yield from _go_on(request, underway, laps))
-            return (yield from _load(replace(request, nonce=f"{request.nonce}{number or ''}"), course, laps))
+            attempt = replace(request, nonce=f"{request.nonce}{number or ''}")
+            return (yield from _load(attempt, course, laps, around))
         except Chs3Error as error:
             again = after(error, course) if request.policies.write_mode == "replace" else None
             if again is None:
                 raise
-            course = again.course
+            course, around = again.course, None
             yield from Say(name=f"{error} Starting over: {again.reason}.")
             if again.wait_seconds:
                 yield from Pause(name=f"Wait {again.wait_seconds} s", seconds=again.wait_seconds)
@@ -97,8 +100,8 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
     raise AssertionError("count() does not end")
 
 
-def _load(request: LoadRequest, course: Course, laps: Laps) -> Steps[LoadResult]:
-    source, manifest, around, laps = yield from list_and_look_around(request, laps)
+def _load(request: LoadRequest, course: Course, laps: Laps, around: Surroundings | None) -> Steps[LoadResult]:
+    source, manifest, around, laps = yield from list_and_look_around(request, laps, around)
     if not manifest.objects and request.policies.on_no_objects == "skip":
         return LoadResult(
             status="skipped",
