@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
     from airflow_provider_chs3.core.merges.health import Reactions
+    from airflow_provider_chs3.core.merges.watch import MergeWatch
     from airflow_provider_chs3.core.values.models import Month
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.triggers.merge_health import Merges
@@ -66,6 +67,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         "on_stuck",
     )
     ui_color = "#fcf7d6"
+    _watch: MergeWatch | None = None
 
     def __init__(
         self,
@@ -113,7 +115,8 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         Raises:
             TaskDeferred: It has to wait, and is deferrable.
         """
-        from airflow_provider_chs3.core.merges.health import Reactions, as_json, is_over, judge
+        from airflow_provider_chs3.core.merges.health import Reactions, as_json
+        from airflow_provider_chs3.core.merges.watch import MergeWatch
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
         with airflow_errors():
@@ -124,10 +127,12 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
             )
             hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
             self._link(context, hook, months)
-            states = self._merges.look(hook, months)
-            verdicts = [judge(state, self.thresholds) for state in states]
-            self.log.info("%s %s", self.table, " | ".join(map(str, verdicts)))
-            looked = PokeReturnValue(is_done=is_over(verdicts, reactions), xcom_value=as_json(verdicts))
+            # Kept from look to look, which tells how long merges may still take.
+            if self._watch is None:
+                self._watch = MergeWatch(self.thresholds, reactions, poll_interval_seconds=self.poke_interval)
+            watch = self._watch
+            self.log.info("%s %s", self.table, watch.judge(self._merges.look(hook, months)))
+            looked = PokeReturnValue(is_done=watch.is_over(), xcom_value=as_json(watch.verdicts))
         if self.deferrable and not looked.is_done:
             self._defer(months, reactions)
         if looked.is_done:

@@ -12,9 +12,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.merges.health import Reactions, Thresholds, Verdict, as_json, is_over, judge
+from airflow_provider_chs3.core.merges.health import Reactions, Thresholds, Verdict, as_json
 from airflow_provider_chs3.core.merges.observation import MergeState, observe_months
-from airflow_provider_chs3.core.merges.poll_interval import next_interval_seconds
+from airflow_provider_chs3.core.merges.watch import MergeWatch
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -146,23 +146,18 @@ class MergeHealthTrigger(BaseTrigger):
             conn_id=self.clickhouse_conn_id, table=self.table, database=self.database, cluster=self.cluster
         )
         months = tuple(map(Month.parse, self.months))
-        thresholds, reactions = Thresholds(**self.thresholds), Reactions(**self.reactions)
-        verdicts: Sequence[Verdict] = ()
+        watch = MergeWatch(
+            Thresholds(**self.thresholds),
+            Reactions(**self.reactions),
+            poll_interval_seconds=self.poll_interval_seconds,
+        )
         after_seconds, at_least_seconds = shared_poll.FIRST_POLL_SECONDS, shared_poll.FIRST_POLL_SECONDS
         while True:
             states = await shared_poll.answer(
                 subject, months, after_seconds=after_seconds, at_least_seconds=at_least_seconds, log=self.log
             )
-            before, verdicts = verdicts, _judge(states, thresholds, before=verdicts)
-            self.log.info("%s %s", self.table, " | ".join(map(str, verdicts)))
-            if is_over(verdicts, reactions):
-                return verdicts
-            after_seconds = next_interval_seconds(
-                verdicts, before, former_seconds=after_seconds, shortest_seconds=self.poll_interval_seconds
-            )
+            self.log.info("%s %s", self.table, watch.judge(states))
+            if watch.is_over():
+                return watch.verdicts
+            after_seconds = watch.interval_seconds
             at_least_seconds = after_seconds / 2
-
-
-def _judge(states: States, thresholds: Thresholds, *, before: Sequence[Verdict]) -> Sequence[Verdict]:
-    earlier = {(verdict.state.node, verdict.state.month): verdict.state for verdict in before}
-    return [judge(state, thresholds, earlier.get((state.node, state.month))) for state in states]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.load.cancel import StopRequest
-from airflow_provider_chs3.core.merges.health import Reactions, Thresholds, Verdict, as_json, is_over, judge
-from airflow_provider_chs3.core.merges.poll_interval import next_interval_seconds
+from airflow_provider_chs3.core.merges.health import Reactions, Thresholds, as_json
+from airflow_provider_chs3.core.merges.watch import MergeWatch
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.values.models import LoadResult, Month
 from airflow_provider_chs3.core.workflow.operations import Insert
@@ -128,19 +128,8 @@ class MergeWait:
             poll_interval_seconds=task.progress_interval_seconds,
         )
 
-    def look(self, hook: ClickHouseHook, log: Log) -> tuple[list[Verdict], bool]:
-        """Ask every node once: the verdicts, and whether the wait is over.
-
-        Raises:
-            MergeHealthError: If a person must act.
-        """
-        states = self.merges.look(hook, (self.month,))
-        verdicts = [judge(state, self.thresholds) for state in states]
-        log.info("%s %s", self.merges.table, " | ".join(map(str, verdicts)))
-        return verdicts, is_over(verdicts, self.reactions)
-
     def outcome(self, hook: ClickHouseHook, log: Log, *, is_patient: bool) -> dict[str, Any] | None:
-        """What the wait ends with, as `wait` gives it.
+        """What the wait ends with: the verdicts, as `ClickHouseMergeHealthSensor` gives them.
 
         Args:
             hook: The connection to ClickHouse.
@@ -150,31 +139,14 @@ class MergeWait:
         Raises:
             MergeHealthError: If a person must act.
         """
-        if is_patient:
-            return self.wait(hook, log)
-        verdicts, is_done = self.look(hook, log)
-        return as_json(verdicts) if is_done else None
-
-    def wait(self, hook: ClickHouseHook, log: Log) -> dict[str, Any]:
-        """Wait here until it is over.
-
-        Returns:
-            The verdicts, as `ClickHouseMergeHealthSensor` gives them.
-
-        Raises:
-            MergeHealthError: If a person must act.
-        """
-        before: Sequence[Verdict] = ()
-        interval_seconds = self.poll_interval_seconds
+        watch = MergeWatch(self.thresholds, self.reactions, poll_interval_seconds=self.poll_interval_seconds)
         while True:
-            verdicts, is_done = self.look(hook, log)
-            if is_done:
-                return as_json(verdicts)
-            interval_seconds = next_interval_seconds(
-                verdicts, before, former_seconds=interval_seconds, shortest_seconds=self.poll_interval_seconds
-            )
-            before = verdicts
-            time.sleep(interval_seconds)
+            log.info("%s %s", self.merges.table, watch.judge(self.merges.look(hook, (self.month,))))
+            if watch.is_over():
+                return as_json(watch.verdicts)
+            if not is_patient:
+                return None
+            time.sleep(watch.interval_seconds)
 
     def trigger(self) -> MergeHealthTrigger:
         """What waits for it without a worker."""
