@@ -1,4 +1,4 @@
-"""Loads into replicated tables while Keeper is away for half a minute."""
+"""Loads into replicated tables while Keeper is away for a minute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.servers.replicas import OTHER
 #: A fixture.
 __all__ = ["strikes"]
 
-AWAY_SECONDS = 30
+AWAY_SECONDS = 60
 
 
 def retry(lake: Lake) -> None:
