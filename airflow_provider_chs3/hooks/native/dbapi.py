@@ -25,7 +25,7 @@ from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 
 log = logging.getLogger(__name__)
 
-# common-sql's column checks unite columns without a common type; the default since 26.1.
+# common-sql's column checks unite columns without a common type: the default since 26.1; 25.8 refuses them even so.
 _SETTINGS = {"use_variant_as_common_type": 1}
 
 Parameters = Mapping[str, Any] | Sequence[Any]
