@@ -29,7 +29,7 @@ from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CommandResult:
     """What a command found.
 
     Args:
@@ -43,7 +43,7 @@ class Outcome:
     is_fine: bool
 
 
-def _ledger(given: argparse.Namespace) -> Outcome:
+def _ledger(given: argparse.Namespace) -> CommandResult:
     months = months_of(given)
     operator = ListLedgerOperator(task_id="ledger", months=months, **_table(given))
     listed = operator.listed()
@@ -54,7 +54,7 @@ def _ledger(given: argparse.Namespace) -> Outcome:
     ]
     nothing = "The ledger knows no such month." if months else "The ledger knows no month of this table."
     text = rendered(header, rows) if rows else nothing
-    return Outcome([each.as_json() for each in listed], text, all(each.is_as_published for each in listed))
+    return CommandResult([each.as_json() for each in listed], text, all(each.is_as_published for each in listed))
 
 
 def _published(each: MonthInLedger) -> list[object]:
@@ -64,7 +64,7 @@ def _published(each: MonthInLedger) -> list[object]:
     return [each.objects, each.published_at, speed, each.attempt]
 
 
-def _plan(given: argparse.Namespace) -> Outcome:
+def _plan(given: argparse.Namespace) -> CommandResult:
     operator = PlanMonthsOperator(
         task_id="plan", definition=given.definition, **_table(given), **_source(given), **_named_months(given)
     )
@@ -91,37 +91,37 @@ def _plan(given: argparse.Namespace) -> Outcome:
         for each in planned
     ]
     text = rendered(["month", "to do", "reason", "objects", "size"], rows)
-    return Outcome(values, text, not any(each.is_to_load for each in planned))
+    return CommandResult(values, text, not any(each.is_to_load for each in planned))
 
 
-def _adopt(given: argparse.Namespace) -> Outcome:
+def _adopt(given: argparse.Namespace) -> CommandResult:
     operator = AdoptMonthsOperator(
         task_id="adopt", definition=given.definition, **_table(given), **_source(given), **_named_months(given)
     )
     adopted: list[AdoptedMonth] = operator.adopted()
     rows = [[each.month, each.status, sum(each.rows_by_node.values()), each.reason] for each in adopted]
-    return Outcome(
+    return CommandResult(
         [each.as_json() for each in adopted],
         rendered(["month", "status", "rows", "reason"], rows),
         all(each.status != "refused" for each in adopted),
     )
 
 
-def _forget(given: argparse.Namespace) -> Outcome:
+def _forget(given: argparse.Namespace) -> CommandResult:
     months = months_of(given)
     if given.all_months and not months:
         listed = ListLedgerOperator(task_id="ledger", **_table(given)).listed()
         months = tuple(str(each.month) for each in listed if each.month)
         if not months:
-            return Outcome([], "The ledger knows no month.", is_fine=True)
+            return CommandResult([], "The ledger knows no month.", is_fine=True)
     operator = ForgetMonthsOperator(task_id="forget", months=months, **_table(given))
     forgotten: list[ForgottenMonth] = operator.forgotten()
     rows = [[each.month, "forgotten" if each.was_known else "was not known", each.rows] for each in forgotten]
     text = rendered(["month", "status", "rows that stay"], rows)
-    return Outcome([each.as_json() for each in forgotten], text, is_fine=True)
+    return CommandResult([each.as_json() for each in forgotten], text, is_fine=True)
 
 
-def _clean(given: argparse.Namespace) -> Outcome:
+def _clean(given: argparse.Namespace) -> CommandResult:
     operator = CleanStagingOperator(
         task_id="clean",
         database=given.database,
@@ -145,18 +145,18 @@ def _clean(given: argparse.Namespace) -> Outcome:
     ]
     header = ["staging", "status", "age", "rows", "size", "nodes", "queries"]
     text = rendered(header, rows) if rows else "No staging is that old."
-    return Outcome([each.as_json() for each in found], text, all(each.was_dropped for each in found))
+    return CommandResult([each.as_json() for each in found], text, all(each.was_dropped for each in found))
 
 
-def _doctor(given: argparse.Namespace) -> Outcome:
+def _doctor(given: argparse.Namespace) -> CommandResult:
     arguments = {**_table(given), **_source(given)}
     if given.calibrate:
         return _calibrated(given, arguments)
     found = diagnosis(arguments, month=given.month, purposes=tuple(given.purposes or ("load",)))
-    return Outcome(found.as_json(), described(found), found.is_well)
+    return CommandResult(found.as_json(), described(found), found.is_ok)
 
 
-def _calibrated(given: argparse.Namespace, arguments: Mapping[str, Any]) -> Outcome:
+def _calibrated(given: argparse.Namespace, arguments: Mapping[str, Any]) -> CommandResult:
     if missing := [f"--{name}" for name in ("table", "key", "month") if not getattr(given, name)]:
         raise ConfigurationError(f"--calibrate loads a sample of a month: give {', '.join(missing)}, too.")
     found = CalibrateLoadOperator(
@@ -166,10 +166,10 @@ def _calibrated(given: argparse.Namespace, arguments: Mapping[str, Any]) -> Outc
         least_try_seconds=given.least_try_seconds,
         **arguments,
     ).calibrated({})
-    return Outcome(found.as_json(), found.described(), is_fine=True)
+    return CommandResult(found.as_json(), found.described(), is_fine=True)
 
 
-def _rehearse(given: argparse.Namespace) -> Outcome:
+def _rehearse(given: argparse.Namespace) -> CommandResult:
     arguments = {**_access(given), "cluster": given.cluster, "clickhouse_conn_id": given.conn_id}
     like = given.like.rpartition(".") if given.like else None
     rehearsed = Rehearsal(
@@ -183,10 +183,10 @@ def _rehearse(given: argparse.Namespace) -> Outcome:
     )
     if given.clean:
         left = rehearsed.clean()
-        return Outcome([{"table": name} for name in left], _cleaned(len(left)), is_fine=True)
+        return CommandResult([{"table": name} for name in left], _cleaned(len(left)), is_fine=True)
     found = rehearsed.play()
     text = "Every month held exactly the rows of its objects." if found.is_exact else "The promise does not hold here."
-    return Outcome(asdict(found), text, found.is_exact)
+    return CommandResult(asdict(found), text, found.is_exact)
 
 
 def _cleaned(count: int) -> str:
@@ -230,7 +230,7 @@ def _named_months(given: argparse.Namespace) -> dict[str, Any]:
 
 
 #: What each command does.
-COMMANDS: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
+COMMANDS: Mapping[str, Callable[[argparse.Namespace], CommandResult]] = {
     "ledger": _ledger,
     "plan": _plan,
     "adopt": _adopt,

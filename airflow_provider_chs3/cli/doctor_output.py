@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from airflow_provider_chs3.cli.tables import rendered, size
-from airflow_provider_chs3.core.doctor.report import Check, Diagnosis, NodeReport, Outcome
+from airflow_provider_chs3.core.doctor.report import Check, CheckOutcome, Diagnosis, NodeReport
 from airflow_provider_chs3.core.doctor.run import DoctorRequest, examine
 from airflow_provider_chs3.core.source.s3_source import S3Source
 from airflow_provider_chs3.core.tuning.insert_settings import settings_table, tunable
@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 #: A node that takes a connection and says nothing is given up after this.
 _PATIENCE_SECONDS = 30.0
 
-_SIGNS = {Outcome.WELL: "ok", Outcome.FINDING: "FINDING", Outcome.LEFT_OUT: "left out"}
+_SIGNS = {CheckOutcome.OK: "ok", CheckOutcome.FINDING: "FINDING", CheckOutcome.SKIPPED: "left out"}
 
 
 def diagnosis(arguments: Mapping[str, Any], *, month: str | None, purposes: tuple[str, ...]) -> Diagnosis:
@@ -112,11 +112,11 @@ _SIGN_WIDTH = max(map(len, _SIGNS.values()))
 
 def _said(check: Check) -> Iterator[tuple[str, str]]:
     if check.summary:
-        yield _SIGNS[Outcome.WELL] if not check.findings else "", check.summary
+        yield _SIGNS[CheckOutcome.OK] if not check.findings else "", check.summary
     for finding in check.findings:
-        yield _SIGNS[Outcome.FINDING], finding
+        yield _SIGNS[CheckOutcome.FINDING], finding
     if check.left_out:
-        yield _SIGNS[Outcome.LEFT_OUT], check.left_out
+        yield _SIGNS[CheckOutcome.SKIPPED], check.left_out
     for remark in check.remarks:
         yield "note", remark
 

@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.exceptions import Chs3Error
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.cli.commands import Outcome
+    from airflow_provider_chs3.cli.commands import CommandResult
 
 FINE, NOT_AS_IT_SHOULD_BE, ERROR = 0, 1, 2
 
@@ -68,7 +68,7 @@ def _said(error: Exception) -> str:
     return f"{str(error) or type(error).__name__} {hint}".rstrip()
 
 
-def _run(given: argparse.Namespace) -> Outcome:
+def _run(given: argparse.Namespace) -> CommandResult:
     # Imports Airflow, which takes seconds that `--help` need not wait for.
     from airflow_provider_chs3.cli.commands import COMMANDS
 

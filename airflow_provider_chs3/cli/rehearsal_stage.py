@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from airflow_provider_chs3.cli.rehearsed_objects import RehearsedObjects
-from airflow_provider_chs3.core.cluster.topology import Place
+from airflow_provider_chs3.core.cluster.topology import TableLocation
 from airflow_provider_chs3.core.rehearsal.cleaning import Cleaned, clean_after
 from airflow_provider_chs3.core.rehearsal.scratch import Plan, Where, create_table, plan_table
 from airflow_provider_chs3.core.values.models import Node
@@ -35,17 +35,17 @@ def stage(
     plan: Plan = runner.run(plan_table(where))
     try:
         runner.run(create_table(plan))
-        yield plan.place.nodes
+        yield plan.location.nodes
     except BaseException:
         # Also after Ctrl-C: a load that it broke off has left staging and queries.
-        for left in _strike(runner, plan.place, objects):
+        for left in _strike(runner, plan.location, objects):
             warn(f"{left}; {CLEAN}.")
         raise
-    if left := "; ".join(_strike(runner, plan.place, objects)):
+    if left := "; ".join(_strike(runner, plan.location, objects)):
         raise TransientError(f"{left}; {CLEAN}.")
 
 
-def _strike(runner: Runner, place: Place, objects: RehearsedObjects) -> Iterator[str]:
+def _strike(runner: Runner, location: TableLocation, objects: RehearsedObjects) -> Iterator[str]:
     """Remove what the rehearsal has made, and tell what stays."""
     try:
         objects.delete_own()
@@ -53,8 +53,8 @@ def _strike(runner: Runner, place: Place, objects: RehearsedObjects) -> Iterator
         # Airflow's connection, boto3's chain of credentials: each has errors of its own.
         yield f"left s3://{objects.bucket}/{objects.folder} ({error})"
     try:
-        cleaned: Cleaned = runner.run(clean_after(place))
+        cleaned: Cleaned = runner.run(clean_after(location))
     except Chs3Error as error:
-        yield f"left {place.target}, with staging and records ({error})"
+        yield f"left {location.target}, with staging and records ({error})"
     else:
         yield from filter(None, (cleaned.left,))

@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.cluster.untested_engines import NAME_PREFIX
 from airflow_provider_chs3.core.load.protocol import load_month
 from airflow_provider_chs3.core.rehearsal import scratch
 from airflow_provider_chs3.core.rehearsal.cleaning import Cleaned, clean_database
-from airflow_provider_chs3.core.rehearsal.report import Played, Scene
+from airflow_provider_chs3.core.rehearsal.report import Scenario, ScenarioResult
 from airflow_provider_chs3.core.rehearsal.scratch import MONTH, Where
 from airflow_provider_chs3.core.values.error_codes import S3_ERROR, hint_of
 from airflow_provider_chs3.core.values.models import LoadResult, Node, TableName
@@ -101,7 +101,7 @@ class Rehearsal:
         self._versions = itertools.count(1)
         self.nodes: tuple[Node, ...] = ()
 
-    def play(self) -> Played:
+    def play(self) -> ScenarioResult:
         """Play all scenes; the last is the first that went wrong, if one did.
 
         Raises:
@@ -109,10 +109,12 @@ class Rehearsal:
             Chs3Error: If the table cannot be made, a scene cannot be played to its end, or something is left behind.
         """
         self.objects.check_unused()
-        scenes: list[Scene] = []
+        scenes: list[Scenario] = []
         with stage(self.runner, self.where, self.objects, warn=self.warn) as self.nodes:
             versions, engine = self.runner.run(scratch.look_at_servers(self.where, self.nodes))
-            played = Played(versions, len(self.nodes), len({node.shard_num for node in self.nodes}), engine, scenes)
+            played = ScenarioResult(
+                versions, len(self.nodes), len({node.shard_num for node in self.nodes}), engine, scenes
+            )
             self.tell(played.header)
             for name, play in self._plays().items():
                 scenes.append(self._played(name, play))
@@ -168,7 +170,7 @@ class Rehearsal:
             "unchanged after all of this": lambda: self._load(status="unchanged"),
         }
 
-    def _played(self, name: str, play: Callable[[], str]) -> Scene:
+    def _played(self, name: str, play: Callable[[], str]) -> Scenario:
         began = time.monotonic()
         try:
             found, is_exact = f"{play()}, {self._check()} rows as in the objects", True
@@ -176,7 +178,7 @@ class Rehearsal:
             found, is_exact = f"{type(error).__name__}: {error}", False
         except Exception as error:
             raise TerminalError(f"{name} could not be rehearsed: {_said(error)}") from error
-        return Scene(name, round(time.monotonic() - began, 1), is_exact, found)
+        return Scenario(name, round(time.monotonic() - began, 1), is_exact, found)
 
     def _check(self) -> int:
         expected = self.objects.rows

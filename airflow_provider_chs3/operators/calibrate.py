@@ -154,7 +154,7 @@ class CalibrateLoadOperator(ReadsFiles):
 
     def _load_request(self, context: Context, listing: S3Listing) -> LoadRequest:
         from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
-        from airflow_provider_chs3.core.tuning.resource_share import Share
+        from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
         from airflow_provider_chs3.core.values.run_month import given_month
         from airflow_provider_chs3.operators._support.load_request import what_is_loaded
 
@@ -162,7 +162,7 @@ class CalibrateLoadOperator(ReadsFiles):
             **what_is_loaded(self, listing),
             month=given_month(self.month) if self.has_month else self.month_of_run(context),
             policies=Policies(distribution=self.distribution, on_no_objects="empty"),
-            share=Share(memory_share=self.memory_share),
+            share=ShareOptions(memory_share=self.memory_share),
         )
 
     def _runner(self, listing: S3Listing | None, *, in_turns: bool = False) -> Runner:

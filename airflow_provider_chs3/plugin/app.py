@@ -13,11 +13,11 @@ from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse
 
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.plugin.api.cluster import ClusterLook, cluster_looks
-from airflow_provider_chs3.plugin.api.month_details import DetailsLook, look_at_details, question_of
-from airflow_provider_chs3.plugin.api.months import Look, month_looks
-from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputLook, throughput_looks
-from airflow_provider_chs3.plugin.cache import SharedLooks
+from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
+from airflow_provider_chs3.plugin.api.month_details import DetailsAnswer, look_at_details, question_of
+from airflow_provider_chs3.plugin.api.months import MonthsAnswer, month_answers
+from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputAnswer, throughput_answers
+from airflow_provider_chs3.plugin.cache import SharedAnswers
 from airflow_provider_chs3.plugin.connections import connection_ids
 from airflow_provider_chs3.plugin.security import MAY_SEE_PAGE, ReadableDags, ReadableScope, refuse, rights
 
@@ -44,7 +44,7 @@ _HEADERS = {
 }
 
 
-def _month(looks: SharedLooks[DetailsLook], pool: Executor) -> Callable[..., Awaitable[dict[str, Any]]]:
+def _month(looks: SharedAnswers[DetailsAnswer], pool: Executor) -> Callable[..., Awaitable[dict[str, Any]]]:
     async def month(
         readable_dags: ReadableDags, conn_id: Name, database: Name, table: Name, month: MonthName
     ) -> dict[str, Any]:
@@ -88,10 +88,10 @@ def create_app() -> FastAPI:
 def _add_news(app: FastAPI) -> None:
     """Add what the views ask for."""
     pool = ThreadPoolExecutor(max_workers=_LOOKS_AT_ONCE, thread_name_prefix="chs3-page")
-    looks: SharedLooks[Look] = SharedLooks(month_looks().look, pool=pool, seconds=_FRESH_SECONDS)
-    nodes: SharedLooks[ClusterLook] = SharedLooks(cluster_looks().look, pool=pool, seconds=_FRESH_SECONDS)
-    loads: dict[Days, SharedLooks[ThroughputLook]] = {
-        days: SharedLooks(throughput_looks(days).look, pool=pool, seconds=_LOGS_FRESH_FACTOR * _FRESH_SECONDS)
+    looks: SharedAnswers[MonthsAnswer] = SharedAnswers(month_answers().look, pool=pool, seconds=_FRESH_SECONDS)
+    nodes: SharedAnswers[ClusterAnswer] = SharedAnswers(cluster_answers().look, pool=pool, seconds=_FRESH_SECONDS)
+    loads: dict[Days, SharedAnswers[ThroughputAnswer]] = {
+        days: SharedAnswers(throughput_answers(days).look, pool=pool, seconds=_LOGS_FRESH_FACTOR * _FRESH_SECONDS)
         for days in Days
     }
 
@@ -115,7 +115,7 @@ def _add_news(app: FastAPI) -> None:
         return {"connections": [each.as_json(months, readable_dags=readable_dags) for each, months in seen]}
 
     app.get("/api/rights")(rights)
-    details = SharedLooks(look_at_details, pool=pool, seconds=_FRESH_SECONDS)
+    details = SharedAnswers(look_at_details, pool=pool, seconds=_FRESH_SECONDS)
     app.get("/api/month")(_month(details, pool))
 
 

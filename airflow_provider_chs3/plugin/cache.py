@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class _Look(Generic[T]):
+class _Shared(Generic[T]):
     answer: Future[T]
     begun_at: float
 
 
-class SharedLooks(Generic[T]):
+class SharedAnswers(Generic[T]):
     """One answer for each name, kept for a few seconds in this process.
 
     Args:
@@ -39,7 +39,7 @@ class SharedLooks(Generic[T]):
         self._pool = pool
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._looks: dict[str, _Look[T]] = {}
+        self._looks: dict[str, _Shared[T]] = {}
 
     async def get(self, name: str) -> T:
         """The answer: the one that is there, the one that is on its way, or a new one."""
@@ -53,10 +53,10 @@ class SharedLooks(Generic[T]):
             self._looks = {each: look for each, look in self._looks.items() if self._is_good(look, now)}
             found = self._looks.get(name)
             if found is None:
-                found = self._looks[name] = _Look(self._pool.submit(self._look, name), now)
+                found = self._looks[name] = _Shared(self._pool.submit(self._look, name), now)
             return found.answer
 
-    def _is_good(self, look: _Look[T], now: float) -> bool:
+    def _is_good(self, look: _Shared[T], now: float) -> bool:
         return not look.answer.done() or now - look.begun_at < self._seconds
 
 
@@ -64,7 +64,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class Answer:
     """What was seen through a connection.
 
     Args:
@@ -81,10 +81,10 @@ class Seen:
         return {"conn_id": self.conn_id, "error": self.error, "seen_at": self.seen_at}
 
 
-S = TypeVar("S", bound=Seen)
+S = TypeVar("S", bound=Answer)
 
 
-class Looks(Generic[S]):
+class LastAnswers(Generic[S]):
     """Looks at connections, and gives what was seen last, with the error, where that fails.
 
     Args:

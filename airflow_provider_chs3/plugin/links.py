@@ -81,7 +81,7 @@ def page_url(*, conn_id: str, table: TableName, months: Iterable[str]) -> str:
         months: The months; none opens the table.
     """
     prefix = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
-    place = [("conn_id", conn_id), ("database", table.database), ("table", table.table)]
-    query = urlencode([*place, *(("month", month) for month in months)])
+    location = [("conn_id", conn_id), ("database", table.database), ("table", table.table)]
+    query = urlencode([*location, *(("month", month) for month in months)])
     # Airflow 3.3 shows what follows the route, path and query, in the page's frame.
     return f"{prefix}/plugin/{NAVIGATION_ROUTE}{prefix}{URL_PREFIX}/?{query}"

@@ -16,29 +16,29 @@ from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.driving import drive
 from airflow_provider_chs3.core.workflow.operations import (
     AnyStep,
-    Ask,
-    AskNodes,
+    CheckHosts,
+    Gather,
     Insert,
     InsertSideBySide,
     InsertStats,
     ListObjects,
-    Now,
-    Pause,
+    Log,
+    Query,
+    QueryNodes,
+    ReadClock,
     Row,
-    Say,
+    Sleep,
     Steps,
-    Timed,
+    TimedAnswer,
     TimeListing,
-    TimeNodes,
-    Together,
-    TryHosts,
-    TryNodes,
+    TimeQueryNodes,
+    TryQueryNodes,
 )
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.hooks.s3 import S3Listing
-from airflow_provider_chs3.runners.insert import Log, Quiet, run_insert
+from airflow_provider_chs3.runners.insert import ProgressLog, Quiet, run_insert
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ _QUIET_INTERVAL_SECONDS = 0.5
 _OBJECTS_OF_A_PAGE = 1000
 
 
-def _timed(ask: Callable[[], Any]) -> Timed:
+def _timed(ask: Callable[[], Any]) -> TimedAnswer:
     """What came of it, or the error, and how long that took."""
     began_at, began = time.time(), time.monotonic()
     answer: Any
@@ -58,7 +58,7 @@ def _timed(ask: Callable[[], Any]) -> Timed:
         answer = ask()
     except Chs3Error as error:
         answer = error
-    return Timed(answer, began_at, time.monotonic() - began)
+    return TimedAnswer(answer, began_at, time.monotonic() - began)
 
 
 class Runner:
@@ -81,7 +81,7 @@ class Runner:
         *,
         hook: ClickHouseHook,
         listing: S3Listing | None,
-        log: Log,
+        log: ProgressLog,
         progress_interval_seconds: float,
         in_turns: bool = False,
     ) -> None:
@@ -104,15 +104,15 @@ class Runner:
         raise NotImplementedError(type(step).__name__)
 
     @perform.register
-    def _(self, step: Say) -> None:
+    def _(self, step: Log) -> None:
         self.log.info("%s", step.name)
 
     @perform.register
-    def _(self, step: Pause) -> None:
+    def _(self, step: Sleep) -> None:
         time.sleep(step.seconds)
 
     @perform.register
-    def _(self, step: Now) -> float:
+    def _(self, step: ReadClock) -> float:
         return time.monotonic()
 
     @perform.register
@@ -122,12 +122,12 @@ class Runner:
         return self.listing.objects(step.bucket, step.prefix)
 
     @perform.register
-    def _(self, step: Ask) -> list[Row]:
+    def _(self, step: Query) -> list[Row]:
         self.log.debug("%s: %s", step.name, step.sql.masked)
         return self.hook.query(step.sql.text, settings={**step.settings, **self.log_comment}, secrets=step.sql.secrets)
 
     @perform.register
-    def _(self, step: AskNodes) -> dict[Node, list[Row]]:
+    def _(self, step: QueryNodes) -> dict[Node, list[Row]]:
         self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
         if not step.sql:
             return {}
@@ -139,16 +139,16 @@ class Runner:
         return {node: answer.result() for node, answer in asked.items()}
 
     @perform.register
-    def _(self, step: TryNodes) -> dict[Node, list[Row] | Chs3Error]:
-        timed = self.perform(TimeNodes(name=step.name, sql=step.sql))
+    def _(self, step: TryQueryNodes) -> dict[Node, list[Row] | Chs3Error]:
+        timed = self.perform(TimeQueryNodes(name=step.name, sql=step.sql))
         return {node: each.answer for node, each in timed.items()}
 
     @perform.register
-    def _(self, step: TimeNodes) -> dict[Node, Timed]:
-        ask = AskNodes(name=step.name, sql=step.sql, settings=step.settings)
+    def _(self, step: TimeQueryNodes) -> dict[Node, TimedAnswer]:
+        ask = QueryNodes(name=step.name, sql=step.sql, settings=step.settings)
         self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
 
-        def timed(node: Node) -> Timed:
+        def timed(node: Node) -> TimedAnswer:
             return _timed(lambda: self._ask_node(node, step.sql[node], ask))
 
         if self.in_turns:
@@ -157,7 +157,7 @@ class Runner:
             return dict(zip(step.sql, pool.map(timed, step.sql), strict=True))
 
     @perform.register
-    def _(self, step: Together) -> list[Any]:
+    def _(self, step: Gather) -> list[Any]:
         self.log.debug("%s", step.name)
         if self.in_turns:
             return [self.run(each) for each in step.workflows]
@@ -167,17 +167,17 @@ class Runner:
         return [each.result() for each in ended]
 
     @perform.register
-    def _(self, step: TimeListing) -> Timed:
+    def _(self, step: TimeListing) -> TimedAnswer:
         listing = self.listing
         assert listing is not None  # the source lists through ClickHouse otherwise
         self.log.info("%s", step.name)
         return _timed(lambda: tuple(islice(listing.objects(step.bucket, step.prefix), _OBJECTS_OF_A_PAGE)))
 
     @perform.register
-    def _(self, step: TryHosts) -> list[tuple[bool, str]]:
+    def _(self, step: CheckHosts) -> list[tuple[bool, str]]:
         return self.hook.test_hosts()
 
-    def _ask_node(self, node: Node, sql: Sql, step: AskNodes) -> list[Row]:
+    def _ask_node(self, node: Node, sql: Sql, step: QueryNodes) -> list[Row]:
         address = None if node == ONLY_NODE else self.hook.options.worker_address(node.host, node.port)
         query_id = f"{step.query_id}_{node.shard_num}_{node.replica_num}" if step.query_id else None
         try:

@@ -27,7 +27,7 @@ _SHOWN_SQL_CHARACTERS = 2_000
 _FIRST_LOOK_SECONDS = 0.5
 
 
-class Log(Protocol):
+class ProgressLog(Protocol):
     """Where lines for the user go: a standard logger, or Airflow's."""
 
     def info(self, message: str, /, *args: Any) -> None:
@@ -48,7 +48,7 @@ class Quiet:
         log: Where that goes.
     """
 
-    log: Log
+    log: ProgressLog
 
     def info(self, message: str, /, *args: Any) -> None:
         """Say what happens, for those who look into it."""
@@ -77,7 +77,7 @@ def run_insert(
     step: Insert,
     *,
     hook: ClickHouseHook,
-    log: Log,
+    log: ProgressLog,
     log_comment: Mapping[str, str],
     progress_interval_seconds: float,
 ) -> InsertStats:
@@ -113,7 +113,7 @@ def run_insert(
     return InsertStats(time.monotonic() - started, outcome.read_rows, peak_memory_bytes, outcome.source)
 
 
-def announce(step: Insert, log: Log) -> None:
+def announce(step: Insert, log: ProgressLog) -> None:
     """Say which insert is about to be sent, and under which id."""
     log.info("%s: query id %s", step.name, step.query_id)
     log.info("%s", shown_sql(step))

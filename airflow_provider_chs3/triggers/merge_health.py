@@ -10,7 +10,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
+from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.merges.health import Reactions, Thresholds, Verdict, as_json
 from airflow_provider_chs3.core.merges.observation import MergeState, observe_months
@@ -44,7 +44,7 @@ class Merges(shared_poll.Subject[Months, States]):
 
     def asker(self, hook: ClickHouseHook) -> Callable[[frozenset[Months]], Mapping[Months, States]]:
         """Asks for all months at once."""
-        known: dict[TargetFacts, dict[Month, str]] = {}
+        known: dict[TableFacts, dict[Month, str]] = {}
 
         def ask(wanted: frozenset[Months]) -> Mapping[Months, States]:
             by_month: dict[Month, list[MergeState]] = {month: [] for months in wanted for month in months}
@@ -55,7 +55,7 @@ class Merges(shared_poll.Subject[Months, States]):
         return ask
 
     def look(
-        self, hook: ClickHouseHook, months: Months, *, known: dict[TargetFacts, dict[Month, str]] | None = None
+        self, hook: ClickHouseHook, months: Months, *, known: dict[TableFacts, dict[Month, str]] | None = None
     ) -> States:
         """Ask every node once.
 

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.merges.optimize_cancel import stop_merging
 from airflow_provider_chs3.core.merges.optimize_request import OptimizeRequest
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.workflow.driving import drive_async
-from airflow_provider_chs3.core.workflow.operations import AnyStep, Pause, Say, Steps
+from airflow_provider_chs3.core.workflow.operations import AnyStep, Log, Sleep, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.runners.background import with_starts
@@ -92,10 +92,10 @@ class OptimizeTrigger(BaseTrigger):
         return await drive_async(steps, lambda step: self._perform(step, shared))
 
     async def _perform(self, step: AnyStep, shared: Server) -> Any:
-        if isinstance(step, Pause):
+        if isinstance(step, Sleep):
             await asyncio.sleep(step.seconds)
             return None
-        if isinstance(step, Say):
+        if isinstance(step, Log):
             # Here, as what is logged in a thread does not reach the task's log.
             self.log.info("%s", step.name)
             return None

@@ -35,13 +35,13 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _run() -> int:
     from tests.benchmarks import report
-    from tests.benchmarks.suite import Bench, run_suite, suite, suite_names
+    from tests.benchmarks.suite import TrialContext, run_suite, suite, suite_names
 
     parser = _parser(suite_names())
     given = parser.parse_args()
     if unknown := sorted(set(given.suites) - set(suite_names())):
         parser.error(f"no suite: {', '.join(unknown)}; there are {', '.join(suite_names())}")
-    bench = Bench(
+    bench = TrialContext(
         is_quick=given.quick,
         scale=given.scale,
         rounds=given.rounds or (2 if given.quick else 5),

@@ -37,7 +37,7 @@ _PACKAGES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench:
+class TrialContext:
     """What a suite is given.
 
     Args:
@@ -90,7 +90,7 @@ def suite(name: str) -> ModuleType:
     return importlib.import_module(f"{suites.__name__}.{name}")
 
 
-def run_suite(name: str, bench: Bench, arguments: Sequence[str]) -> dict[str, Any]:
+def run_suite(name: str, bench: TrialContext, arguments: Sequence[str]) -> dict[str, Any]:
     """Run a suite, print what it measured, and give it as JSON.
 
     Args:

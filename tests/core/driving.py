@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.workflow.operations import Step, Steps, Together
+from airflow_provider_chs3.core.workflow.operations import Gather, Step, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 
@@ -35,7 +35,7 @@ def _drive(workflow: Steps[Any], steps: list[Step], left: list[Any]) -> Any:
     try:
         while True:
             step = workflow.throw(answer) if isinstance(answer, Exception) else workflow.send(answer)
-            if isinstance(step, Together):
+            if isinstance(step, Gather):
                 answer = [_drive(each, steps, left) for each in step.workflows]
                 continue
             steps.append(step)

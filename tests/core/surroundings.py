@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, Surroundings
-from airflow_provider_chs3.core.cluster.table_facts import Column, TargetFacts
+from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, TargetContext
+from airflow_provider_chs3.core.cluster.table_facts import Column, TableFacts
 from airflow_provider_chs3.core.values.models import Node, NodeSpec, TableName
 
 ONE, TWO, THREE = (Node(number, 1, f"ch-{number}", 9000) for number in (1, 2, 3))
 
-TARGET = TargetFacts(
+TARGET = TableFacts(
     engine="MergeTree",
     engine_full="MergeTree PARTITION BY toYYYYMM(at) ORDER BY (id, at) SETTINGS index_granularity = 8192",
     partition_key="toYYYYMM(at)",
@@ -34,10 +34,10 @@ FACTS = NodeFacts(
 
 def surroundings(
     *facts: NodeFacts, nodes: tuple[Node, ...] = (ONE, TWO, THREE), cluster: str | None = "c", staging: str = "db"
-) -> Surroundings:
+) -> TargetContext:
     """Three nodes, or as many as facts are given."""
     said = facts or (FACTS,) * len(nodes)
-    return Surroundings(
+    return TargetContext(
         cluster=cluster,
         target=TableName("db", "trips"),
         ledger=TableName(staging, "chs3_ledger"),

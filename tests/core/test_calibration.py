@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.calibration.candidates import Theme, Tried, Try, themes
+from airflow_provider_chs3.core.calibration.candidates import Candidate, Theme, TrialResult, themes
 from airflow_provider_chs3.core.calibration.search import (
     FINAL_ROUNDS,
     LEAST_GAIN,
     ROUNDS,
     Choice,
-    most_tries,
+    most_trials,
     search,
     spread,
 )
 from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Knobs
-from airflow_provider_chs3.core.tuning.resource_share import Slice
+from airflow_provider_chs3.core.tuning.resource_share import ResourceShare
 
 THREADS = Theme(name="threads", changes={"half": {"insert_threads": 0.5}, "twice": {"insert_threads": 2.0}})
 BLOCKS = Theme(name="blocks", changes={"larger": {"block": 2.0}})
@@ -33,9 +33,11 @@ def never_same(knobs: Knobs, others: Knobs) -> bool:
 class Machine:
     """What loads take so many seconds by their knobs, and a clock."""
 
-    def __init__(self, seconds: Callable[[Try], float | None], *, parts: Callable[[Try], int] = lambda _: 4) -> None:
+    def __init__(
+        self, seconds: Callable[[Candidate], float | None], *, parts: Callable[[Candidate], int] = lambda _: 4
+    ) -> None:
         self.seconds, self.parts = seconds, parts
-        self.asked: list[Try] = []
+        self.asked: list[Candidate] = []
         self.at_seconds = 0.0
 
     def calibrate(self, *every: Theme, budget_seconds: float = NO_TIME, **options: Any) -> Choice:
@@ -50,10 +52,10 @@ class Machine:
             self.asked.append(asked)
             seconds = self.seconds(asked)
             self.at_seconds += seconds or 1.0
-            tried = Tried(seconds=seconds, parts=self.parts(asked), at_seconds=self.at_seconds)
+            tried = TrialResult(seconds=seconds, parts=self.parts(asked), at_seconds=self.at_seconds)
 
 
-def by_threads(asked: Try) -> float:
+def by_threads(asked: Candidate) -> float:
     return {None: 10.0, 0.5: 12.0, 2.0: 8.0}[asked.knobs.insert_threads]
 
 
@@ -72,7 +74,7 @@ def test_less_than_the_least_gain_does_not_win() -> None:
 
 
 def test_what_wins_stays_while_the_next_theme_is_tried() -> None:
-    def both(asked: Try) -> float:
+    def both(asked: Candidate) -> float:
         return by_threads(asked) * (0.9 if asked.knobs.block else 1.0)
 
     assert Machine(both).calibrate(THREADS, BLOCKS).knobs == Knobs(insert_threads=2.0, block=2.0)
@@ -162,7 +164,7 @@ def test_what_could_not_be_confirmed_in_time_is_not_kept() -> None:
 def test_there_are_no_more_tries_than_foretold() -> None:
     machine = Machine(lambda asked: 10.0 - len(asked.label) / 100)
     machine.calibrate(THREADS, BLOCKS, side_by_side=(2,))
-    most = most_tries([THREADS, BLOCKS], side_by_side=(2,))
+    most = most_trials([THREADS, BLOCKS], side_by_side=(2,))
     assert len(machine.asked) <= most == ROUNDS * 5 + 2 * FINAL_ROUNDS + ROUNDS * 2
 
 
@@ -183,7 +185,7 @@ def test_the_spread_is_the_usual_distance_from_the_median(seconds: list[float], 
 
 
 class TestWhatIsTried:
-    ONE = Slice(node_cores=8, memory_bytes=16 * 1024**3)
+    ONE = ResourceShare(node_cores=8, memory_bytes=16 * 1024**3)
 
     def test_is_parsing_for_text_alone(self) -> None:
         names = [[theme.name for theme in themes(self.ONE, is_text=is_text)] for is_text in (True, False)]

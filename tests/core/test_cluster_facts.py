@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Node, NodeSpec
-from airflow_provider_chs3.core.workflow.operations import Step, TryNodes
+from airflow_provider_chs3.core.workflow.operations import Step, TryQueryNodes
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from airflow_provider_chs3.plugin.observation.cluster import NodeOverview
 from airflow_provider_chs3.plugin.observation.cluster_facts import look_at_cluster
@@ -56,7 +56,7 @@ def look(
         def of(step: Step) -> dict[Node, Any]:
             nonlocal asked
             asked += 1
-            assert isinstance(step, TryNodes)
+            assert isinstance(step, TryQueryNodes)
             error = ClickHouseConnectionError("no answer", "node:9000", "id")
             return {node: error if (down or {}).get(node.host) == asked else [row] for node in step.sql}
 
@@ -75,7 +75,7 @@ def full(settings: str = "", *, engine: str = "MergeTree", parts: int = 1, in_al
 
 
 def test_every_node_is_asked_twice() -> None:
-    assert [len(step.sql) if isinstance(step, TryNodes) else 1 for step in look().steps] == [1, 2, 2]
+    assert [len(step.sql) if isinstance(step, TryQueryNodes) else 1 for step in look().steps] == [1, 2, 2]
 
 
 @pytest.mark.parametrize("number", [1, 2])

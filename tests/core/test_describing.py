@@ -8,7 +8,7 @@ from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Manifest
-from airflow_provider_chs3.core.workflow.operations import Say, Together
+from airflow_provider_chs3.core.workflow.operations import Gather, Log
 from tests.core.driving import drive
 
 SOURCE = S3Source("bucket", KeyTemplate("{YYYY-MM}/"), "http://s3", Credentials(), base="bucket/")
@@ -33,9 +33,9 @@ def test_every_file_has_its_own_columns_in_the_files_order():
 def test_of_many_files_sixteen_are_asked_at_a_time_and_that_is_said():
     workflow = describe(FILES, paths_of(40))
     said, together = next(workflow), workflow.send(None)
-    assert isinstance(said, Say)
+    assert isinstance(said, Log)
     assert said.name == "Read the columns of 40 files, 16 at a time"
-    assert isinstance(together, Together)
+    assert isinstance(together, Gather)
     assert len(together.workflows) == 16
 
 

@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow
-from airflow_provider_chs3.core.cluster.topology import Place
+from airflow_provider_chs3.core.cluster.topology import TableLocation
 from airflow_provider_chs3.core.doctor.disks import check_room, judge_replicas
 from airflow_provider_chs3.core.doctor.merges import check_backlog
 from airflow_provider_chs3.core.doctor.node_capacity import check_specs, find_sizes
-from airflow_provider_chs3.core.doctor.nodes import Clock, Pulse, check_clocks, check_versions, take_pulse
+from airflow_provider_chs3.core.doctor.nodes import Clock, NodeProbe, check_clocks, check_versions, probe_nodes
 from airflow_provider_chs3.core.doctor.privileges import PURPOSES, check_rights, privileges_by_purpose
-from airflow_provider_chs3.core.doctor.report import Check, Outcome
-from airflow_provider_chs3.core.preflight.privileges import Needed
+from airflow_provider_chs3.core.doctor.report import Check, CheckOutcome
+from airflow_provider_chs3.core.preflight.privileges import RequiredPrivileges
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import NodeSpec, TableName
-from airflow_provider_chs3.core.workflow.fan_out import leniently
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Timed
+from airflow_provider_chs3.core.workflow.fan_out import tolerating_errors
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, TimedAnswer
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from tests.core.driving import drive, server_error
 from tests.core.surroundings import FACTS, ONE, THREE, TWO, surroundings
@@ -28,9 +28,9 @@ DOWN = ClickHouseConnectionError("Connection refused", "ch-2:9000")
 HOUR_SECONDS = 3600.0
 
 
-def pulses(*ahead_seconds, took_seconds=0.01, version="26.9.2.1"):
+def probes(*ahead_seconds, took_seconds=0.01, version="26.9.2.1"):
     return {
-        node: Pulse(
+        node: NodeProbe(
             version=version,
             user="loader",
             seconds=took_seconds,
@@ -42,36 +42,36 @@ def pulses(*ahead_seconds, took_seconds=0.01, version="26.9.2.1"):
 
 class TestClocks:
     def test_a_second_apart_is_no_finding(self):
-        assert check_clocks(pulses(0.5, -0.5, 0)).outcome is Outcome.WELL
+        assert check_clocks(probes(0.5, -0.5, 0)).outcome is CheckOutcome.OK
 
     def test_the_node_whose_clock_is_unlike_the_others_is_named(self):
-        (finding,) = check_clocks(pulses(0, HOUR_SECONDS, 0)).findings
+        (finding,) = check_clocks(probes(0, HOUR_SECONDS, 0)).findings
         assert finding.startswith("the clock of ch-2:9000 is at least 3,600.0 s ahead of that of ")
 
     def test_the_worker_is_named_where_all_nodes_agree(self):
-        (finding,) = check_clocks(pulses(60, 60, 60)).findings
+        (finding,) = check_clocks(probes(60, 60, 60)).findings
         assert finding.startswith("the clock of this machine is at least 60.0 s behind that of ch-")
 
     def test_how_long_an_answer_took_is_no_difference(self):
-        assert check_clocks(pulses(30, 0, 0, took_seconds=80)).findings == ()
+        assert check_clocks(probes(30, 0, 0, took_seconds=80)).findings == ()
 
     def test_a_single_server_is_compared_with_the_worker(self):
-        assert len(check_clocks(pulses(-HOUR_SECONDS)).findings) == 1
+        assert len(check_clocks(probes(-HOUR_SECONDS)).findings) == 1
 
     def test_a_nodes_time_lies_between_question_and_answer(self):
-        answers = {ONE: Timed([("26.9.2.1", "me", 1060.0)], 1000.0, 4.0), TWO: Timed(DOWN, 1000.0, 1.0)}
-        up, down = drive(take_pulse((ONE, TWO)), answers).result
+        answers = {ONE: TimedAnswer([("26.9.2.1", "me", 1060.0)], 1000.0, 4.0), TWO: TimedAnswer(DOWN, 1000.0, 1.0)}
+        up, down = drive(probe_nodes((ONE, TWO)), answers).result
         assert (up[ONE].clock, down) == (Clock(56.0, 60.0), {TWO: DOWN})
 
 
 class TestVersions:
     def test_one_that_is_not_supported_is_a_finding(self):
         assert (
-            "below 25.8, the lowest supported: upgrade it" in check_versions(pulses(0, version="25.3.1.2")).findings[0]
+            "below 25.8, the lowest supported: upgrade it" in check_versions(probes(0, version="25.3.1.2")).findings[0]
         )
 
     def test_different_ones_are_a_finding(self):
-        mixed = pulses(0, 0, 0)
+        mixed = probes(0, 0, 0)
         mixed[TWO] = replace(mixed[TWO], version="26.8.1.1")
         (finding,) = check_versions(mixed).findings
         assert "26.9.2.1 on ch-1:9000, ch-3:9000, 26.8.1.1 on ch-2:9000: bring all to one" in finding
@@ -79,9 +79,9 @@ class TestVersions:
 
 USERS = {ONE: "me", TWO: "me"}
 NEEDED = {
-    "load": Needed(("A ON x", "B ON y"), ("C ON t",)),
-    "plan": Needed(("B ON y",)),
-    "page": Needed(("D ON z",)),
+    "load": RequiredPrivileges(("A ON x", "B ON y"), ("C ON t",)),
+    "plan": RequiredPrivileges(("B ON y",)),
+    "page": RequiredPrivileges(("D ON z",)),
 }
 
 
@@ -109,7 +109,7 @@ class TestRights:
 
     def test_what_the_user_is_not_for_is_a_remark(self):
         check = self.found({ONE: {"A ON x", "B ON y", "C ON t"}, TWO: {"A ON x", "B ON y", "C ON t", "D ON z"}})
-        assert (check.findings, check.outcome) == ((), Outcome.WELL)
+        assert (check.findings, check.outcome) == ((), CheckOutcome.OK)
         assert check.remarks == ("ch-1:9000: user 'me' lacks what page needs: run GRANT D ON z TO `me` there.",)
 
     def test_without_a_table_nothing_is_asked_about_tables(self):
@@ -118,7 +118,9 @@ class TestRights:
         assert (check.findings, check.remarks) == ((), ())
 
     def test_every_purpose_has_its_privileges(self):
-        place = Place(cluster="c", target=TableName("taxi", "trips"), ledger=TableName("taxi", "l"), nodes=(ONE,))
+        place = TableLocation(
+            cluster="c", target=TableName("taxi", "trips"), ledger=TableName("taxi", "l"), nodes=(ONE,)
+        )
         needed = privileges_by_purpose(place, named_collection=None, is_replicated=True)
         assert set(needed) == set(PURPOSES)
         assert "SELECT ON system.replicas" in needed["load"].every
@@ -191,7 +193,7 @@ class TestBacklog:
 
     def test_what_the_user_may_not_see_is_left_out(self):
         check = drive(check_backlog((ONE,)), {ONE: server_error(497, "grant SELECT ON system.merges")}).result
-        assert (check.outcome, check.findings) == (Outcome.LEFT_OUT, ())
+        assert (check.outcome, check.findings) == (CheckOutcome.SKIPPED, ())
         assert "system.merges" in check.left_out
 
 
@@ -222,10 +224,10 @@ def test_where_nothing_is_replicated_that_is_said():
 
 def test_a_workflow_goes_on_with_the_nodes_that_answer():
     def workflow():
-        return (yield AskNodes(name="ask", sql=dict.fromkeys((ONE, TWO), Sql("SELECT 1"))))
+        return (yield QueryNodes(name="ask", sql=dict.fromkeys((ONE, TWO), Sql("SELECT 1"))))
 
     errors = {}
-    assert drive(leniently(workflow(), errors), {ONE: [(1,)], TWO: DOWN}).result == {ONE: [(1,)]}
+    assert drive(tolerating_errors(workflow(), errors), {ONE: [(1,)], TWO: DOWN}).result == {ONE: [(1,)]}
     assert errors == {TWO: DOWN}
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.ledger.comparison import Standing, Wanted, is_changed, standing
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, is_changed, standing
 from airflow_provider_chs3.core.ledger.mutations import Mutation
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents, Evidence, Part
@@ -35,7 +35,7 @@ def state_of(*parts: Part, **changes) -> PartitionState:
 
 def changed(*parts: Part, engine: str = "MergeTree", record: Record | None = None, **changes) -> bool:
     month = MonthOnNode(record or RECORD, state_of(*parts, **changes))
-    return is_changed(month, shape=replace(TARGET, engine=engine))
+    return is_changed(month, table_facts=replace(TARGET, engine=engine))
 
 
 def test_the_recorded_parts_are_no_change():
@@ -121,9 +121,9 @@ def test_a_mutation_that_waits_for_this_month_is_a_change(command, is_change):
 
 
 def test_where_lightweight_updates_are_taken_a_version_proves_nothing():
-    shape = replace(TARGET, engine_full="MergeTree SETTINGS enable_block_number_column = 1")
+    table_facts = replace(TARGET, engine_full="MergeTree SETTINGS enable_block_number_column = 1")
     state = state_of(Part(5, 9, 1, 12, 30), mutations=(Mutation(12, "", APRIL, is_done=True),))
-    assert is_changed(MonthOnNode(RECORD, state), shape=shape)
+    assert is_changed(MonthOnNode(RECORD, state), table_facts=table_facts)
 
 
 def test_after_an_intent_either_version_is_no_change():
@@ -160,8 +160,8 @@ DONE = recorded("published", NEW, Contents(20, tuple(part.content for part in BE
 )
 def test_what_a_crash_left_is_no_change_and_not_published(record, parts):
     month = MonthOnNode(replace(record, nodes=1), state_of(*parts))
-    found = standing({NODE: month}, Wanted(), TARGET)
-    assert found.standing is Standing.UNFINISHED
+    found = standing({NODE: month}, ExpectedMonth(), TARGET)
+    assert found.standing is ComparisonStatus.UNFINISHED
     assert "crashed" in found.why
 
 

@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.merges.health import (
     judge,
     overall,
 )
-from airflow_provider_chs3.core.merges.observation import Merge, MergeState, Mutation, Replica
+from airflow_provider_chs3.core.merges.observation import Merge, MergeState, Replica, UnfinishedMutation
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError, MergeHealthError
@@ -51,7 +51,7 @@ FEW = MergeState(
 MANY = replace(FEW, parts=501, table_parts=501)
 MERGE = Merge(progress=0.25, seconds=10, size_bytes=400 * 1024**2, parts=3)
 REPLICA = Replica(is_readonly=False, delay_seconds=0)
-WAITING = Mutation(command="DELETE WHERE x", fail_reason="", age_seconds=HOUR_SECONDS)
+WAITING = UnfinishedMutation(command="DELETE WHERE x", fail_reason="", age_seconds=HOUR_SECONDS)
 FAILED = replace(WAITING, fail_reason="Code: 395. Value passed to 'throwIf'\nStack trace: …")
 
 

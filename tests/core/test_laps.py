@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.workflow.operations import Now, Steps
-from airflow_provider_chs3.core.workflow.step_timer import Laps, begin_laps
+from airflow_provider_chs3.core.workflow.operations import ReadClock, Steps
+from airflow_provider_chs3.core.workflow.step_timer import StepTimer, start_timer
 from tests.core.driving import drive
 
 
-def two_laps() -> Steps[Laps]:
-    laps = yield from begin_laps()
-    laps = yield from laps.end("list")
-    return (yield from laps.end("insert", at_least_seconds=5))
+def two_laps() -> Steps[StepTimer]:
+    timer = yield from start_timer()
+    timer = yield from timer.end("list")
+    return (yield from timer.end("insert", at_least_seconds=5))
 
 
 def test_laps_last_from_one_look_at_the_clock_to_the_next():
     driven = drive(two_laps(), 100.0, 102.5, 110.0)
-    assert driven.result == Laps(110.0, {"list": 2.5, "insert": 7.5})
-    assert all(isinstance(step, Now) for step in driven.steps)
+    assert driven.result == StepTimer(110.0, {"list": 2.5, "insert": 7.5})
+    assert all(isinstance(step, ReadClock) for step in driven.steps)
 
 
 def test_what_another_process_is_known_to_have_taken_counts():
@@ -24,11 +24,11 @@ def test_what_another_process_is_known_to_have_taken_counts():
 
 
 def test_what_takes_place_twice_counts_twice():
-    laps = Laps(110.0, {"list": 2.5})
-    assert drive(laps.end("list"), 111.0).result == Laps(111.0, {"list": 3.5})
+    timer = StepTimer(110.0, {"list": 2.5})
+    assert drive(timer.end("list"), 111.0).result == StepTimer(111.0, {"list": 3.5})
 
 
 def test_what_earlier_processes_took_is_added():
-    assert Laps(7.0, {"verify": 1.0, "list": 1.0}).after({"list": 2.0, "stage": 3.0}) == Laps(
+    assert StepTimer(7.0, {"verify": 1.0, "list": 1.0}).after({"list": 2.0, "stage": 3.0}) == StepTimer(
         7.0, {"list": 3.0, "stage": 3.0, "verify": 1.0}
     )

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.request.load_request import LoadRequest, Policie
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Month, S3Object, TableName
-from airflow_provider_chs3.core.workflow.operations import Ask, ListObjects
+from airflow_provider_chs3.core.workflow.operations import ListObjects, Query
 from airflow_provider_chs3.exceptions import NotReadyError
 from tests.core.driving import drive
 
@@ -76,7 +76,7 @@ class TestThroughClickHouse:
     @pytest.mark.parametrize("credentials", [COLLECTION, Credentials(role_arn="arn:x")])
     def test_lists_where_only_the_servers_hold_credentials(self, credentials):
         (step,) = drive(source(credentials=credentials).list_month(OCTOBER), []).steps
-        assert isinstance(step, Ask)
+        assert isinstance(step, Query)
         assert "'One'" in step.sql.text
 
     @pytest.mark.parametrize(

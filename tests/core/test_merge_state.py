@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_chs3.core.merges.observation import Merge, MergeState, Mutation, Replica, observe
+from airflow_provider_chs3.core.merges.observation import Merge, MergeState, Replica, UnfinishedMutation, observe
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Month
 from tests.core.driving import Driven, drive
@@ -33,8 +33,8 @@ ANSWER = {
 
 def observed(months: dict[str, Month], **changes: Any) -> Driven:
     """One node that answers like this."""
-    around = surroundings(TABLE, nodes=(ONE,))
-    return drive(observe(around, months), {ONE: [tuple((ANSWER | changes).values())]})
+    context = surroundings(TABLE, nodes=(ONE,))
+    return drive(observe(context, months), {ONE: [tuple((ANSWER | changes).values())]})
 
 
 def state(**changes: Any) -> MergeState:
@@ -50,7 +50,7 @@ def test_parts_merges_and_mutations_are_those_of_the_month():
         20,
         (Merge(progress=0.5, seconds=4.0, size_bytes=2000, parts=7),),
     )
-    assert seen.mutations == (Mutation(command="DELETE WHERE x", fail_reason="", age_seconds=8),)
+    assert seen.mutations == (UnfinishedMutation(command="DELETE WHERE x", fail_reason="", age_seconds=8),)
 
 
 def test_broken_parts_are_those_of_the_month():

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_provider_chs3.core.cluster.node_capacity import Disk, NodeNow, SizedNode, ask_nodes_now, size_nodes
-from airflow_provider_chs3.core.files.data_volume import DataShape, row_width_bytes, shape_of
+from airflow_provider_chs3.core.files.data_volume import DataVolume, row_width_bytes, shape_of
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
-from airflow_provider_chs3.core.tuning.resource_share import Share, slice_of, smallest
+from airflow_provider_chs3.core.tuning.resource_share import ShareOptions, resource_share_of, smallest
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Manifest, NodeSpec, S3Object
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -23,13 +23,13 @@ from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, THREE, TWO, surroundings
 
 GIB = 1024**3
-LARGE = DataShape(share_bytes=1000 * GIB)
+LARGE = DataVolume(share_bytes=1000 * GIB)
 SERVER_LIMITS = [(name, "77") for name in Limits.__slots__]
 
 
 def sized(facts=FACTS, *, argument=None, connection=None, now=None):
-    around = surroundings(facts, nodes=(ONE,))
-    return size_nodes(around, {ONE: now or NodeNow()}, argument=argument or {}, connection=connection or {})[ONE]
+    context = surroundings(facts, nodes=(ONE,))
+    return size_nodes(context, {ONE: now or NodeNow()}, argument=argument or {}, connection=connection or {})[ONE]
 
 
 class TestSources:
@@ -85,10 +85,10 @@ class TestLimits:
         )
 
     def test_every_node_that_is_wrong_is_named(self):
-        around = surroundings()
-        now = dict.fromkeys(around.nodes, NodeNow())
+        context = surroundings()
+        now = dict.fromkeys(context.nodes, NodeNow())
         with pytest.raises(ConfigurationError) as raised:
-            size_nodes(around, now, argument={"ch-1": NodeSpec(9, 1), "ch-3": NodeSpec(10, 1)}, connection={})
+            size_nodes(context, now, argument={"ch-1": NodeSpec(9, 1), "ch-3": NodeSpec(10, 1)}, connection={})
         assert (str(ONE) in str(raised.value), str(TWO) in str(raised.value), str(THREE) in str(raised.value)) == (
             True,
             False,
@@ -104,8 +104,8 @@ class TestWhatIsThere:
     ROW = (5, 2, 7.0, [("s3", "ObjectStorage", 9)], ["db.v"], 40, [(30, 600)], SERVER_LIMITS, 11)
 
     def asked(self, **facts):
-        around = surroundings(replace(FACTS, **facts), nodes=(ONE,))
-        return drive(ask_nodes_now(around, partition_id="202610"), {ONE: [self.ROW]})
+        context = surroundings(replace(FACTS, **facts), nodes=(ONE,))
+        return drive(ask_nodes_now(context, partition_id="202610"), {ONE: [self.ROW]})
 
     def test_is_asked_of_all_nodes_at_once(self):
         driven = drive(
@@ -142,35 +142,39 @@ class TestSlices:
 
     @pytest.mark.parametrize(("months", "cores", "memory_gib"), [(1, 8, 16), (2, 4, 8), (4, 2, 4), (16, 1, 1)])
     def test_are_a_months_part_of_cores_and_memory(self, months, cores, memory_gib):
-        one = slice_of(self.SPEC, Share(parallel_months=months), LARGE)
+        one = resource_share_of(self.SPEC, ShareOptions(parallel_months=months), LARGE)
         assert (one.cores, one.memory_bytes) == (cores, memory_gib * GIB)
 
     @pytest.mark.parametrize(("cores", "months"), [(1, 1), (2, 2), (3, 3), (8, 2), (64, 2)])
     def test_are_as_many_as_keep_all_cores_busy(self, cores, months):
-        assert slice_of(NodeSpec(cores, 32 * GIB), Share(), LARGE).parallel_months == months
+        assert resource_share_of(NodeSpec(cores, 32 * GIB), ShareOptions(), LARGE).parallel_months == months
 
     def test_are_one_where_a_month_is_small(self):
-        assert slice_of(self.SPEC, Share(), DataShape(share_bytes=GIB)).parallel_months == 1
+        assert resource_share_of(self.SPEC, ShareOptions(), DataVolume(share_bytes=GIB)).parallel_months == 1
 
     def test_other_inserts_make_them_smaller(self):
-        one = slice_of(self.SPEC, Share(parallel_months=2), LARGE, [NodeNow(inserts=3), NodeNow()])
+        one = resource_share_of(self.SPEC, ShareOptions(parallel_months=2), LARGE, [NodeNow(inserts=3), NodeNow()])
         assert (one.parallel_months, one.notes) == (4, ("beside other inserts (3) this one takes 1/4",))
 
     def test_the_months_that_share_a_node_anyway_do_not(self):
-        one = slice_of(self.SPEC, Share(parallel_months=2), LARGE, [NodeNow(inserts=1)])
+        one = resource_share_of(self.SPEC, ShareOptions(parallel_months=2), LARGE, [NodeNow(inserts=1)])
         assert (one.parallel_months, one.notes) == (2, ())
 
     def test_memory_in_use_makes_them_smaller(self):
-        one = slice_of(self.SPEC, Share(parallel_months=1), LARGE, [NodeNow(memory_in_use_bytes=24 * GIB)])
+        one = resource_share_of(
+            self.SPEC, ShareOptions(parallel_months=1), LARGE, [NodeNow(memory_in_use_bytes=24 * GIB)]
+        )
         assert one.memory_bytes == 8 * GIB
         assert f"other queries hold {24 * GIB} bytes" in one.notes[0]
 
     def test_nothing_in_use_makes_them_larger(self):
-        one = slice_of(self.SPEC, Share(parallel_months=1), LARGE, [NodeNow(memory_in_use_bytes=GIB)])
+        one = resource_share_of(self.SPEC, ShareOptions(parallel_months=1), LARGE, [NodeNow(memory_in_use_bytes=GIB)])
         assert one.memory_bytes == 16 * GIB
 
     def test_a_full_node_leaves_a_quarter(self):
-        one = slice_of(self.SPEC, Share(parallel_months=1), LARGE, [NodeNow(memory_in_use_bytes=40 * GIB)])
+        one = resource_share_of(
+            self.SPEC, ShareOptions(parallel_months=1), LARGE, [NodeNow(memory_in_use_bytes=40 * GIB)]
+        )
         assert one.memory_bytes == 4 * GIB
 
     @pytest.mark.parametrize(
@@ -186,7 +190,7 @@ class TestSlices:
     )
     def test_no_load_takes_more_than_all_may(self, memory_bytes, profiles, limit_bytes):
         now = [NodeNow(query_memory_bytes=each) for each in profiles]
-        one = slice_of(NodeSpec(8, memory_bytes), Share(parallel_months=4), LARGE, now)
+        one = resource_share_of(NodeSpec(8, memory_bytes), ShareOptions(parallel_months=4), LARGE, now)
         assert one.limit_bytes == limit_bytes
 
     @pytest.mark.parametrize(
@@ -198,7 +202,7 @@ class TestSlices:
         ids=["too many months", "too little memory for any"],
     )
     def test_that_hold_no_load_however_small_its_blocks_say_so(self, memory_gib, months, told):
-        one = slice_of(NodeSpec(2, int(memory_gib * GIB)), Share(parallel_months=months), LARGE)
+        one = resource_share_of(NodeSpec(2, int(memory_gib * GIB)), ShareOptions(parallel_months=months), LARGE)
         assert (len(one.notes), told in one.notes[0]) == (1, True)
 
     @pytest.mark.parametrize(
@@ -208,18 +212,18 @@ class TestSlices:
             (32, 48, LARGE),
             (2, 6, LARGE),
             (0, 12, LARGE),
-            (2, 12, DataShape(share_bytes=GIB // 12 // 3)),
-            (2, 12, DataShape(share_bytes=0)),
+            (2, 12, DataVolume(share_bytes=GIB // 12 // 3)),
+            (2, 12, DataVolume(share_bytes=0)),
         ],
         ids=["usual", "many", "just so", "memory is not known", "small months", "no rows"],
     )
     def test_that_hold_a_load_say_nothing(self, memory_gib, months, data):
-        assert slice_of(NodeSpec(2, memory_gib * GIB), Share(parallel_months=months), data).notes == ()
+        assert resource_share_of(NodeSpec(2, memory_gib * GIB), ShareOptions(parallel_months=months), data).notes == ()
 
     @pytest.mark.parametrize("wrong", [{"memory_share": 0}, {"memory_share": 1.1}, {"parallel_months": 0}])
     def test_what_is_out_of_range_is_refused(self, wrong):
         with pytest.raises(ConfigurationError, match=next(iter(wrong))):
-            Share(**wrong)
+            ShareOptions(**wrong)
 
 
 class TestTheShapeOfTheData:

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.workflow.operations import Step, TryNodes
+from airflow_provider_chs3.core.workflow.operations import Step, TryQueryNodes
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from airflow_provider_chs3.plugin.observation.months_facts import look_at_all_tables
 from tests.core.driving import Driven, drive
@@ -41,7 +41,7 @@ def look(tables: int, months: int, *, down: dict[str, int] | None = None) -> Dri
         def of(step: Step) -> dict[Node, Any]:
             nonlocal asked
             asked += 1
-            assert isinstance(step, TryNodes)
+            assert isinstance(step, TryQueryNodes)
             error = ClickHouseConnectionError("no answer", "node:9000", "id")
             return {node: error if (down or {}).get(node.host) == asked else rows for node in step.sql}
 
@@ -54,7 +54,7 @@ def look(tables: int, months: int, *, down: dict[str, int] | None = None) -> Dri
 @pytest.mark.parametrize(("tables", "months"), [(1, 1), (20, 50)])
 def test_the_number_of_statements_does_not_grow_with_tables_and_months(tables: int, months: int) -> None:
     looked = look(tables, months)
-    assert [len(step.sql) if isinstance(step, TryNodes) else 1 for step in looked.steps] == [1, 2, 2, 2, 2]
+    assert [len(step.sql) if isinstance(step, TryQueryNodes) else 1 for step in looked.steps] == [1, 2, 2, 2, 2]
     assert [len(node.records) for node in looked.result.nodes.values()] == [tables * months] * 2
 
 

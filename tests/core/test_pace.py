@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.merges.merge_rate import Pace, pace_of
+from airflow_provider_chs3.core.merges.merge_rate import MergeRate, merge_rate_of
 from airflow_provider_chs3.core.merges.observation import Merge, MergeState
 from tests.core.test_health import FEW, REPLICA
 
@@ -15,8 +15,8 @@ HALF = Merge(progress=0.5, seconds=60, size_bytes=600 * MIB, parts=4)
 LATE = Merge(progress=0.1, seconds=60, size_bytes=600 * MIB, parts=4)
 
 
-def pace(state: MergeState, before: MergeState | None = None) -> Pace:
-    return pace_of(state, most_parts=10, before=before)
+def pace(state: MergeState, before: MergeState | None = None) -> MergeRate:
+    return merge_rate_of(state, most_parts=10, before=before)
 
 
 def later(state: MergeState, seconds: float) -> MergeState:
@@ -32,25 +32,25 @@ class TestFromOneLook:
 
     def test_a_merge_that_has_just_begun_tells_nothing(self):
         begun = Merge(progress=0, seconds=0, size_bytes=600 * MIB, parts=4)
-        assert pace(replace(FEW, merges=(begun,))) == Pace()
+        assert pace(replace(FEW, merges=(begun,))) == MergeRate()
 
     @pytest.mark.parametrize(("parts", "more_follows"), [(13, False), (14, True)])
     def test_more_merges_follow_where_those_that_run_leave_too_many_parts(self, parts, more_follows):
         assert pace(replace(FEW, parts=parts, merges=(HALF,))).more_follows is more_follows
 
     def test_nothing_moves(self):
-        assert pace(replace(FEW, parts=100)) == Pace(more_follows=True)
+        assert pace(replace(FEW, parts=100)) == MergeRate(more_follows=True)
 
 
 class TestFromTwoLooks:
     def test_parts_get_fewer_by_so_many_a_second(self):
         before = replace(FEW, parts=100)
-        assert pace(later(replace(FEW, parts=60), 20), before) == Pace(parts_per_second=2, seconds_left=25)
+        assert pace(later(replace(FEW, parts=60), 20), before) == MergeRate(parts_per_second=2, seconds_left=25)
 
     def test_the_replication_queue_gets_shorter(self):
         before = replace(FEW, replica=replace(REPLICA, queue=50))
         now = later(replace(FEW, replica=replace(REPLICA, queue=30)), 10)
-        assert pace(now, before) == Pace(parts_per_second=2, seconds_left=15)
+        assert pace(now, before) == MergeRate(parts_per_second=2, seconds_left=15)
 
     def test_a_long_merge_counts_even_if_parts_get_fewer_fast(self):
         before = replace(FEW, parts=100)
@@ -64,11 +64,11 @@ class TestFromTwoLooks:
 @pytest.mark.parametrize(
     ("seen", "text"),
     [
-        (Pace(), ""),
-        (Pace(bytes_per_second=5 * MIB, seconds_left=90), "5.0 MiB/s, about 90 s left"),
-        (Pace(bytes_per_second=2048 * MIB, seconds_left=600), "2,048.0 MiB/s, about 10 min left"),
-        (Pace(seconds_left=10_000, more_follows=True), "at least about 2.8 h left"),
-        (Pace(parts_per_second=2, seconds_left=25), "2 parts/s fewer, about 25 s left"),
+        (MergeRate(), ""),
+        (MergeRate(bytes_per_second=5 * MIB, seconds_left=90), "5.0 MiB/s, about 90 s left"),
+        (MergeRate(bytes_per_second=2048 * MIB, seconds_left=600), "2,048.0 MiB/s, about 10 min left"),
+        (MergeRate(seconds_left=10_000, more_follows=True), "at least about 2.8 h left"),
+        (MergeRate(parts_per_second=2, seconds_left=25), "2 parts/s fewer, about 25 s left"),
     ],
 )
 def test_it_is_told_in_words(seen, text):

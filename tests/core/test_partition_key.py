@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
 from airflow_provider_chs3.core.values.models import Month, Node
-from airflow_provider_chs3.core.workflow.operations import AskNodes
+from airflow_provider_chs3.core.workflow.operations import QueryNodes
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, TARGET, surroundings, with_target
@@ -21,11 +21,11 @@ from tests.core.surroundings import FACTS, ONE, TARGET, surroundings, with_targe
 ID, AT = TARGET.columns
 
 
-def around_key(partition_key: str = "toYYYYMM(at)", *columns: Column) -> Surroundings:
+def around_key(partition_key: str = "toYYYYMM(at)", *columns: Column) -> TargetContext:
     return surroundings(*[with_target(partition_key=partition_key, columns=columns or (ID, AT))] * 3)
 
 
-def instants(step: AskNodes) -> list[str]:
+def instants(step: QueryNodes) -> list[str]:
     """The instants that the statement has a server make."""
     ranges = re.findall(r"range\((\d+), (\d+), (\d+)\)", step.sql[ONE].text)
     milliseconds = sorted({ms for bounds in ranges for ms in range(*map(int, bounds))})
@@ -37,12 +37,12 @@ def described(*types: str) -> dict[Node, list[tuple[str, str]]]:
     return {ONE: [("at", "DateTime"), ("_partition_value", f"Tuple({', '.join(types or ('UInt32',))})")]}
 
 
-def answer(function, step: AskNodes) -> dict[Node, list[tuple[int, object]]]:
+def answer(function, step: QueryNodes) -> dict[Node, list[tuple[int, object]]]:
     """What a server answers whose partition key does `function` to an instant."""
     return {ONE: list({(int(each[:4] + each[5:7]), function(each)) for each in instants(step)})}
 
 
-def monthly(step: AskNodes) -> dict[Node, list[tuple[int, object]]]:
+def monthly(step: QueryNodes) -> dict[Node, list[tuple[int, object]]]:
     """What a server answers where the partition key is monthly."""
     return answer(lambda instant: instant[:7], step)
 
@@ -50,9 +50,9 @@ def monthly(step: AskNodes) -> dict[Node, list[tuple[int, object]]]:
 OCTOBER = Month(2026, 10)
 
 
-def by(function, *, month: Month = OCTOBER, around: Surroundings | None = None) -> str:
+def by(function, *, month: Month = OCTOBER, context: TargetContext | None = None) -> str:
     """Drive the question, with a partition key that does `function` to an instant."""
-    asked = partition_id_of(around or around_key(), month)
+    asked = partition_id_of(context or around_key(), month)
     return drive(asked, described(), lambda step: answer(function, step)).result
 
 
@@ -105,14 +105,14 @@ class TestPartitionOfAMonth:
         assert "partitionId(CAST((toYear(at) * 100) + (toMonth(at)) AS UInt32))" in driven.steps[1].sql[ONE].text
 
     def test_is_asked_in_the_time_zone_of_the_column(self):
-        around = around_key("toYYYYMM(at)", Column("at", "DateTime64(3, 'Asia/Tokyo')", in_partition_key=True))
-        text = drive(partition_id_of(around, OCTOBER), described(), monthly).steps[1].sql[ONE].text
+        context = around_key("toYYYYMM(at)", Column("at", "DateTime64(3, 'Asia/Tokyo')", in_partition_key=True))
+        text = drive(partition_id_of(context, OCTOBER), described(), monthly).steps[1].sql[ONE].text
         assert text.startswith("SELECT DISTINCT toYYYYMM(`at`), ")
         assert text.endswith(" AS DateTime64(3, 'Asia/Tokyo')) AS `at`)")
 
     def test_is_asked_in_the_time_zone_that_the_key_names(self):
-        around = around_key("toYYYYMM(at, 'Asia/Tokyo')")
-        driven = drive(partition_id_of(around, OCTOBER), described(), {ONE: [("Asia/Tokyo",)]}, monthly)
+        context = around_key("toYYYYMM(at, 'Asia/Tokyo')")
+        driven = drive(partition_id_of(context, OCTOBER), described(), {ONE: [("Asia/Tokyo",)]}, monthly)
         assert [step.name for step in driven.steps] == [
             "Ask for the types of the partition key",
             "Ask for the time zones of the partition key",
@@ -124,8 +124,8 @@ class TestPartitionOfAMonth:
         def daily(step):
             return answer(lambda instant: instant[:10], step)
 
-        around = around_key("toYYYYMM(at + (toTimeZone(at, 'Asia/Tokyo') > 0))")
-        driven = drive(partition_id_of(around, OCTOBER), described(), {ONE: [("Asia/Tokyo",)]}, daily, monthly)
+        context = around_key("toYYYYMM(at + (toTimeZone(at, 'Asia/Tokyo') > 0))")
+        driven = drive(partition_id_of(context, OCTOBER), described(), {ONE: [("Asia/Tokyo",)]}, daily, monthly)
         assert "SELECT DISTINCT toYYYYMM(`at`), " in driven.steps[3].sql[ONE].text
 
     def test_a_text_in_the_key_that_is_no_time_zone_is_none(self):
@@ -135,8 +135,8 @@ class TestPartitionOfAMonth:
 
     @pytest.mark.parametrize("of", ["Nullable(Date)", "LowCardinality(Date)", "LowCardinality(Nullable(Date))"])
     def test_a_wrapped_date_is_the_number_of_its_day(self, of):
-        around = around_key("toStartOfMonth(at)", Column("at", of, in_partition_key=True))
-        driven = drive(partition_id_of(around, OCTOBER), described(of), monthly)
+        context = around_key("toStartOfMonth(at)", Column("at", of, in_partition_key=True))
+        driven = drive(partition_id_of(context, OCTOBER), described(of), monthly)
         assert f"partitionId(toUInt16(CAST(toStartOfMonth(at) AS {of})))" in driven.steps[1].sql[ONE].text
 
     @pytest.mark.parametrize(
@@ -185,19 +185,19 @@ class TestPartitionOfAMonth:
 
     def test_the_refusal_shows_the_key_and_what_to_use(self):
         with pytest.raises(PreflightError, match=r"its key is 'toYear\(at\)'; .* PARTITION BY toYYYYMM\(`at`\)"):
-            by(lambda instant: instant[:4], around=around_key("toYear(at)"))
+            by(lambda instant: instant[:4], context=around_key("toYear(at)"))
 
     def test_the_refusal_of_a_table_without_dates_says_so(self):
-        around = around_key("id", replace(ID, in_partition_key=True))
+        context = around_key("id", replace(ID, in_partition_key=True))
         with pytest.raises(PreflightError, match="with a Date or DateTime column and PARTITION BY toYYYYMM of it"):
-            drive(partition_id_of(around, Month(2026, 10)))
+            drive(partition_id_of(context, Month(2026, 10)))
 
     def test_the_refusal_names_no_column_of_dates_within_another_type(self):
-        around = around_key("toYYYYMM(t.d)", Column("t", "Tuple(d Date)", in_partition_key=True))
+        context = around_key("toYYYYMM(t.d)", Column("t", "Tuple(d Date)", in_partition_key=True))
         with pytest.raises(PreflightError, match="with a Date or DateTime column and PARTITION BY toYYYYMM of it"):
-            drive(partition_id_of(around, OCTOBER))
+            drive(partition_id_of(context, OCTOBER))
 
     def test_a_hostile_column_name_is_quoted(self):
-        around = around_key("toYYYYMM(`a\\`t`)", Column("a`t", "DateTime", in_partition_key=True))
-        driven = drive(partition_id_of(around, OCTOBER), described(), monthly)
+        context = around_key("toYYYYMM(`a\\`t`)", Column("a`t", "DateTime", in_partition_key=True))
+        driven = drive(partition_id_of(context, OCTOBER), described(), monthly)
         assert "AS `a\\`t`" in driven.steps[1].sql[ONE].text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.cluster.topology import Place, TableRequest, check_distribution, locate
+from airflow_provider_chs3.core.cluster.topology import TableLocation, TableRequest, check_distribution, resolve_table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive
@@ -14,7 +14,7 @@ TARGET = TableName("db", "all")
 
 def found(arguments: str, engine: str = "Distributed"):
     return drive(
-        locate(TableRequest(target=TARGET, cluster=None, default_cluster="c")),
+        resolve_table(TableRequest(target=TARGET, cluster=None, default_cluster="c")),
         [(engine, arguments)],
         [("c", 1, 1, "ch-1", 9000)],
     ).result
@@ -46,7 +46,7 @@ REPLICAS = [Node(1, replica, f"ch-{replica}", 9000) for replica in (1, 2)]
 
 class TestAShardingKey:
     def check(self, nodes: list[Node], *answers: list[tuple[int]]) -> None:
-        place = Place(cluster="c", target=TARGET, ledger=TARGET, nodes=tuple(nodes), sharding_key="rand()")
+        place = TableLocation(cluster="c", target=TARGET, ledger=TARGET, nodes=tuple(nodes), sharding_key="rand()")
         drive(check_distribution(place, distribution="sharding_key", target=TARGET), *answers)
 
     def test_writes_each_row_once_where_replicas_replicate(self):

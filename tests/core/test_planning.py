@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.months.plan import MonthObjects, PlannedMonth, l
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, TableName
-from airflow_provider_chs3.core.workflow.operations import Ask, AskNodes, ListObjects
+from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, QueryNodes
 from airflow_provider_chs3.exceptions import SourceError
 from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, THREE, TWO, surroundings
@@ -99,12 +99,12 @@ KNOWING = replace(FACTS, ledger_columns=frozenset(COLUMNS))
 
 class TestLookUp:
     def test_one_statement_asks_for_all_months_of_all_nodes(self):
-        around = surroundings(KNOWING, KNOWING, KNOWING)
+        context = surroundings(KNOWING, KNOWING, KNOWING)
         parts = [(2, "202610", STATE_FIELDS), (1, "202610", STATE_FIELDS)]
         rows = [([(2, "2026-10", ("202610", FIELDS), 1)], STRUCTURES, parts, MUTATIONS)]
-        driven = drive(look_up_months(around, [SEPTEMBER, OCTOBER]), rows)
+        driven = drive(look_up_months(context, [SEPTEMBER, OCTOBER]), rows)
         (step,) = driven.steps
-        assert isinstance(step, Ask)
+        assert isinstance(step, Query)
         assert driven.result[OCTOBER] == {
             ONE: MonthOnNode(None, STATE, has_rows=True),
             TWO: MonthOnNode(RECORD, STATE, has_history=True, has_rows=True),
@@ -124,17 +124,17 @@ class TestLookUp:
         older = replace(FACTS, ledger_columns=frozenset(COLUMNS) - {"data_version"})
         answer = {node: [([], [], [], [])] for node in (ONE, TWO)}
         (step,) = drive(look_up_months(surroundings(KNOWING, older, nodes=(ONE, TWO)), [OCTOBER]), answer).steps
-        assert isinstance(step, AskNodes)
+        assert isinstance(step, QueryNodes)
         asked = [sql.text.split(" AS record ")[0] for sql in step.sql.values()]
         assert ["data_version" in text for text in asked] == [True, False]
 
     def test_nodes_without_a_ledger_are_not_asked(self):
-        around = surroundings(KNOWING, FACTS, KNOWING)
+        context = surroundings(KNOWING, FACTS, KNOWING)
         told = ([(1, "2026-10", ("202610", FIELDS), 1)], STRUCTURES, [(1, "202610", STATE_FIELDS)], MUTATIONS)
         answer = {ONE: [told], THREE: [([], [], [], [])]}
-        driven = drive(look_up_months(around, [OCTOBER]), answer)
+        driven = drive(look_up_months(context, [OCTOBER]), answer)
         (step,) = driven.steps
-        assert isinstance(step, AskNodes)
+        assert isinstance(step, QueryNodes)
         assert list(step.sql) == [ONE, THREE]
         assert driven.result[OCTOBER][ONE] == MonthOnNode(RECORD, STATE, has_history=True, has_rows=True)
         assert driven.result[OCTOBER][TWO] == MonthOnNode(None, PartitionState())

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
 from airflow_provider_chs3.core.preflight.target_checks import check_target
@@ -18,9 +18,9 @@ from tests.core.surroundings import FACTS, ONE, TARGET, THREE, TWO, WITHOUT_TABL
 ID, AT = TARGET.columns
 
 
-def findings(around: Surroundings, *required: str) -> tuple[str, ...]:
+def findings(context: TargetContext, *required: str) -> tuple[str, ...]:
     with pytest.raises(PreflightError) as raised:
-        check_target(around, required_settings=required)
+        check_target(context, required_settings=required)
     return raised.value.findings
 
 
@@ -29,8 +29,8 @@ def test_nothing_is_in_the_way_of_a_good_target():
 
 
 def test_all_findings_are_told_at_once():
-    around = surroundings(with_target(engine="Log"), replace(FACTS, known_settings={}), FACTS)
-    assert len(findings(around, "insert_deduplicate")) == 2
+    context = surroundings(with_target(engine="Log"), replace(FACTS, known_settings={}), FACTS)
+    assert len(findings(context, "insert_deduplicate")) == 2
 
 
 class TestMissing:
@@ -45,17 +45,17 @@ class TestMissing:
         )
 
     def test_a_table_on_the_only_server(self):
-        around = surroundings(WITHOUT_TABLE, nodes=(ONLY_NODE,), cluster=None)
-        assert findings(around) == ("Table db.trips does not exist on the server: create it, or check the name.",)
+        context = surroundings(WITHOUT_TABLE, nodes=(ONLY_NODE,), cluster=None)
+        assert findings(context) == ("Table db.trips does not exist on the server: create it, or check the name.",)
 
     def test_its_database(self):
-        around = surroundings(FACTS, replace(WITHOUT_TABLE, databases=frozenset()), FACTS)
-        assert findings(around) == ("Database 'db' does not exist on ch-2:9000: create it, or check the name.",)
+        context = surroundings(FACTS, replace(WITHOUT_TABLE, databases=frozenset()), FACTS)
+        assert findings(context) == ("Database 'db' does not exist on ch-2:9000: create it, or check the name.",)
 
     def test_the_staging_database(self):
         with_staging = replace(FACTS, databases=frozenset({"db", "st"}))
-        around = surroundings(with_staging, FACTS, with_staging, staging="st")
-        assert findings(around) == ("staging_database='st' does not exist on ch-2:9000: create it there.",)
+        context = surroundings(with_staging, FACTS, with_staging, staging="st")
+        assert findings(context) == ("staging_database='st' does not exist on ch-2:9000: create it there.",)
 
 
 class TestDifferences:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_provider_chs3.core.cluster.topology import ONLY_NODE, Place
+from airflow_provider_chs3.core.cluster.topology import ONLY_NODE, TableLocation
 from airflow_provider_chs3.core.preflight.privileges import (
     check_privileges,
     privileges_of_adopting,
@@ -32,7 +32,7 @@ def needed(*, cluster="c", collection=None, write_mode="replace", staging="taxi"
         policies=Policies(write_mode=write_mode),
         is_durable=is_durable,
     )
-    place = Place(
+    place = TableLocation(
         cluster=cluster, target=TableName("taxi", "trips"), ledger=TableName(staging, "chs3_ledger"), nodes=(ONE, TWO)
     )
     return privileges_of_load(request, place)
@@ -91,7 +91,9 @@ def test_a_single_server_is_named_so():
         drive(check_privileges((ONLY_NODE,), ["A ON x"]), *answers)
 
 
-PLACE = Place(cluster="c", target=TableName("taxi", "trips"), ledger=TableName("taxi", "chs3_ledger"), nodes=(ONE,))
+PLACE = TableLocation(
+    cluster="c", target=TableName("taxi", "trips"), ledger=TableName("taxi", "chs3_ledger"), nodes=(ONE,)
+)
 
 
 @pytest.mark.parametrize(

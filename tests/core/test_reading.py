@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.files.data_volume import DataShape
+from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.values.models import NodeSpec
 from tests.core.test_tuning import GIB, MIB, tuned
 
@@ -27,34 +27,34 @@ class TestReading:
         ids=["many", "of a slice", "three files each", "too few", "as many as fit into memory", "too large"],
     )
     def test_many_small_files_have_more_threads(self, files, file_bytes, months, threads):
-        data = DataShape(share_bytes=files * file_bytes, files_per_node=files, largest_file_bytes=file_bytes)
+        data = DataVolume(share_bytes=files * file_bytes, files_per_node=files, largest_file_bytes=file_bytes)
         assert tuned(data=data, months=months)["max_threads"] == threads
 
     def test_nodes_of_many_cores_leave_s3_room_for_others(self):
-        data = DataShape(share_bytes=960 * MIB, files_per_node=960, largest_file_bytes=MIB)
+        data = DataVolume(share_bytes=960 * MIB, files_per_node=960, largest_file_bytes=MIB)
         assert tuned(NodeSpec(32, 256 * GIB), data=data)["max_threads"] == 64
 
     def test_of_unknown_memory_has_no_more_threads(self):
-        data = DataShape(share_bytes=960 * MIB, files_per_node=96, largest_file_bytes=10 * MIB)
+        data = DataVolume(share_bytes=960 * MIB, files_per_node=96, largest_file_bytes=10 * MIB)
         assert tuned(NodeSpec(8, 0), data=data)["max_threads"] == 8
 
     @pytest.mark.parametrize(("size_bytes", "buffer"), [(MIB, 52428800), (100 * MIB, 52428800), (101 * MIB, None)])
     def test_a_small_file_is_one_download(self, size_bytes, buffer):
-        data = DataShape(share_bytes=GIB, files_per_node=64, largest_file_bytes=size_bytes)
+        data = DataVolume(share_bytes=GIB, files_per_node=64, largest_file_bytes=size_bytes)
         assert tuned(data=data).get("max_download_buffer_size") == buffer
 
     @pytest.mark.parametrize(("files", "ranges"), [(1, 16), (2, 8), (4, None), (64, None)])
     def test_few_large_files_are_downloaded_in_more_ranges(self, files, ranges):
-        data = DataShape(share_bytes=1000 * GIB, files_per_node=files, largest_file_bytes=GIB)
+        data = DataVolume(share_bytes=1000 * GIB, files_per_node=files, largest_file_bytes=GIB)
         assert tuned(NodeSpec(16, 64 * GIB), data=data).get("max_download_threads") == ranges
 
     @pytest.mark.parametrize(("files", "parallel"), [(8, 0), (24, 0), (7, None), (1, None)])
     def test_many_text_files_are_parsed_side_by_side_and_not_in_chunks(self, files, parallel):
-        data = DataShape(share_bytes=GIB, files_per_node=files, is_text=True)
+        data = DataVolume(share_bytes=GIB, files_per_node=files, is_text=True)
         assert tuned(data=data).get("input_format_parallel_parsing") == parallel
 
     def test_parquet_files_have_no_chunks(self):
-        assert "input_format_parallel_parsing" not in tuned(data=DataShape(files_per_node=24, is_parquet=True))
+        assert "input_format_parallel_parsing" not in tuned(data=DataVolume(files_per_node=24, is_parquet=True))
 
     @pytest.mark.parametrize(("cores", "method"), [(1, "read"), (2, None), (8, None)])
     def test_a_single_thread_reads_without_a_pool(self, cores, method):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.attempt.retry_policy import MAX_NEW_LISTS, MAX_WAITS, Course, after, lowered
+from airflow_provider_chs3.core.attempt.retry_policy import MAX_NEW_LISTS, MAX_WAITS, RetryState, lowered, next_retry
 from airflow_provider_chs3.core.tuning.insert_settings import YOURS
 from airflow_provider_chs3.core.values.models import Setting
 from airflow_provider_chs3.exceptions import (
@@ -43,52 +43,52 @@ def values(settings: tuple[Setting, ...]) -> dict[str, object]:
     ],
 )
 def test_objects_that_change_are_listed_again_a_few_times(error):
-    course = Course()
+    retry_state = RetryState()
     for number in range(1, MAX_NEW_LISTS + 1):
-        again = after(error, course)
+        again = next_retry(error, retry_state)
         assert again.wait_seconds == 0
         assert f"{number} of {MAX_NEW_LISTS}" in again.reason
-        course = again.course
-    assert after(error, course) is None
+        retry_state = again.retry_state
+    assert next_retry(error, retry_state) is None
 
 
 def test_too_little_memory_takes_less_of_it_at_once():
-    again = after(server_error(241, "Query memory limit exceeded"), Course())
-    assert (again.course.memory_steps, again.wait_seconds) == (1, 0)
+    again = next_retry(server_error(241, "Query memory limit exceeded"), RetryState())
+    assert (again.retry_state.memory_steps, again.wait_seconds) == (1, 0)
     assert "node:9000" in again.reason
 
 
 def test_too_little_memory_of_the_server_waits_for_what_others_hold_too():
-    course = Course()
+    retry_state = RetryState()
     waited = []
     for _ in range(MAX_WAITS + 1):
-        again = after(server_error(241, "(total) memory limit exceeded"), course)
+        again = next_retry(server_error(241, "(total) memory limit exceeded"), retry_state)
         waited.append(again.wait_seconds)
-        course = again.course
+        retry_state = again.retry_state
     assert waited == [20, 40, 60, 0]
-    assert course.memory_steps == MAX_WAITS + 1
+    assert retry_state.memory_steps == MAX_WAITS + 1
 
 
 def test_too_little_memory_for_another_statement_is_no_matter_of_the_insert():
-    assert after(server_error(241, "Query memory limit exceeded", "q1"), Course()) is None
+    assert next_retry(server_error(241, "Query memory limit exceeded", "q1"), RetryState()) is None
 
 
 def test_too_little_memory_of_the_server_for_another_statement_is_waited_for_and_then_told():
-    course, waited = Course(), []
-    while again := after(server_error(241, "(total) memory limit exceeded", "q1"), course):
+    retry_state, waited = RetryState(), []
+    while again := next_retry(server_error(241, "(total) memory limit exceeded", "q1"), retry_state):
         waited.append(again.wait_seconds)
-        course = again.course
-    assert (waited, course.memory_steps) == ([20, 40, 60], 0)
+        retry_state = again.retry_state
+    assert (waited, retry_state.memory_steps) == ([20, 40, 60], 0)
 
 
 @pytest.mark.parametrize("code", [202, 203, 252])
 def test_a_server_that_is_full_is_waited_for_longer_each_time(code):
-    course, waited = Course(), []
-    while again := after(server_error(code, "Too many parts (3000)"), course):
+    retry_state, waited = RetryState(), []
+    while again := next_retry(server_error(code, "Too many parts (3000)"), retry_state):
         waited.append(again.wait_seconds)
-        course = again.course
+        retry_state = again.retry_state
     assert waited == [20, 40, 60]
-    assert course == Course(waits=MAX_WAITS)
+    assert retry_state == RetryState(waits=MAX_WAITS)
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_a_server_that_is_full_is_waited_for_longer_each_time(code):
     ],
 )
 def test_a_storage_that_does_not_keep_up_is_read_with_fewer_threads(code, message):
-    again = after(server_error(code, message), Course())
-    assert again.course == Course(waits=1, reader_steps=1)
-    assert values(lowered(COMPUTED, again.course)) == values(COMPUTED) | {"max_threads": 4}
+    again = next_retry(server_error(code, message), RetryState())
+    assert again.retry_state == RetryState(waits=1, reader_steps=1)
+    assert values(lowered(COMPUTED, again.retry_state)) == values(COMPUTED) | {"max_threads": 4}
 
 
 @pytest.mark.parametrize(
@@ -119,11 +119,11 @@ def test_a_storage_that_does_not_keep_up_is_read_with_fewer_threads(code, messag
     ],
 )
 def test_nothing_else_is_tried_again_by_the_load_itself(error):
-    assert after(error, Course()) is None
+    assert next_retry(error, RetryState()) is None
 
 
 def test_memory_is_lowered_by_block_then_insert_threads_then_reading():
-    steps = [values(lowered(COMPUTED, Course(memory_steps=steps))) for steps in range(5)]
+    steps = [values(lowered(COMPUTED, RetryState(memory_steps=steps))) for steps in range(5)]
     block, threads, readers = "min_insert_block_size_bytes", "max_insert_threads", "max_threads"
     assert [(each[block] // MIB, each[threads], each[readers]) for each in steps] == [
         (512, 4, 8),
@@ -138,22 +138,22 @@ def test_memory_is_lowered_by_block_then_insert_threads_then_reading():
 
 
 def test_the_server_s_own_block_is_halved_where_none_was_computed():
-    given = values(lowered((Setting("max_insert_threads", 2, ""),), Course(memory_steps=1)))
+    given = values(lowered((Setting("max_insert_threads", 2, ""),), RetryState(memory_steps=1)))
     assert given["min_insert_block_size_bytes"] == 128 * MIB
     assert given["min_insert_block_size_rows"] == 524_224
 
 
 def test_what_a_user_gave_stays():
     own = (Setting("min_insert_block_size_bytes", 512 * MIB, YOURS), Setting("min_insert_block_size_rows", 0, YOURS))
-    course = Course(memory_steps=1)
-    assert values(lowered((*own, Setting("max_insert_threads", 4, "")), course))["max_insert_threads"] == 2
+    retry_state = RetryState(memory_steps=1)
+    assert values(lowered((*own, Setting("max_insert_threads", 4, "")), retry_state))["max_insert_threads"] == 2
 
 
 def test_the_reason_tells_what_it_was_and_why():
-    (block, *_) = [each for each in lowered(COMPUTED, Course(memory_steps=1)) if "block_size_bytes" in each.name]
+    (block, *_) = [each for each in lowered(COMPUTED, RetryState(memory_steps=1)) if "block_size_bytes" in each.name]
     assert block.reason == "half of 536870912, as an earlier try ran out of memory"
 
 
 def test_when_nothing_is_left_to_lower_the_error_says_what_to_do():
     with pytest.raises(TransientError, match=r"give loads more memory .* Nothing was published"):
-        lowered(COMPUTED, Course(memory_steps=100))
+        lowered(COMPUTED, RetryState(memory_steps=100))

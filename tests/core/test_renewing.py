@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LedgerKey
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
 from airflow_provider_chs3.core.values.models import Month, TableName
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Say
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive, server_error
 from tests.core.surroundings import FACTS, ONE, TWO, surroundings
@@ -31,13 +31,13 @@ CURRENT = replace(RECORD, evidence=STATE.evidence(SHARDS).as_text(), structure=S
 
 
 def load(facts=KNOWING):
-    around = surroundings(facts, facts, nodes=(ONE, TWO))
-    key = LedgerKey(around.target, "uuid", Month(2026, 10), "202610")
+    context = surroundings(facts, facts, nodes=(ONE, TWO))
+    key = LedgerKey(context.target, "uuid", Month(2026, 10), "202610")
     return SimpleNamespace(
-        around=around,
+        context=context,
         key_on=lambda node: key,
         request=SimpleNamespace(
-            month=key.month, selection=Selection(), structure=lambda around, shard_num: {"columns": ["n"]}
+            month=key.month, selection=Selection(), structure=lambda context, shard_num: {"columns": ["n"]}
         ),
     )
 
@@ -56,7 +56,7 @@ def test_what_is_known_already_is_not_recorded_again():
 )
 def test_a_record_that_lacks_the_parts_of_now_is_renewed_on_its_node_alone(record):
     (step,) = renewed(CURRENT, record, {})
-    assert isinstance(step, AskNodes)
+    assert isinstance(step, QueryNodes)
     assert list(step.sql) == [TWO]
     ledger = TableName("db", LEDGER_TABLE)
     assert f"INSERT INTO `{ledger.database}`.`{ledger.table}` " in step.sql[TWO].text
@@ -76,8 +76,8 @@ def test_a_replica_that_goes_by_the_record_of_another_gets_none():
 
 def test_a_user_who_may_not_add_columns_is_told_how():
     adding, said = renewed(RECORD, RECORD, server_error(497), None, facts=OLDER)
-    assert isinstance(adding, AskNodes)
-    assert isinstance(said, Say)
+    assert isinstance(adding, QueryNodes)
+    assert isinstance(said, Log)
     assert "GRANT ALTER ADD COLUMN ON `db`.`chs3_ledger`" in said.name
 
 

@@ -51,9 +51,9 @@ def replicas(*, database: str = "Atomic", **paths: str):
 
 
 def found(answer):
-    around = surroundings(*[REPLICATED] * 4, nodes=NODES)
+    context = surroundings(*[REPLICATED] * 4, nodes=NODES)
     granted = {node: [(1,)] for node in NODES}
-    return drive(find_replicas(around), granted, answer).result
+    return drive(find_replicas(context), granted, answer).result
 
 
 def statements(step):
@@ -81,9 +81,9 @@ class TestReplicas:
             found(replicas(database="Replicated"))
 
     def test_take_privileges_of_their_own(self):
-        around = surroundings(*[REPLICATED] * 4, nodes=NODES)
+        context = surroundings(*[REPLICATED] * 4, nodes=NODES)
         with pytest.raises(AssertionError, match=r"SYSTEM SYNC REPLICA ON `db`\.`trips`, .* ON `db`\.chs3_\*"):
-            drive(find_replicas(around))
+            drive(find_replicas(context))
 
 
 class TestStaging:
@@ -159,7 +159,7 @@ def load(*, before=()):
         yield
 
     return SimpleNamespace(
-        around=AROUND,
+        context=AROUND,
         attempt=ATTEMPT,
         staging=ATTEMPT.staging(AROUND),
         key=KEY,
@@ -171,7 +171,7 @@ def load(*, before=()):
             definition="d",
             policies=Policies(),
             selection=Selection(),
-            structure=lambda around, shard_num: {},
+            structure=lambda context, shard_num: {},
         ),
         look_up=look_up,
     )
@@ -220,7 +220,7 @@ class TestPublishing:
         under_way = load(before=[months(0, 0, 0, 0), months(rows, rows, 5, 5, block=1)])
         name = "allow_replace_partition_from_empty_source"
         known = {node: replace(facts, known_settings={name: None}) for node, facts in AROUND.nodes.items()}
-        under_way.around = replace(AROUND, nodes=known)
+        under_way.context = replace(AROUND, nodes=known)
         staged = STAGED | {node: Staged(rows, {}) for node in (ONE, ONE_B)}
         again = STILL_STAGED | {node: [("202610", "202610", rows, ["hash"])] for node in (ONE, ONE_B)}
         steps = drive(publish(under_way, PLAN, months(0, 0, 0, 0), staged), as_before, {}, again, {}, {}, {}, {}).steps

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_provider_chs3.core.attempt.warnings import look_for_risks
+from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import Disk, NodeNow, OtherParts
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
-from airflow_provider_chs3.core.workflow.operations import Say
+from airflow_provider_chs3.core.workflow.operations import Log
 from airflow_provider_chs3.exceptions import PreflightError, TransientError
 from tests.core.surroundings import ONE, THREE, TWO, surroundings
 
@@ -35,19 +35,19 @@ def with_parts(**changes):
 def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, write_mode="replace", views=()):
     objects = (S3Object("b/k", size_bytes, "e", datetime(2026, 10, 1, tzinfo=UTC)),) if size_bytes else ()
     load = SimpleNamespace(
-        around=surroundings(),
+        context=surroundings(),
         files=SimpleNamespace(manifest=Manifest(objects)),
         key=SimpleNamespace(partition_id="202610"),
         request=SimpleNamespace(month=Month(2026, 10), policies=Policies(write_mode=write_mode)),
     )
     steps, sent = [], None
-    workflow = look_for_risks(load, {ONE: one, TWO: two, THREE: three})
+    workflow = warn_of_risks(load, {ONE: one, TWO: two, THREE: three})
     while True:
         try:
             steps.append(workflow.send(sent))
         except StopIteration:
-            return [step.name for step in steps if isinstance(step, Say)]
-        sent = None if isinstance(steps[-1], Say) else {ONE: views}
+            return [step.name for step in steps if isinstance(step, Log)]
+        sent = None if isinstance(steps[-1], Log) else {ONE: views}
 
 
 def test_with_room_and_nothing_special_nothing_is_said():

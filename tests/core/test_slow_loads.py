@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.plugin.observation.slow_loads import Judgement, Timed, judge
+from airflow_provider_chs3.plugin.observation.slow_loads import Judgement, LoadTiming, judge
 
 
-def load(rows: int = 1000, **seconds: float) -> Timed:
-    return Timed(rows=rows, seconds={"list": 1.0, "insert": 10.0, "verify": 1.0, "publish": 1.0} | seconds)
+def load(rows: int = 1000, **seconds: float) -> LoadTiming:
+    return LoadTiming(rows=rows, seconds={"list": 1.0, "insert": 10.0, "verify": 1.0, "publish": 1.0} | seconds)
 
 
-def judged(odd: Timed, *, others: int = 4) -> Judgement:
+def judged(odd: LoadTiming, *, others: int = 4) -> Judgement:
     """The judgement of one load beside others that are all alike."""
     return judge([odd, *[load()] * others])[0]
 
@@ -38,8 +38,8 @@ def test_few_rows_may_take_as_long_as_many() -> None:
 
 
 def test_a_second_more_is_nothing() -> None:
-    small = Timed(rows=10, seconds={"list": 0.1, "insert": 0.5})
-    assert judge([Timed(rows=10, seconds={"list": 0.1, "insert": 2.0}), small, small])[0] == Judgement()
+    small = LoadTiming(rows=10, seconds={"list": 0.1, "insert": 0.5})
+    assert judge([LoadTiming(rows=10, seconds={"list": 0.1, "insert": 2.0}), small, small])[0] == Judgement()
 
 
 def test_below_three_loads_nothing_is_usual() -> None:
@@ -61,12 +61,12 @@ def test_what_an_insert_waited_for_s3_explains_it() -> None:
 
 def test_where_no_step_is_slow_by_itself_the_one_that_took_the_most_of_it_is_named() -> None:
     even = {"list": 3.0, "look_around": 3.0, "plan": 3.0, "stage": 3.0}
-    odd = Timed(rows=1, seconds={step: seconds + 1.9 for step, seconds in even.items()} | {"insert": 3.0})
-    usual = Timed(rows=1, seconds=dict.fromkeys(even, 0.0) | {"insert": 1.5})
+    odd = LoadTiming(rows=1, seconds={step: seconds + 1.9 for step, seconds in even.items()} | {"insert": 3.0})
+    usual = LoadTiming(rows=1, seconds=dict.fromkeys(even, 0.0) | {"insert": 1.5})
     assert judge([odd, usual, usual])[0].slow_steps
     nearly = {"list": 1.9, "plan": 1.8}
-    usual = Timed(rows=1, seconds={"list": 0.0, "plan": 0.0, "insert": 0.5})
-    assert judge([Timed(rows=1, seconds=nearly | {"insert": 0.5}), usual, usual])[0].slow_steps == {"list": 1.9}
+    usual = LoadTiming(rows=1, seconds={"list": 0.0, "plan": 0.0, "insert": 0.5})
+    assert judge([LoadTiming(rows=1, seconds=nearly | {"insert": 0.5}), usual, usual])[0].slow_steps == {"list": 1.9}
 
 
 def test_attempts_in_vain_are_never_usual() -> None:
@@ -80,5 +80,5 @@ def test_slow_merges_make_a_load_slow_though_it_published_in_time() -> None:
 
 
 def test_loads_of_which_only_the_insert_is_known_are_compared_by_it() -> None:
-    alike = [Timed(rows=100, seconds={"insert": 5.0})] * 3
-    assert judge([Timed(rows=100, seconds={"insert": 15.0}), *alike])[0].slow_steps == {"insert": 10.0}
+    alike = [LoadTiming(rows=100, seconds={"insert": 5.0})] * 3
+    assert judge([LoadTiming(rows=100, seconds={"insert": 15.0}), *alike])[0].slow_steps == {"insert": 10.0}

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.files.loaded_columns import FileGroup
 from airflow_provider_chs3.core.proof.row_counts import rows_of_source, source_read_of
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.source.s3_source import Batch
-from airflow_provider_chs3.core.workflow.operations import Ask, InsertStats, Pause, SourceRead
+from airflow_provider_chs3.core.workflow.operations import InsertStats, Query, Sleep, SourceRead
 from airflow_provider_chs3.exceptions import TransientError
 from tests.core.driving import drive, server_error
 from tests.core.surroundings import ONE, TWO
@@ -29,11 +29,11 @@ def load(file_format: str = "CSV", *, count_again: bool = False):
         format=format_named(file_format),
         look_settings={},
         read=lambda glob, structure: SimpleNamespace(text="s3()", secrets=()),
-        look=lambda name, sql: Ask(name=name, sql=sql),
+        look=lambda name, sql: Query(name=name, sql=sql),
     )
     policies = SimpleNamespace(count_again=count_again)
     return SimpleNamespace(
-        files=files, request=SimpleNamespace(month="2026-10", policies=policies), around=SimpleNamespace(nodes=NODES)
+        files=files, request=SimpleNamespace(month="2026-10", policies=policies), context=SimpleNamespace(nodes=NODES)
     )
 
 
@@ -105,7 +105,7 @@ def test_no_longer_than_a_second_read_would_take(insert_seconds, waits):
     looks = [nothing, *[None, nothing] * waits]
     driven = rows(load(), None, REFUSED, *looks, None, counted(3), seconds=insert_seconds)
     assert counted_by(driven) == (5, "second read")
-    assert sum(isinstance(step, Pause) for step in driven.steps) == waits
+    assert sum(isinstance(step, Sleep) for step in driven.steps) == waits
 
 
 def test_a_user_who_may_not_read_the_logs_waits_for_nothing():

@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.staging.tables import (
     take_over,
 )
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Pause, Step
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Sleep, Step
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
 from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, TARGET, THREE, TWO, surroundings
@@ -32,7 +32,7 @@ def on_all(*rows: tuple[str, str]) -> dict[Node, list[tuple[str, str]]]:
 
 
 def statements(step: Step) -> set[str]:
-    assert isinstance(step, AskNodes)
+    assert isinstance(step, QueryNodes)
     return {sql.text for sql in step.sql.values()}
 
 
@@ -72,8 +72,8 @@ class TestCreate:
     @staticmethod
     def created(**shape: str) -> str:
         target = replace(TARGET, **shape)
-        around = surroundings(*[replace(FACTS, target=target)] * 3, staging="st")
-        (step,) = drive(create_staging(around, ATTEMPT), on_all()).steps
+        context = surroundings(*[replace(FACTS, target=target)] * 3, staging="st")
+        (step,) = drive(create_staging(context, ATTEMPT), on_all()).steps
         (text,) = statements(step)
         return text
 
@@ -131,7 +131,7 @@ class TestEnd:
             end_attempt(AROUND, ATTEMPT), left, on_all(), None, tables, on_all(), on_all()
         ).steps
         assert "system.processes" in next(iter(statements(look)))
-        assert (set(kill.sql), isinstance(pause, Pause), set(drop.sql)) == ({ONE}, True, {ONE, TWO})
+        assert (set(kill.sql), isinstance(pause, Sleep), set(drop.sql)) == ({ONE}, True, {ONE, TWO})
         assert statements(kill) == {f"KILL QUERY WHERE startsWith(initial_query_id, {literal(ATTEMPT.name)}) ASYNC"}
         assert statements(drop) == {f"DROP TABLE IF EXISTS `st`.`{ATTEMPT.name}` SYNC"}
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.ledger.comparison import Standing, Wanted, is_changed, standing
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, is_changed, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
@@ -45,106 +45,111 @@ def find(*months: MonthOnNode, fingerprint: str = "f", definition: str = "d"):
 
 
 def stands(nodes: dict[Node, MonthOnNode], *, fingerprint: str = "f", definition: str = "d"):
-    found = standing(nodes, Wanted(fingerprint=fingerprint, definition=definition), TARGET)
+    found = standing(nodes, ExpectedMonth(fingerprint=fingerprint, definition=definition), TARGET)
     return found.standing, found.nodes
 
 
 def changed(month: MonthOnNode, *, may_lose_all: bool = False, keeps_every_row: bool = True) -> bool:
     engines = {(False, True): "MergeTree", (False, False): "ReplacingMergeTree"}
-    return is_changed(month, shape=replace(TARGET, engine=engines.get((may_lose_all, keeps_every_row), VANISHING)))
+    return is_changed(
+        month, table_facts=replace(TARGET, engine=engines.get((may_lose_all, keeps_every_row), VANISHING))
+    )
 
 
 class TestStanding:
     def test_a_month_as_published_on_every_node_is_unchanged(self):
-        assert find(LOADED, LOADED, LOADED) == (Standing.UNCHANGED, ())
+        assert find(LOADED, LOADED, LOADED) == (ComparisonStatus.UNCHANGED, ())
 
     def test_a_first_block_of_replicas_which_is_number_0_is_one_too(self):
         first = replace(AS_PUBLISHED, parts=1, min_block=0, max_block=0, data_version=0)
         assert not changed(MonthOnNode(replace(PUBLISHED, min_block=0, max_block=0), first))
 
     def test_a_node_without_rows_of_the_month_is_published_too(self):
-        assert find(LOADED, MonthOnNode(PUBLISHED_EMPTY, NOTHING)) == (Standing.UNCHANGED, ())
+        assert find(LOADED, MonthOnNode(PUBLISHED_EMPTY, NOTHING)) == (ComparisonStatus.UNCHANGED, ())
 
     def test_a_month_without_rows_anywhere_is_unchanged_too(self):
         empty = MonthOnNode(PUBLISHED_EMPTY, NOTHING)
-        assert find(empty, empty) == (Standing.UNCHANGED, ())
+        assert find(empty, empty) == (ComparisonStatus.UNCHANGED, ())
 
     def test_without_records_and_rows_a_month_is_new(self):
-        assert find(EMPTY, EMPTY) == (Standing.NEW, (ONE, TWO))
+        assert find(EMPTY, EMPTY) == (ComparisonStatus.NEW, (ONE, TWO))
 
     def test_rows_without_a_record_are_unknown(self):
-        assert find(EMPTY, UNKNOWN, EMPTY) == (Standing.ROWS_UNKNOWN, (TWO,))
+        assert find(EMPTY, UNKNOWN, EMPTY) == (ComparisonStatus.ROWS_UNKNOWN, (TWO,))
 
     def test_rows_without_a_record_are_unknown_even_where_other_nodes_are_published(self):
-        assert find(LOADED, replace(UNKNOWN, has_history=True)) == (Standing.ROWS_UNKNOWN, (TWO,))
+        assert find(LOADED, replace(UNKNOWN, has_history=True)) == (ComparisonStatus.ROWS_UNKNOWN, (TWO,))
 
     def test_a_node_that_lost_its_records_is_told_by_those_of_the_others(self):
-        assert find(LOADED, UNKNOWN, LOADED) == (Standing.LEDGER_LOST, (TWO,))
+        assert find(LOADED, UNKNOWN, LOADED) == (ComparisonStatus.LEDGER_LOST, (TWO,))
 
     def test_one_node_is_enough_to_tell(self):
-        assert find(LOADED, UNKNOWN, EMPTY) == (Standing.LEDGER_LOST, (TWO,))
+        assert find(LOADED, UNKNOWN, EMPTY) == (ComparisonStatus.LEDGER_LOST, (TWO,))
 
     @pytest.mark.parametrize("other", [MonthOnNode(INTENT, NOTHING), replace(EMPTY, has_history=True)])
     def test_records_that_tell_of_no_load_on_all_nodes_vouch_for_no_rows(self, other):
-        assert find(LOADED, UNKNOWN, other)[0] is Standing.ROWS_UNKNOWN
+        assert find(LOADED, UNKNOWN, other)[0] is ComparisonStatus.ROWS_UNKNOWN
 
     def test_a_node_that_was_not_there_when_the_month_was_published_has_lost_nothing(self):
         months = {ONE: LOADED, TWO: LOADED, THREE: LOADED, Node(4, 1, "ch-4", 9000): UNKNOWN}
         found, _ = stands(months)
-        assert found is Standing.ROWS_UNKNOWN
+        assert found is ComparisonStatus.ROWS_UNKNOWN
 
     def test_without_any_record_nobody_vouches(self):
-        assert find(UNKNOWN, UNKNOWN) == (Standing.ROWS_UNKNOWN, (ONE, TWO))
+        assert find(UNKNOWN, UNKNOWN) == (ComparisonStatus.ROWS_UNKNOWN, (ONE, TWO))
 
     @pytest.mark.parametrize("fingerprint", ["f", "other"])
     def test_a_changed_partition_is_told_with_its_nodes(self, fingerprint):
         changed = MonthOnNode(PUBLISHED, replace(AS_PUBLISHED, max_block=8))
-        assert find(changed, LOADED, changed, fingerprint=fingerprint) == (Standing.TARGET_CHANGED, (ONE, THREE))
+        assert find(changed, LOADED, changed, fingerprint=fingerprint) == (
+            ComparisonStatus.TARGET_CHANGED,
+            (ONE, THREE),
+        )
 
     def test_a_changed_partition_goes_before_an_unfinished_load(self):
         changed = MonthOnNode(PUBLISHED, replace(AS_PUBLISHED, data_version=9))
-        assert find(changed, MonthOnNode(INTENT, NOTHING))[0] is Standing.TARGET_CHANGED
+        assert find(changed, MonthOnNode(INTENT, NOTHING))[0] is ComparisonStatus.TARGET_CHANGED
 
     def test_an_intent_without_its_publication_is_unfinished(self):
-        assert find(LOADED, MonthOnNode(INTENT, AS_PUBLISHED)) == (Standing.UNFINISHED, (TWO,))
+        assert find(LOADED, MonthOnNode(INTENT, AS_PUBLISHED)) == (ComparisonStatus.UNFINISHED, (TWO,))
 
     def test_an_intent_everywhere_is_unfinished(self):
-        assert find(MonthOnNode(INTENT, NOTHING), MonthOnNode(INTENT, AS_PUBLISHED))[0] is Standing.UNFINISHED
+        assert find(MonthOnNode(INTENT, NOTHING), MonthOnNode(INTENT, AS_PUBLISHED))[0] is ComparisonStatus.UNFINISHED
 
     def test_a_month_that_was_spread_over_more_nodes_is_not_all_here(self):
         months = {ONE: LOADED, TWO: LOADED}
         found, _ = stands(months)
-        assert found is Standing.FEWER_NODES
+        assert found is ComparisonStatus.FEWER_NODES
 
     def test_an_unfinished_month_may_be_on_more_nodes_too(self):
-        assert stands({ONE: MonthOnNode(INTENT, NOTHING)})[0] is Standing.FEWER_NODES
+        assert stands({ONE: MonthOnNode(INTENT, NOTHING)})[0] is ComparisonStatus.FEWER_NODES
 
     def test_a_month_from_before_a_node_came_is_loaded_on_it(self):
         months = {ONE: LOADED, TWO: LOADED, THREE: LOADED, Node(4, 1, "ch-4", 9000): LOADED}
-        assert stands(months)[0] is Standing.MORE_NODES
+        assert stands(months)[0] is ComparisonStatus.MORE_NODES
 
     def test_a_node_that_has_not_got_the_month_is_unfinished(self):
-        assert find(LOADED, EMPTY) == (Standing.UNFINISHED, (TWO,))
+        assert find(LOADED, EMPTY) == (ComparisonStatus.UNFINISHED, (TWO,))
 
     def test_nodes_that_disagree_are_unfinished(self):
         other = MonthOnNode(replace(PUBLISHED, attempt="older"), AS_PUBLISHED)
-        assert find(LOADED, other)[0] is Standing.UNFINISHED
+        assert find(LOADED, other)[0] is ComparisonStatus.UNFINISHED
 
     def test_other_objects_are_told(self):
-        assert find(LOADED, LOADED, fingerprint="other") == (Standing.OBJECTS_CHANGED, (ONE, TWO))
+        assert find(LOADED, LOADED, fingerprint="other") == (ComparisonStatus.OBJECTS_CHANGED, (ONE, TWO))
 
     def test_another_definition_is_told(self):
-        assert find(LOADED, LOADED, definition="other") == (Standing.DEFINITION_CHANGED, (ONE, TWO))
+        assert find(LOADED, LOADED, definition="other") == (ComparisonStatus.DEFINITION_CHANGED, (ONE, TWO))
 
     def test_another_definition_on_one_node_is_told(self):
         other = MonthOnNode(replace(PUBLISHED, definition="older"), AS_PUBLISHED)
-        assert find(LOADED, other)[0] is Standing.DEFINITION_CHANGED
+        assert find(LOADED, other)[0] is ComparisonStatus.DEFINITION_CHANGED
 
     def test_a_single_server_is_a_cluster_of_one(self):
-        assert find(LOADED)[0] is Standing.UNCHANGED
+        assert find(LOADED)[0] is ComparisonStatus.UNCHANGED
 
     def test_every_standing_is_told_in_words(self):
-        assert all(" " in each.value for each in Standing)
+        assert all(" " in each.value for each in ComparisonStatus)
 
 
 class TestIsChanged:
@@ -253,20 +258,20 @@ class TestNodeWithoutLedger:
     def find(self, state: PartitionState, *, engine: str = "MergeTree", has_rows: bool = True):
         told = MonthOnNode(self.RECORD, AS_PUBLISHED)
         months = {ONE: told, TWO: MonthOnNode(None, state, has_rows=has_rows), THREE: told}
-        found = standing(months, Wanted(fingerprint="f", definition="d"), replace(TARGET, engine=engine))
+        found = standing(months, ExpectedMonth(fingerprint="f", definition="d"), replace(TARGET, engine=engine))
         return found.standing, found.nodes
 
     def test_with_its_rows_it_has_lost_its_ledger_alone(self):
-        assert self.find(AS_PUBLISHED) == (Standing.LEDGER_LOST, (TWO,))
+        assert self.find(AS_PUBLISHED) == (ComparisonStatus.LEDGER_LOST, (TWO,))
 
     @pytest.mark.parametrize("rows", [0, 9, 11])
     def test_with_others_its_rows_were_changed(self, rows):
-        assert self.find(replace(AS_PUBLISHED, rows=rows)) == (Standing.TARGET_CHANGED, (TWO,))
+        assert self.find(replace(AS_PUBLISHED, rows=rows)) == (ComparisonStatus.TARGET_CHANGED, (TWO,))
 
     def test_without_a_row_of_the_table_it_is_a_new_node(self):
-        assert self.find(NOTHING, has_rows=False) == (Standing.UNFINISHED, (TWO,))
+        assert self.find(NOTHING, has_rows=False) == (ComparisonStatus.UNFINISHED, (TWO,))
 
     def test_where_rows_are_merged_away_it_may_have_fewer_but_not_none(self):
-        assert self.find(replace(AS_PUBLISHED, rows=9), engine="ReplacingMergeTree")[0] is Standing.LEDGER_LOST
-        assert self.find(NOTHING, engine="ReplacingMergeTree")[0] is Standing.TARGET_CHANGED
-        assert self.find(NOTHING, engine="SummingMergeTree")[0] is Standing.UNFINISHED
+        assert self.find(replace(AS_PUBLISHED, rows=9), engine="ReplacingMergeTree")[0] is ComparisonStatus.LEDGER_LOST
+        assert self.find(NOTHING, engine="ReplacingMergeTree")[0] is ComparisonStatus.TARGET_CHANGED
+        assert self.find(NOTHING, engine="SummingMergeTree")[0] is ComparisonStatus.UNFINISHED

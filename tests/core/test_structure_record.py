@@ -24,9 +24,9 @@ COUNT = Column("count", "UInt64", "ALIAS", "n + 1")
 
 def now(*columns: Column, time_zone: str = "UTC", sharding_key: str | None = None, settings=None, **changes):
     facts = replace(with_target(columns=columns or (AT, KIND, COUNT), **changes), time_zone=time_zone)
-    around = replace(surroundings(facts, facts, facts), sharding_key=sharding_key)
+    context = replace(surroundings(facts, facts, facts), sharding_key=sharding_key)
     return structure_of(
-        around, distribution="sharding_key" if sharding_key else "where_read", settings=settings or {}, shard_num=2
+        context, distribution="sharding_key" if sharding_key else "where_read", settings=settings or {}, shard_num=2
     )
 
 

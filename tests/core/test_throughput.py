@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.workflow.operations import Step, TryNodes
+from airflow_provider_chs3.core.workflow.operations import Step, TryQueryNodes
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from airflow_provider_chs3.plugin.observation.throughput import Throughput, look_at_throughput
 from tests.core.driving import Driven, drive, server_error
@@ -44,7 +44,7 @@ def look(
 
     def answer(number: int, rows: Any) -> Any:
         def of(step: Step) -> dict[Node, Any]:
-            assert isinstance(step, TryNodes)
+            assert isinstance(step, TryQueryNodes)
             return {node: (other or {}).get((number, node), rows) for node in step.sql}
 
         return of
@@ -67,7 +67,15 @@ def test_every_node_is_asked_six_statements_however_many_loads_there_are() -> No
     )
     for answers, loads in ((ANSWERS, 2), (many, 900)):
         looked = look(answers)
-        assert [len(step.sql) if isinstance(step, TryNodes) else 1 for step in looked.steps] == [1, 2, 2, 2, 2, 2, 2]
+        assert [len(step.sql) if isinstance(step, TryQueryNodes) else 1 for step in looked.steps] == [
+            1,
+            2,
+            2,
+            2,
+            2,
+            2,
+            2,
+        ]
         assert len(looked.result.loads) == loads
 
 

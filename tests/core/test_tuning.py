@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.files.data_volume import DataShape
+from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.tuning.insert_settings import (
     DDL_SETTINGS,
     EXACT_NAMES,
@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.tuning.insert_settings import (
     tunable,
     tuned_settings,
 )
-from airflow_provider_chs3.core.tuning.resource_share import ISOLATED, Share, slice_of
+from airflow_provider_chs3.core.tuning.resource_share import ISOLATED, ShareOptions, resource_share_of
 from airflow_provider_chs3.core.values.models import NodeSpec, Setting
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -24,12 +24,12 @@ MIB = 1024**2
 GIB = 1024**3
 SPEC = NodeSpec(8, 32 * GIB)
 #: More than fits into any node's memory, in files that are read in ranges.
-LARGE = DataShape(share_bytes=1000 * GIB, files_per_node=64, largest_file_bytes=GIB)
+LARGE = DataVolume(share_bytes=1000 * GIB, files_per_node=64, largest_file_bytes=GIB)
 KNOWN = dict.fromkeys(names_to_look_up({"max_threads": 1, "s3_max_connections": 1}))
 
 
 def part(spec=SPEC, *, data=LARGE, share=0.5, months=1):
-    return slice_of(spec, Share(memory_share=share, parallel_months=months), data)
+    return resource_share_of(spec, ShareOptions(memory_share=share, parallel_months=months), data)
 
 
 def settings_of(*, own=None, known=KNOWN, null_as_default=False, data=LARGE):
@@ -57,7 +57,7 @@ class TestTheGuidesRule:
 
     @pytest.mark.parametrize(("cores", "memory_bytes", "threads"), [(8, 32 * GIB, 4), (16, 64 * GIB, 8)])
     def test_they_have_them_for_parquet_too(self, cores, memory_bytes, threads):
-        data = DataShape(share_bytes=1000 * GIB, files_per_node=64, largest_file_bytes=GIB, is_parquet=True)
+        data = DataVolume(share_bytes=1000 * GIB, files_per_node=64, largest_file_bytes=GIB, is_parquet=True)
         assert threads_and_block(NodeSpec(cores, memory_bytes), share=ISOLATED, data=data) == (threads, 2863311530)
 
     @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ class TestTheGuidesRule:
 
 
 class TestTheReadersMemory:
-    PARQUET = DataShape(share_bytes=1000 * GIB, is_parquet=True, largest_file_bytes=GIB)
+    PARQUET = DataVolume(share_bytes=1000 * GIB, is_parquet=True, largest_file_bytes=GIB)
 
     def test_is_part_of_the_share(self):
         settings = tuned(data=self.PARQUET)
@@ -105,34 +105,34 @@ class TestLittleData:
         ("share_bytes", "block_bytes"), [(8 * GIB, GIB // 2), (4 * GIB, 256 * MIB), (10 * GIB, 640 * MIB)]
     )
     def test_is_cut_so_that_all_cores_have_work(self, share_bytes, block_bytes):
-        assert threads_and_block(data=DataShape(share_bytes=share_bytes)) == (8, block_bytes)
+        assert threads_and_block(data=DataVolume(share_bytes=share_bytes)) == (8, block_bytes)
 
     def test_leaves_the_servers_blocks_where_larger_ones_would_leave_cores_idle(self):
-        settings = tuned(data=DataShape(share_bytes=100 * MIB))
+        settings = tuned(data=DataVolume(share_bytes=100 * MIB))
         assert not {"min_insert_block_size_bytes", "min_insert_block_size_rows"} & settings.keys()
 
     def test_is_cut_by_rows_where_footers_tell_them(self):
-        settings = tuned(data=DataShape(share_bytes=8 * GIB, share_rows=48_000_001))
+        settings = tuned(data=DataVolume(share_bytes=8 * GIB, share_rows=48_000_001))
         assert settings["min_insert_block_size_rows"] == 3_000_001
 
     @pytest.mark.parametrize(("rows", "block_rows"), [(16_000_000, None), (18_000_000, 1_125_000)])
     def test_is_cut_into_no_more_parts_than_by_the_servers_limit_of_rows(self, rows, block_rows):
-        settings = tuned(data=DataShape(share_bytes=GIB, share_rows=rows))
+        settings = tuned(data=DataVolume(share_bytes=GIB, share_rows=rows))
         assert settings.get("min_insert_block_size_rows") == block_rows
 
     def test_is_cut_no_smaller_than_by_the_server_where_memory_is_small_too(self):
-        settings = tuned(NodeSpec(2, GIB), data=DataShape(share_bytes=50 * MIB, share_rows=600_000))
+        settings = tuned(NodeSpec(2, GIB), data=DataVolume(share_bytes=50 * MIB, share_rows=600_000))
         blocks = settings["min_insert_block_size_bytes"], settings["min_insert_block_size_rows"]
         assert blocks == (GIB // 12, 1_048_449)
 
     def test_is_one_part_where_one_thread_inserts(self):
-        data = DataShape(share_bytes=100 * MIB, share_rows=2_000_000)
+        data = DataVolume(share_bytes=100 * MIB, share_rows=2_000_000)
         settings = tuned(NodeSpec(2, 24 * GIB), data=data, months=2)
         blocks = settings["min_insert_block_size_bytes"], settings["min_insert_block_size_rows"]
         assert (settings["max_insert_threads"], blocks) == (1, (2 * GIB, 0))
 
     def test_is_cut_no_larger_than_the_memory_allows(self):
-        assert threads_and_block(NodeSpec(2, GIB), data=DataShape(share_bytes=100 * MIB)) == (2, GIB // 12)
+        assert threads_and_block(NodeSpec(2, GIB), data=DataVolume(share_bytes=100 * MIB)) == (2, GIB // 12)
 
 
 class TestLittleMemory:
@@ -152,15 +152,15 @@ class TestLittleMemory:
 
 
 def test_a_target_on_s3_holds_few_unfinished_parts():
-    data = DataShape(share_bytes=1000 * GIB, is_on_remote_disk=True)
+    data = DataVolume(share_bytes=1000 * GIB, is_on_remote_disk=True)
     assert tuned(data=data)["max_insert_delayed_streams_for_parallel_write"] == 4
 
 
 def test_all_that_may_be_computed_is_looked_up():
     shapes = (
         LARGE,
-        DataShape(share_bytes=GIB, files_per_node=64, is_text=True, largest_file_bytes=MIB),
-        DataShape(share_bytes=1000 * GIB, is_parquet=True, largest_file_bytes=GIB, is_on_remote_disk=True),
+        DataVolume(share_bytes=GIB, files_per_node=64, is_text=True, largest_file_bytes=MIB),
+        DataVolume(share_bytes=1000 * GIB, is_parquet=True, largest_file_bytes=GIB, is_on_remote_disk=True),
     )
     specs = (NodeSpec(1, GIB), SPEC, NodeSpec(64, 256 * GIB))
     assert {name for spec in specs for data in shapes for name in tuned(spec, data=data)} == set(TUNED_NAMES)

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
-from airflow_provider_chs3.core.attempt.resume import Underway
-from airflow_provider_chs3.core.attempt.retry_policy import Course
+from airflow_provider_chs3.core.attempt.resume import ResumableLoad
+from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
@@ -48,15 +48,15 @@ def s3_object(name: str, *, seconds: int = 0, etag: str = "e") -> S3Object:
 LOADED = Manifest.of([s3_object("a", seconds=-5), s3_object("b")])
 
 
-def underway() -> Underway:
-    return Underway(
-        around=surroundings(),
+def resumable() -> ResumableLoad:
+    return ResumableLoad(
+        context=surroundings(),
         nonce="n",
         fingerprint=LOADED.fingerprint,
         newest=AT,
         before={},
         reason="never loaded",
-        course=Course(),
+        retry_state=RetryState(),
         plan=PLAN,
         running="q",
         done=(),
@@ -83,7 +83,7 @@ def test_what_is_to_be_stopped_survives_json_but_for_the_default_cluster() -> No
 
 def test_objects_that_came_later_are_left_out() -> None:
     listed = Manifest.of([*LOADED.objects, s3_object("c", seconds=1)])
-    assert underway().manifest_in(listed) == LOADED
+    assert resumable().manifest_in(listed) == LOADED
 
 
 @pytest.mark.parametrize(
@@ -96,4 +96,4 @@ def test_objects_that_came_later_are_left_out() -> None:
 )
 def test_any_other_change_is_one(listed: list[S3Object]) -> None:
     with pytest.raises(ObjectsChangedError, match="changed while they were loaded"):
-        underway().manifest_in(Manifest.of(listed))
+        resumable().manifest_in(Manifest.of(listed))

@@ -20,7 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_chs3 import hooks
-from airflow_provider_chs3.core.workflow.operations import Ask, AskNodes, ListObjects, Now, Pause, Say, Step, Together
+from airflow_provider_chs3.core.workflow.operations import (
+    Gather,
+    ListObjects,
+    Log,
+    Query,
+    QueryNodes,
+    ReadClock,
+    Sleep,
+    Step,
+)
 from airflow_provider_chs3.runners.blocking import Runner
 
 _PERFORM = Runner.__dict__["perform"]
@@ -57,11 +66,11 @@ def steps_of(load: Callable[[], Any]) -> list[Step]:
 def writes(step: Step) -> bool:
     """Whether a step may change something on a server; what is not known to read does."""
     match step:
-        case Say() | Pause() | Now() | ListObjects() | Together():
+        case Log() | Sleep() | ReadClock() | ListObjects() | Gather():
             return False
-        case Ask():
+        case Query():
             return not _reads(step.sql.text)
-        case AskNodes():
+        case QueryNodes():
             return not all(_reads(sql.text) for sql in step.sql.values())
     return True
 
@@ -104,7 +113,7 @@ class Strike:
             load()
 
     def _of(self, step: Step) -> Step:
-        return replace(step, sql=dict(list(step.sql.items())[self.told])) if isinstance(step, AskNodes) else step
+        return replace(step, sql=dict(list(step.sql.items())[self.told])) if isinstance(step, QueryNodes) else step
 
 
 def _die() -> None:
@@ -126,7 +135,7 @@ def strikes_after(steps: list[Step]) -> Iterator[Strike]:
 def strikes_amid(steps: list[Step]) -> Iterator[Strike]:
     """In the midst of each step that writes to several nodes: the coordinator, which is the first, is told or not."""
     for number, step in enumerate(steps):
-        if writes(step) and isinstance(step, AskNodes) and len(step.sql) > 1:
+        if writes(step) and isinstance(step, QueryNodes) and len(step.sql) > 1:
             yield Strike(number, ONLY_THE_FIRST, step.name)
             if step.name.startswith("Publish"):
                 yield Strike(number, ALL_BUT_THE_FIRST, step.name)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.workflow.operations import Pause, Step
+from airflow_provider_chs3.core.workflow.operations import Sleep, Step
 from airflow_provider_chs3.runners.blocking import Runner
 
 _RECOVERY = re.compile(r"Wait \d+ s")
@@ -32,7 +32,7 @@ class Strikes:
         def struck(runner: Runner, step: Step) -> Any:
             self.steps.append(step.name)
             with self._around(step):
-                if isinstance(step, Pause) and _RECOVERY.fullmatch(step.name):
+                if isinstance(step, Sleep) and _RECOVERY.fullmatch(step.name):
                     self.pauses_seconds.append(step.seconds)
                     return None
                 return perform.__get__(runner, Runner)(step)
@@ -52,13 +52,13 @@ class Strikes:
         """Have a fault last for one step: of those chosen the one of this number, from 0."""
         seen = count()
 
-        def around(step: Step) -> AbstractContextManager[None]:
+        def context(step: Step) -> AbstractContextManager[None]:
             if not chosen(step) or next(seen) != number:
                 return nullcontext()
             self.struck.append(step.name)
             return fault()
 
-        self._around = around
+        self._around = context
 
     def before(self, name: str, act: Callable[[], object], *, times: int = 1) -> None:
         """Act before the first steps whose names begin so."""
@@ -81,13 +81,13 @@ class Strikes:
         self._around_named(name, fault, times)
 
     def _around_named(self, name: str, fault: Callable[[], AbstractContextManager[None]], times: int) -> None:
-        def around(step: Step) -> AbstractContextManager[None]:
+        def context(step: Step) -> AbstractContextManager[None]:
             if not step.name.startswith(name) or len(self.struck) == times:
                 return nullcontext()
             self.struck.append(step.name)
             return fault()
 
-        self._around = around
+        self._around = context
 
 
 @pytest.fixture

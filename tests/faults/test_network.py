@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from airflow_provider_chs3.core.workflow.operations import Ask, AskNodes, Insert, Step
+from airflow_provider_chs3.core.workflow.operations import Insert, Query, QueryNodes, Step
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import writes
@@ -28,7 +28,7 @@ def between(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[Netwo
 
 
 def speaks(step: Step) -> bool:
-    return isinstance(step, Ask | AskNodes | Insert)
+    return isinstance(step, Query | QueryNodes | Insert)
 
 
 # The steps come from the protocol itself, so that a new one is struck without anyone remembering. Whether a step that

@@ -12,7 +12,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from clickhouse_driver.errors import ServerException
 
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Insert, Step
+from airflow_provider_chs3.core.workflow.operations import Insert, QueryNodes, Step
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
@@ -129,7 +129,7 @@ def test_staging_that_a_late_statement_of_a_dead_attempt_created_goes_with_the_n
 def said_late(lake: Lake, step: Step) -> list[str]:
     """Run a step's statements again, and give the errors."""
     errors = []
-    nodes = step.sql.items() if isinstance(step, AskNodes) else [(None, step.sql)]  # type: ignore[attr-defined]
+    nodes = step.sql.items() if isinstance(step, QueryNodes) else [(None, step.sql)]  # type: ignore[attr-defined]
     for node, sql in nodes:
         try:
             lake.on_node(node.shard_num - 1 if node else 0, sql.text)

@@ -183,8 +183,8 @@ def _bfloats(double: float) -> tuple[float, ...]:
     """Those around it: the servers have cut and rounded, by version."""
     (bits,) = struct.unpack("<I", struct.pack("<f", round32(double)))
     cut = bits & 0xFFFF0000
-    around = [cut] if bits == cut else [cut, cut + 0x10000]
-    values = [float(struct.unpack("<f", struct.pack("<I", each))[0]) for each in around]
+    context = [cut] if bits == cut else [cut, cut + 0x10000]
+    values = [float(struct.unpack("<f", struct.pack("<I", each))[0]) for each in context]
     return tuple(each for each in values if math.isfinite(each))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.workflow.operations import InsertSideBySide, InsertStats, Now, Say, Step
+from airflow_provider_chs3.core.workflow.operations import InsertSideBySide, InsertStats, Log, ReadClock, Step
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
@@ -38,10 +38,10 @@ class Timed:
         perform = Runner.__dict__["perform"]
 
         def timed(runner: Runner, step: Step) -> Any:
-            if isinstance(step, Now):
+            if isinstance(step, ReadClock):
                 return self.seconds
             outcome = perform.__get__(runner, Runner)(step)
-            if isinstance(step, Say):
+            if isinstance(step, Log):
                 self.said.append(step.name)
             if isinstance(step, InsertSideBySide):
                 settings = dict(step.inserts[0].settings)

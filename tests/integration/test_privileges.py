@@ -20,7 +20,7 @@ from airflow_provider_chs3.operators.ledger import (
 )
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
-from airflow_provider_chs3.plugin.api.months import month_looks
+from airflow_provider_chs3.plugin.api.months import month_answers
 from airflow_provider_chs3.plugin.observation.months import MonthState
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
@@ -249,7 +249,7 @@ def test_the_months_page_needs_no_privilege_to_write_or_to_read_rows(
 ) -> None:
     load_as(own_lake, NARROW, monkeypatch)
     log_in(own_lake, WATCHER, monkeypatch)
-    look = month_looks().look("chs3_default")
+    look = month_answers().look("chs3_default")
     assert (look.error, set(look.nodes.values())) == ("", {""})
     assert [each.state for each in look.tables[TableName("lake", "trips")]] == [MonthState.PUBLISHED]
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from airflow_provider_chs3.plugin.cache import SharedLooks
+from airflow_provider_chs3.plugin.cache import SharedAnswers
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ class Counted:
 
 def test_many_at_once_share_one_look(pool: ThreadPoolExecutor) -> None:
     counted = Counted()
-    looks = SharedLooks(counted.look, pool=pool, seconds=60)
+    looks = SharedAnswers(counted.look, pool=pool, seconds=60)
 
     async def crowd() -> list[int]:
         return await asyncio.gather(*(looks.get("one") for _ in range(200)))
@@ -42,7 +42,7 @@ def test_many_at_once_share_one_look(pool: ThreadPoolExecutor) -> None:
 
 def test_each_name_has_its_own(pool: ThreadPoolExecutor) -> None:
     counted = Counted()
-    looks = SharedLooks(counted.look, pool=pool, seconds=60)
+    looks = SharedAnswers(counted.look, pool=pool, seconds=60)
     asyncio.run(looks.get("one"))
     asyncio.run(looks.get("two"))
     assert counted.asked == ["one", "two"]
@@ -50,7 +50,7 @@ def test_each_name_has_its_own(pool: ThreadPoolExecutor) -> None:
 
 def test_an_old_answer_is_asked_for_again(pool: ThreadPoolExecutor) -> None:
     counted = Counted()
-    looks = SharedLooks(counted.look, pool=pool, seconds=0.1)
+    looks = SharedAnswers(counted.look, pool=pool, seconds=0.1)
     asyncio.run(looks.get("one"))
     time.sleep(0.1)
     assert asyncio.run(looks.get("one")) == 2
@@ -58,7 +58,7 @@ def test_an_old_answer_is_asked_for_again(pool: ThreadPoolExecutor) -> None:
 
 def test_whoever_goes_away_does_not_end_the_look_of_others(pool: ThreadPoolExecutor) -> None:
     counted = Counted()
-    looks = SharedLooks(counted.look, pool=pool, seconds=60)
+    looks = SharedAnswers(counted.look, pool=pool, seconds=60)
 
     async def one_goes() -> int:
         going, staying = (asyncio.create_task(looks.get("one")) for _ in range(2))

@@ -11,7 +11,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import Credentials
 
 #: What is not tried, and why.
-LEFT_OUT = {
+SKIPPED = {
     "sleep_after_receiving_query_ms": "only slow: it makes a server wait",
     "sleep_in_send_data_ms": "only slow: it makes a server wait",
     "sleep_in_send_tables_status_ms": "only slow: it makes a server wait",
@@ -83,7 +83,7 @@ class Hostile:
     @property
     def names(self) -> list[str]:
         """All settings that are tried."""
-        return [name for name in self._settings if name not in LEFT_OUT]
+        return [name for name in self._settings if name not in SKIPPED]
 
     def values(self, name: str) -> list[str]:
         """Hostile values of one of them; none where no other value is known."""

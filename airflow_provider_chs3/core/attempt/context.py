@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.attempt.retry_policy import Course
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.attempt.retry_policy import RetryState
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lacks_elements_of_containers
-from airflow_provider_chs3.core.ledger.comparison import Wanted, spread
+from airflow_provider_chs3.core.ledger.comparison import ExpectedMonth, spread
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, look_up, month_on_node
@@ -24,111 +24,111 @@ from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
 from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
 from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.values.models import Manifest, Node, SettingValues, TableName
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
-from airflow_provider_chs3.core.workflow.step_timer import NO_LAPS, Laps
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.step_timer import NO_STEPS, StepTimer
 
 #: Types of what GeoParquet holds.
 _SHAPES = re.compile(r"\b(?:Point|Ring|(?:Multi)?(?:LineString|Polygon)|Geometry)\b")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Load:
+class LoadContext:
     """A load under way.
 
     Args:
         request: What was asked for.
-        around: Where it takes place.
+        context: Where it takes place.
         files: What it reads.
         key: What the ledger knows the month by.
-        course: What went wrong before, in earlier tries of this load.
-        laps: What it has spent its time on so far.
+        retry_state: What went wrong before, in earlier tries of this load.
+        timer: What it has spent its time on so far.
     """
 
     request: LoadRequest
-    around: Surroundings
+    context: TargetContext
     files: Files
     key: LedgerKey
-    course: Course
-    laps: Laps = NO_LAPS
+    retry_state: RetryState
+    timer: StepTimer = NO_STEPS
 
     @classmethod
     def of(
         cls,
         request: LoadRequest,
-        around: Surroundings,
-        course: Course,
+        context: TargetContext,
+        retry_state: RetryState,
         *,
         source: S3Source,
         manifest: Manifest,
         partition_id: str = "",
-        laps: Laps = NO_LAPS,
-    ) -> Load:
+        timer: StepTimer = NO_STEPS,
+    ) -> LoadContext:
         """A load of what was listed, into what was found."""
         files = Files(
             source=source,
             manifest=manifest,
             format=request.format_of(manifest),
             compression=request.compression,
-            cluster=around.cluster,
-            look_threads=_look_threads(request, around),
-            settings=_reading_settings(request, around),
-            neutral=neutral_settings(around.reading_defaults, request.settings),
-            waiting=WITHOUT_ABSENT if around.absent else {},
+            cluster=context.cluster,
+            look_threads=_look_threads(request, context),
+            settings=_reading_settings(request, context),
+            neutral=neutral_settings(context.reading_defaults, request.settings),
+            waiting=WITHOUT_ABSENT if context.absent else {},
         )
-        key = LedgerKey(around.target, around.shape.uuid, request.month, partition_id)
-        return cls(request=request, around=around, files=files, key=key, course=course, laps=laps)
+        key = LedgerKey(context.target, context.table_facts.uuid, request.month, partition_id)
+        return cls(request=request, context=context, files=files, key=key, retry_state=retry_state, timer=timer)
 
     @property
     def attempt(self) -> Attempt:
         """This attempt."""
-        return Attempt(self.around.target, self.request.month, self.request.nonce)
+        return Attempt(self.context.target, self.request.month, self.request.nonce)
 
     @property
     def staging(self) -> TableName:
         """This attempt's staging table."""
-        return self.attempt.staging(self.around)
+        return self.attempt.staging(self.context)
 
-    def end_lap(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[Load]:
+    def end_step(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[LoadContext]:
         """The same load, once the time since the last lap was counted as this one's."""
-        laps = yield from self.laps.end(name, at_least_seconds=at_least_seconds)
-        return replace(self, laps=laps)
+        timer = yield from self.timer.end(name, at_least_seconds=at_least_seconds)
+        return replace(self, timer=timer)
 
-    def of_objects(self, manifest: Manifest) -> Load:
+    def of_objects(self, manifest: Manifest) -> LoadContext:
         """The same load of these objects."""
         return replace(self, files=replace(self.files, manifest=manifest))
 
-    def with_ledger(self) -> Load:
+    def with_ledger(self) -> LoadContext:
         """The same load, once the ledger is on every node."""
-        nodes = {node: replace(facts, ledger_columns=frozenset(COLUMNS)) for node, facts in self.around.nodes.items()}
-        return replace(self, around=replace(self.around, nodes=nodes))
+        nodes = {node: replace(facts, ledger_columns=frozenset(COLUMNS)) for node, facts in self.context.nodes.items()}
+        return replace(self, context=replace(self.context, nodes=nodes))
 
     def key_on(self, node: Node) -> LedgerKey:
         """What that node's ledger knows the month by: its own table, which may have been made anew there alone."""
-        target = self.around.nodes[node].target
+        target = self.context.nodes[node].target
         return replace(self.key, target_uuid=target.uuid) if target else self.key
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> ExpectedMonth:
         """What the month is compared with."""
-        return Wanted(
+        return ExpectedMonth(
             fingerprint=self.files.manifest.fingerprint,
             definition=self.request.definition,
-            structure=self.request.structure(self.around),
+            structure=self.request.structure(self.context),
         )
 
     def look_up(self) -> Steps[dict[Node, MonthOnNode]]:
         """Ask every node for its newest record of the month, and for the month's parts."""
-        ledger = self.around.ledger
+        ledger = self.context.ledger
         statements = {
             node: look_up(ledger, self.key_on(node), columns=facts.ledger_columns)
-            for node, facts in self.around.nodes.items()
+            for node, facts in self.context.nodes.items()
         }
-        answers = yield from AskNodes(name=f"Look up {self.request.month} in the ledger", sql=statements)
-        return with_records_of_replicas(self.around, {node: month_on_node(rows[0]) for node, rows in answers.items()})
+        answers = yield from QueryNodes(name=f"Look up {self.request.month} in the ledger", sql=statements)
+        return with_records_of_replicas(self.context, {node: month_on_node(rows[0]) for node, rows in answers.items()})
 
 
 def values_of(
-    load: Load,
+    load: LoadContext,
     *,
     rows: int,
     state: PartitionState,
@@ -155,17 +155,17 @@ def values_of(
         "definition": load.request.definition,
         "objects": len(manifest.objects),
         "source_bytes": manifest.size_bytes,
-        "nodes": spread(load.around.nodes, load.around.shape),
+        "nodes": spread(load.context.nodes, load.context.table_facts),
         "rows": rows,
         **evidence_of_state(state, rows_of_shards, beside=beside),
         "structure": structure,
         # Whoever comes by this node alone learns where the rest of the month is.
-        "details": {**({"cluster": load.around.cluster} if load.around.cluster else {}), **(details or {})},
+        "details": {**({"cluster": load.context.cluster} if load.context.cluster else {}), **(details or {})},
     }
 
 
-def _reading_settings(request: LoadRequest, around: Surroundings) -> SettingValues:
-    types = [ColumnType(each.type) for each in around.shape.columns]
+def _reading_settings(request: LoadRequest, context: TargetContext) -> SettingValues:
+    types = [ColumnType(each.type) for each in context.table_facts.columns]
     settings = reading_settings(
         request.selection.csv,
         is_selected=bool(request.selection.select),
@@ -173,7 +173,7 @@ def _reading_settings(request: LoadRequest, around: Surroundings) -> SettingValu
         has_escaped_labels=any(map(has_escaped_labels, types)),
         has_shapes=any(_SHAPES.search(each.text) for each in types),
     )
-    known, own = around.known_settings, request.settings
+    known, own = context.known_settings, request.settings
     return {name: value for name, value in settings.items() if name in known and name not in own}
 
 
@@ -200,7 +200,7 @@ def rows_of_shards(states: Mapping[Node, PartitionState]) -> dict[int, int]:
     return {node.shard_num: state.rows for node, state in sorted(states.items(), reverse=True)}
 
 
-def _look_threads(request: LoadRequest, around: Surroundings) -> int:
-    given, highest = str(request.settings.get("max_threads", "")), around.known_settings.get("max_threads")
+def _look_threads(request: LoadRequest, context: TargetContext) -> int:
+    given, highest = str(request.settings.get("max_threads", "")), context.known_settings.get("max_threads")
     # What is no number is refused with the insert: here the error would be taken for one of a file.
     return int(given) if given.isdecimal() else min(LOOK_THREADS, highest or LOOK_THREADS)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from airflow_provider_chs3.core.cluster.absent_replicas import leave_out_absent
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_at
-from airflow_provider_chs3.core.cluster.topology import check_distribution, check_versions, locate
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext, look_at
+from airflow_provider_chs3.core.cluster.topology import check_distribution, check_versions, resolve_table
 from airflow_provider_chs3.core.preflight.privileges import check_privileges
 from airflow_provider_chs3.core.preflight.profile_constraints import check_constraints, explain_refusal
 from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -15,8 +15,8 @@ from airflow_provider_chs3.core.source.s3_source import S3Source
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up, needed_settings
 from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
 from airflow_provider_chs3.core.values.models import Manifest, Node, SettingValue
-from airflow_provider_chs3.core.workflow.operations import Steps, Together
-from airflow_provider_chs3.core.workflow.step_timer import Laps
+from airflow_provider_chs3.core.workflow.operations import Gather, Steps
+from airflow_provider_chs3.core.workflow.step_timer import StepTimer
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError, NotReadyError
 
 
@@ -67,15 +67,15 @@ def _check_ready(request: LoadRequest, ready_key: str) -> Steps[None]:
         raise NotReadyError(f"The ready marker {key} is not there yet, so {request.month} was not loaded.")
 
 
-def list_and_look_around(
-    request: LoadRequest, laps: Laps, around: Surroundings | None = None
-) -> Steps[tuple[S3Source, Manifest, Surroundings, Laps]]:
+def list_and_inspect(
+    request: LoadRequest, timer: StepTimer, context: TargetContext | None = None
+) -> Steps[tuple[S3Source, Manifest, TargetContext, StepTimer]]:
     """List the month's objects, and ask every node for its facts.
 
     Args:
         request: The load.
-        laps: What it has spent its time on so far.
-        around: What the nodes said, if they were asked already.
+        timer: What it has spent its time on so far.
+        context: What the nodes said, if they were asked already.
 
     Returns:
         The source, with its base known from now on, and the manifest; what the nodes said; the laps, until the end of
@@ -85,17 +85,17 @@ def list_and_look_around(
         NotReadyError: If the objects are not there yet.
         PreflightError: If cluster, versions or privileges are in the way.
     """
-    if around is not None:
-        source, manifest, laps = yield from _list(request, laps)
-        return source, manifest, around, laps
-    looks = (_list(request, laps), look_around_for_load(request))
-    (source, manifest, laps), around = yield from Together(name="List and look around", workflows=looks)
-    return source, manifest, around, laps
+    if context is not None:
+        source, manifest, timer = yield from _list(request, timer)
+        return source, manifest, context, timer
+    looks = (_list(request, timer), inspect_target_for_load(request))
+    (source, manifest, timer), context = yield from Gather(name="List and look around", workflows=looks)
+    return source, manifest, context, timer
 
 
-def _list(request: LoadRequest, laps: Laps) -> Steps[tuple[S3Source, Manifest, Laps]]:
+def _list(request: LoadRequest, timer: StepTimer) -> Steps[tuple[S3Source, Manifest, StepTimer]]:
     source, manifest = yield from list_ready_month(request)
-    return source, manifest, (yield from laps.end("list"))
+    return source, manifest, (yield from timer.end("list"))
 
 
 def _check_constraints(request: LoadRequest, nodes: tuple[Node, ...]) -> Steps[None]:
@@ -117,7 +117,7 @@ def needed_by(request: LoadRequest) -> dict[str, SettingValue]:
     return {**fields, **needed}
 
 
-def look_around_for_load(request: LoadRequest) -> Steps[Surroundings]:
+def inspect_target_for_load(request: LoadRequest) -> Steps[TargetContext]:
     """Ask every node for its facts, and check that a load may start.
 
     Args:
@@ -127,15 +127,15 @@ def look_around_for_load(request: LoadRequest) -> Steps[Surroundings]:
         PreflightError: If cluster, versions, profiles or privileges are in the way.
     """
     try:
-        return (yield from _look_around(request))
+        return (yield from _inspect_target(request))
     except ClickHouseServerError as error:
         if error.code == SETTING_CONSTRAINT:
             yield from explain_refusal(error, needed_by(request), own=request.settings)
         raise
 
 
-def _look_around(request: LoadRequest) -> Steps[Surroundings]:
-    place = yield from locate(request)
+def _inspect_target(request: LoadRequest) -> Steps[TargetContext]:
+    place = yield from resolve_table(request)
     place = yield from leave_out_absent(place)
     yield from check_distribution(place, distribution=request.policies.distribution, target=request.target)
     # A server that is too old, or where a grant is missing, may not answer the last one: the first error is told.
@@ -145,5 +145,5 @@ def _look_around(request: LoadRequest) -> Steps[Surroundings]:
         check_privileges(place.nodes, privileges_of_load(request, place)),
         look_at(place, settings=names_to_look_up(request.settings)),
     )
-    around: Surroundings = (yield from Together(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[3]
-    return around
+    context: TargetContext = (yield from Gather(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[3]
+    return context

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.attempt.context import Load
+from airflow_provider_chs3.core.attempt.context import LoadContext
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import compression_of_key
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.tuning.calibrated_profile import Circumstances, Profile, short_version
 from airflow_provider_chs3.core.values.models import NodeSpec, TableName
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 #: The event of a profile's record, which is about no month, and has none of a month's numbers.
 CALIBRATED = "calibrated"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Past:
+class TableHistory:
     """What the first node's ledger tells.
 
     Args:
@@ -57,21 +57,21 @@ class Past:
         return self.profile, f"Calibrated {self.profile.at}: settings that say so are not those of the rules."
 
 
-def look_back(load: Load) -> Steps[Past]:
+def read_history(load: LoadContext) -> Steps[TableHistory]:
     """Ask the first node's ledger, with one statement.
 
     Args:
         load: The load.
     """
-    coordinator = load.around.coordinator
-    if not load.around.nodes[coordinator].has_ledger:
-        return Past()
-    sql = _look_back(load)
-    answer = yield from AskNodes(name="Look up what earlier loads of the table tell", sql={coordinator: sql})
+    coordinator = load.context.coordinator
+    if not load.context.nodes[coordinator].has_ledger:
+        return TableHistory()
+    sql = _history_query(load)
+    answer = yield from QueryNodes(name="Look up what earlier loads of the table tell", sql={coordinator: sql})
     loads, profiles, version = answer[coordinator][0]
     memory_steps, memory_bytes = loads[0] if loads else (0, 0)
     uuid, details = profiles[0] if profiles else ("", "")
-    return Past(
+    return TableHistory(
         memory_steps=memory_steps,
         memory_bytes=memory_bytes,
         profile=Profile.of_json(json.loads(details)["profile"]) if profiles else None,
@@ -80,8 +80,8 @@ def look_back(load: Load) -> Steps[Past]:
     )
 
 
-def _look_back(load: Load) -> Sql:
-    ledger, key = table(load.around.ledger), load.key_on(load.around.coordinator)
+def _history_query(load: LoadContext) -> Sql:
+    ledger, key = table(load.context.ledger), load.key_on(load.context.coordinator)
     newest_load = (
         "SELECT JSONExtractUInt(details, 'memory_steps'), JSONExtractUInt(details, 'memory_bytes') "
         f"FROM {ledger} WHERE {key.table_condition} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
@@ -120,7 +120,7 @@ def circumstances_of(files: Files, *, nodes: int, spec: NodeSpec, version: str) 
     )
 
 
-def record_profile(load: Load, ledger: TableName, details: Mapping[str, Any]) -> Steps[None]:
+def record_profile(load: LoadContext, ledger: TableName, details: Mapping[str, Any]) -> Steps[None]:
     """Record a profile on every node, so that loads find it whichever node is the first.
 
     It is under the month of the sample, before all records of that month: its standing goes by the highest number.
@@ -132,7 +132,7 @@ def record_profile(load: Load, ledger: TableName, details: Mapping[str, Any]) ->
     """
     text = json.dumps(details, sort_keys=True, ensure_ascii=False)
     statements = {}
-    for node in load.around.nodes:
+    for node in load.context.nodes:
         key = load.key_on(node)
         values = {
             "event": CALIBRATED,
@@ -147,4 +147,4 @@ def record_profile(load: Load, ledger: TableName, details: Mapping[str, Any]) ->
         statements[node] = Sql(
             f"INSERT INTO {table(ledger)} (sequence, {names}) SELECT 0, {', '.join(map(literal, values.values()))}"
         )
-    yield from AskNodes(name="Record the profile on every node", sql=statements)
+    yield from QueryNodes(name="Record the profile on every node", sql=statements)

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from airflow_provider_chs3.core.attempt.context import Load
-from airflow_provider_chs3.core.attempt.history import Past, circumstances_of, look_back
-from airflow_provider_chs3.core.attempt.retry_policy import Course, lowered
+from airflow_provider_chs3.core.attempt.context import LoadContext
+from airflow_provider_chs3.core.attempt.history import TableHistory, circumstances_of, read_history
+from airflow_provider_chs3.core.attempt.retry_policy import RetryState, lowered
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode, shown, size_nodes
 from airflow_provider_chs3.core.files.data_volume import shape_of
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import read_columns
 from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
 from airflow_provider_chs3.core.tuning.insert_settings import load_settings, settings_table
-from airflow_provider_chs3.core.tuning.resource_share import Slice, slice_of, smallest
+from airflow_provider_chs3.core.tuning.resource_share import ResourceShare, resource_share_of, smallest
 from airflow_provider_chs3.core.values.models import Node, Setting, SettingValues
-from airflow_provider_chs3.core.workflow.operations import Say, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, Steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class InsertPlan:
         )
 
 
-def read_files(load: Load) -> Steps[Reading]:
+def read_files(load: LoadContext) -> Steps[Reading]:
     """Find the files' columns and types, and the columns that are loaded from them.
 
     Args:
@@ -73,17 +73,17 @@ def read_files(load: Load) -> Steps[Reading]:
     """
     if not load.files.manifest.objects:
         return Reading((), rows=0)
-    reading = yield from read_columns(load.files, load.request.selection, load.around.shape.columns)
+    reading = yield from read_columns(load.files, load.request.selection, load.context.table_facts.columns)
     used = {each.column.name for each in reading.loaded}
     unused = [name for name in reading.names or () if name not in used]
     if unused and not load.request.selection.select:
-        yield from Say(name=f"Columns of the files that are not loaded: {', '.join(unused)}.")
+        yield from Log(name=f"Columns of the files that are not loaded: {', '.join(unused)}.")
     if len(reading.groups) > 1:
-        yield from Say(name=f"The files' columns differ in type: they are inserted as {len(reading.groups)} groups.")
+        yield from Log(name=f"The files' columns differ in type: they are inserted as {len(reading.groups)} groups.")
     return reading
 
 
-def plan_insert(load: Load, now: Mapping[Node, NodeNow], reading: Reading) -> Steps[InsertPlan]:
+def plan_insert(load: LoadContext, now: Mapping[Node, NodeNow], reading: Reading) -> Steps[InsertPlan]:
     """Find the settings, and tell the nodes' specs and the settings with their reasons.
 
     Args:
@@ -95,61 +95,63 @@ def plan_insert(load: Load, now: Mapping[Node, NodeNow], reading: Reading) -> St
         TransientError: If memory did not suffice with the least that a load takes.
         ConfigurationError: If settings or node specs do not fit.
     """
-    request, around = load.request, load.around
-    nodes = size_nodes(around, now, argument=request.node_specs, connection=request.connection_node_specs)
+    request, context = load.request, load.context
+    nodes = size_nodes(context, now, argument=request.node_specs, connection=request.connection_node_specs)
     is_remote = any(each.is_on_remote_disk for each in now.values())
     data = shape_of(load.files, reading, nodes=len(nodes), is_on_remote_disk=is_remote)
-    spec, past = smallest(each.spec for each in nodes.values()), (yield from look_back(load))
-    profile, told = past.usable_profile(circumstances_of(load.files, nodes=len(nodes), spec=spec, version=past.version))
+    spec, history = smallest(each.spec for each in nodes.values()), (yield from read_history(load))
+    profile, told = history.usable_profile(
+        circumstances_of(load.files, nodes=len(nodes), spec=spec, version=history.version)
+    )
     if told and load.files.manifest.objects:
-        yield from Say(name=told)
+        yield from Log(name=told)
     calibrated_months = profile.parallel_months if profile else None
-    one = slice_of(spec, request.share, data, now.values(), calibrated_months=calibrated_months)
+    one = resource_share_of(spec, request.share, data, now.values(), calibrated_months=calibrated_months)
     computed = load_settings(
         one=one,
         data=data,
-        known=around.known_settings,
+        known=context.known_settings,
         own=request.settings,
         null_as_default=request.selection.null_as_default,
         by_sharding_key=request.policies.distribution == "sharding_key",
         profile=profile,
     )
-    course = yield from _with_what_worked(load, past, one.memory_bytes)
-    settings = (*lowered(computed, course), *_without_absent(load))
+    retry_state = yield from _with_what_worked(load, history, one.memory_bytes)
+    settings = (*lowered(computed, retry_state), *_without_absent(load))
     yield from _tell(nodes, one, settings)
     return InsertPlan(
         reading=reading,
         settings=settings,
         memory_bytes=one.memory_bytes,
-        memory_steps=course.memory_steps,
+        memory_steps=retry_state.memory_steps,
     )
 
 
-def _without_absent(load: Load) -> tuple[Setting, ...]:
-    known, own = load.around.known_settings, load.request.settings
-    names = [name for name in WITHOUT_ABSENT if load.around.absent and name in known and name not in own]
+def _without_absent(load: LoadContext) -> tuple[Setting, ...]:
+    known, own = load.context.known_settings, load.request.settings
+    names = [name for name in WITHOUT_ABSENT if load.context.absent and name in known and name not in own]
     return tuple(Setting(name, WITHOUT_ABSENT[name], "replicas that are down are not waited for") for name in names)
 
 
-def _with_what_worked(load: Load, past: Past, memory_bytes: int) -> Steps[Course]:
+def _with_what_worked(load: LoadContext, history: TableHistory, memory_bytes: int) -> Steps[RetryState]:
     """Begin with what the table's newest load needed, rather than run out of memory as that one did.
 
     With more memory than then, nothing follows from that load.
     """
-    steps = past.memory_steps if past.memory_bytes >= memory_bytes else 0
+    steps = history.memory_steps if history.memory_bytes >= memory_bytes else 0
     if steps:
-        yield from Say(
-            name=f"The last load of {load.around.target} ran out of memory: this one begins with less of it."
+        yield from Log(
+            name=f"The last load of {load.context.target} ran out of memory: this one begins with less of it."
         )
-    return replace(load.course, memory_steps=load.course.memory_steps + steps)
+    return replace(load.retry_state, memory_steps=load.retry_state.memory_steps + steps)
 
 
-def _tell(nodes: Mapping[Node, SizedNode], one: Slice, settings: Iterable[Setting]) -> Steps[None]:
+def _tell(nodes: Mapping[Node, SizedNode], one: ResourceShare, settings: Iterable[Setting]) -> Steps[None]:
     lines = "\n".join(f"  {shown(node)}: {each}" for node, each in nodes.items())
-    yield from Say(name=f"Nodes:\n{lines}")
+    yield from Log(name=f"Nodes:\n{lines}")
     memory = f"{one.memory_bytes} bytes" if one.memory_bytes else "an unknown part"
-    yield from Say(
+    yield from Log(
         name=f"This load may use {one.cores} of {one.node_cores} cores and {memory} of the memory of each "
         f"node{one.remarks}."
     )
-    yield from Say(name=f"Settings, beside those that make every load exact:\n{settings_table(settings)}")
+    yield from Log(name=f"Settings, beside those that make every load exact:\n{settings_table(settings)}")

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow_provider_chs3.core.attempt.context import Load, values_of
+from airflow_provider_chs3.core.attempt.context import LoadContext, values_of
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
-from airflow_provider_chs3.core.attempt.retry_policy import Course
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.attempt.retry_policy import RetryState
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, record
 from airflow_provider_chs3.core.ledger.table import LedgerKey, lacks_of_ledger
@@ -20,7 +20,7 @@ from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.staging.tables import Attempt, is_staging_there, superseded
 from airflow_provider_chs3.core.values.models import Manifest, Month, Node, TableName
-from airflow_provider_chs3.core.workflow.operations import AskNodes, InsertStats, SourceRead, Steps
+from airflow_provider_chs3.core.workflow.operations import InsertStats, QueryNodes, SourceRead, Steps
 from airflow_provider_chs3.exceptions import ObjectsChangedError, SupersededError
 
 #: What is said of a month of which `is_published_by_owner` holds.
@@ -44,7 +44,7 @@ class DoneInsert:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beginning:
+class InitialState:
     """How a load came to insert.
 
     Args:
@@ -57,30 +57,30 @@ class Beginning:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Underway:
+class ResumableLoad:
     """What is recorded of an attempt that has begun to insert.
 
     Args:
-        around: Where it takes place.
+        context: Where it takes place.
         nonce: The attempt.
         fingerprint: Of the objects that it reads.
         newest: When the newest of them was written.
         before: The month's partition on each node, by shard and replica, when the load began.
         reason: Why it loads.
-        course: How it goes about it.
+        retry_state: How it goes about it.
         plan: What it inserts.
         running: Query id of the insert that was started last; empty once that was seen to end.
         done: Those that have ended.
         seconds_by_step: What it had spent its time on when it was recorded.
     """
 
-    around: Surroundings
+    context: TargetContext
     nonce: str
     fingerprint: str
     newest: datetime
     before: Mapping[str, PartitionState]
     reason: str
-    course: Course
+    retry_state: RetryState
     plan: InsertPlan
     running: str
     done: tuple[DoneInsert, ...]
@@ -97,7 +97,7 @@ class Underway:
             raise ObjectsChangedError("Objects of the month changed while they were loaded. Nothing was published.")
         return manifest
 
-    def beginning(self, now: Mapping[Node, MonthOnNode]) -> Beginning:
+    def initial_state(self, now: Mapping[Node, MonthOnNode]) -> InitialState:
         """How the load came to insert.
 
         Args:
@@ -107,18 +107,18 @@ class Underway:
             node: MonthOnNode(month.record, self.before.get(_key(node), PartitionState()), month.has_history)
             for node, month in now.items()
         }
-        return Beginning(before=before, reason=self.reason)
+        return InitialState(before=before, reason=self.reason)
 
 
-def record_underway(
-    load: Load, plan: InsertPlan, beginning: Beginning, *, done: Sequence[DoneInsert], running: str
+def record_resumable_load(
+    load: LoadContext, plan: InsertPlan, initial_state: InitialState, *, done: Sequence[DoneInsert], running: str
 ) -> Steps[None]:
     """Record on the coordinator, before an insert is sent, all that is needed to go on without this process.
 
     Args:
         load: The load.
         plan: What it inserts.
-        beginning: How it came to insert.
+        initial_state: How it came to insert.
         done: Inserts that have ended.
         running: Query id of the one that is started next; empty for none.
     """
@@ -127,50 +127,50 @@ def record_underway(
         "owner": load.request.owner,
         "is_durable": load.request.is_durable,
         "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
-        "before": {_key(node): _as_json(month.state) for node, month in beginning.before.items()},
-        "reason": beginning.reason,
-        "structure": load.request.structure(load.around),
-        "course": asdict(load.course),
+        "before": {_key(node): _as_json(month.state) for node, month in initial_state.before.items()},
+        "reason": initial_state.reason,
+        "structure": load.request.structure(load.context),
+        "course": asdict(load.retry_state),
         "plan": plan.as_json(),
         "running": running,
         "done": [asdict(each) for each in done],
-        "seconds_by_step": dict(load.laps.seconds),
+        "seconds_by_step": dict(load.timer.seconds),
     }
-    coordinator = load.around.coordinator
+    coordinator = load.context.coordinator
     values = values_of(load, rows=0, state=PartitionState(), details=details)
-    sql = record(load.around.ledger, load.key_on(coordinator), "inserting", values, staging=load.staging)
-    yield from AskNodes(name=f"Record that {load.request.month} is being inserted", sql={coordinator: sql})
+    sql = record(load.context.ledger, load.key_on(coordinator), "inserting", values, staging=load.staging)
+    yield from QueryNodes(name=f"Record that {load.request.month} is being inserted", sql={coordinator: sql})
 
 
-def find_underway(request: LoadRequest, around: Surroundings) -> Steps[Underway | None]:
+def find_resumable_load(request: LoadRequest, context: TargetContext) -> Steps[ResumableLoad | None]:
     """Find what an earlier process of the same task left, if all of its staging is still there.
 
     Args:
         request: What is asked for now; what is made of the objects, and the table, must be the same as then.
-        around: The nodes.
+        context: The nodes.
 
     Raises:
         SupersededError: If the task waited for an attempt, and another load has taken over.
     """
-    key = _key_of(around, request.month)
+    key = _key_of(context, request.month)
     if key is None:
         return None
-    ask = AskNodes(name="Look for an insert of this task", sql={around.coordinator: _newest(around.ledger, key)})
-    rows = (yield from ask)[around.coordinator]
+    ask = QueryNodes(name="Look for an insert of this task", sql={context.coordinator: _newest(context.ledger, key)})
+    rows = (yield from ask)[context.coordinator]
     if not rows:
         return None
     nonce, owner, definition, fingerprint, details = rows[0]
     if request.resumes not in (None, nonce):
-        raise SupersededError(superseded(Attempt(around.target, request.month, request.resumes or "")))
+        raise SupersededError(superseded(Attempt(context.target, request.month, request.resumes or "")))
     found = json.loads(details)
     # Older versions of this package did not record the structure.
-    now = request.structure(around)
+    now = request.structure(context)
     is_same = definition == request.definition and found.get("structure", now) == now
     is_own = owner == request.owner and is_same and found["is_durable"]
-    if not is_own or not (yield from is_staging_there(around, Attempt(around.target, request.month, nonce))):
+    if not is_own or not (yield from is_staging_there(context, Attempt(context.target, request.month, nonce))):
         return None
-    around = yield from find_replicas(around)
-    return _of_json(around, nonce, fingerprint, found)
+    context = yield from find_replicas(context)
+    return _of_json(context, nonce, fingerprint, found)
 
 
 def _newest(ledger: TableName, key: LedgerKey) -> Sql:
@@ -181,55 +181,55 @@ def _newest(ledger: TableName, key: LedgerKey) -> Sql:
     )
 
 
-def is_published_by_owner(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
+def is_published_by_owner(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
     """Whether an earlier try of the same task, which then died, has published a month: for the task it is new.
 
     Args:
         load: The load.
         months: What each node has.
     """
-    record = months[load.around.coordinator].record
+    record = months[load.context.coordinator].record
     if not load.request.owner or record is None:
         return False
-    return record.attempt in (yield from attempts_of(load.around, load.request.month, load.request.owner))
+    return record.attempt in (yield from attempts_of(load.context, load.request.month, load.request.owner))
 
 
-def attempts_of(around: Surroundings, month: Month, owner: str) -> Steps[set[str]]:
+def attempts_of(context: TargetContext, month: Month, owner: str) -> Steps[set[str]]:
     """The attempts at a month that a task has made, as far as they began to insert.
 
     Args:
-        around: Where it loads.
+        context: Where it loads.
         month: The month.
         owner: Names the task.
     """
-    key = _key_of(around, month)
+    key = _key_of(context, month)
     if key is None:
         return set()
     sql = Sql(
-        f"SELECT DISTINCT attempt FROM {table(around.ledger)} WHERE {key.condition} AND event = 'inserting' "
+        f"SELECT DISTINCT attempt FROM {table(context.ledger)} WHERE {key.condition} AND event = 'inserting' "
         f"AND JSONExtractString(details, 'owner') = {literal(owner)}"
     )
-    ask = AskNodes(name="Look for loads of this task", sql={around.coordinator: sql})
-    return {nonce for (nonce,) in (yield from ask)[around.coordinator]}
+    ask = QueryNodes(name="Look for loads of this task", sql={context.coordinator: sql})
+    return {nonce for (nonce,) in (yield from ask)[context.coordinator]}
 
 
-def _key_of(around: Surroundings, month: Month) -> LedgerKey | None:
+def _key_of(context: TargetContext, month: Month) -> LedgerKey | None:
     """What the coordinator's ledger knows a month by; None where it has no ledger, or no such table."""
-    facts = around.nodes[around.coordinator]
+    facts = context.nodes[context.coordinator]
     if facts.target is None or not facts.has_ledger or lacks_of_ledger(facts.ledger_columns):
         return None
-    return LedgerKey(around.target, facts.target.uuid, month, "")
+    return LedgerKey(context.target, facts.target.uuid, month, "")
 
 
-def _of_json(around: Surroundings, nonce: str, fingerprint: str, details: Mapping[str, Any]) -> Underway:
-    return Underway(
-        around=around,
+def _of_json(context: TargetContext, nonce: str, fingerprint: str, details: Mapping[str, Any]) -> ResumableLoad:
+    return ResumableLoad(
+        context=context,
         nonce=nonce,
         fingerprint=fingerprint,
         newest=_EPOCH + details["newest_microseconds"] * _MICROSECOND,
         before={node: PartitionState(**state, each_part=None) for node, state in details["before"].items()},
         reason=details["reason"],
-        course=Course(**details["course"]),
+        retry_state=RetryState(**details["course"]),
         plan=InsertPlan.of_json(details["plan"]),
         running=details["running"],
         done=tuple(DoneInsert(each["query_id"], _stats_of_json(each["stats"])) for each in details["done"]),

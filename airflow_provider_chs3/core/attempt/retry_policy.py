@@ -55,7 +55,7 @@ _FLOORS = {_BLOCK[0]: 16 * 1024**2, _BLOCK[1]: 2**16, _THREADS[0]: 1, _READERS[0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Course:
+class RetryState:
     """How a load goes about it, after what went wrong before.
 
     Args:
@@ -74,57 +74,57 @@ class Course:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Again:
+class Retry:
     """Start over.
 
     Args:
-        course: How to go about it then.
+        retry_state: How to go about it then.
         reason: Why, in words.
         wait_seconds: How long to wait before.
     """
 
-    course: Course
+    retry_state: RetryState
     reason: str
     wait_seconds: int = 0
 
 
-def after(error: Chs3Error, course: Course) -> Again | None:
+def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
     """What to do after an error of a load.
 
     Args:
         error: What went wrong.
-        course: How the load went about it.
+        retry_state: How the load went about it.
 
     Returns:
         How to start over; None where a load by itself cannot mend it.
     """
     if isinstance(error, ObjectsChangedError) or (isinstance(error, ClickHouseServerError) and is_object_gone(error)):
-        return _list_again(course)
-    if isinstance(error, InsertLostError) and course.lost < MAX_LOST:
-        return Again(course=replace(course, lost=course.lost + 1), reason="with a new insert")
+        return _list_again(retry_state)
+    if isinstance(error, InsertLostError) and retry_state.lost < MAX_LOST:
+        return Retry(retry_state=replace(retry_state, lost=retry_state.lost + 1), reason="with a new insert")
     if not isinstance(error, ClickHouseServerError) or is_terminal(error):
         return None
     if error.code == MEMORY_LIMIT_EXCEEDED and not is_of_insert(error):
         # What is lowered are settings of the insert.
-        return _wait(error, course, "it ran out of memory") if _is_of_server(error) else None
+        return _wait(error, retry_state, "it ran out of memory") if _is_of_server(error) else None
     if error.code == MEMORY_LIMIT_EXCEEDED:
-        waits = _is_of_server(error) and course.waits < MAX_WAITS
-        lower = replace(course, memory_steps=course.memory_steps + 1, waits=course.waits + int(waits))
-        wait_seconds = WAIT_SECONDS * (course.waits + 1) if waits else 0
+        waits = _is_of_server(error) and retry_state.waits < MAX_WAITS
+        lower = replace(retry_state, memory_steps=retry_state.memory_steps + 1, waits=retry_state.waits + int(waits))
+        wait_seconds = WAIT_SECONDS * (retry_state.waits + 1) if waits else 0
         reason = f"{error.host} ran out of memory: with less of it"
-        return Again(course=lower, reason=reason, wait_seconds=wait_seconds)
+        return Retry(retry_state=lower, reason=reason, wait_seconds=wait_seconds)
     code = S3_ERROR if is_broken_off(error) else error.code
     if code == S3_ERROR:
-        course = replace(course, reader_steps=course.reader_steps + 1)
-    return _wait(error, course, _BUSY[code]) if code in _BUSY else None
+        retry_state = replace(retry_state, reader_steps=retry_state.reader_steps + 1)
+    return _wait(error, retry_state, _BUSY[code]) if code in _BUSY else None
 
 
-def _wait(error: ClickHouseServerError, course: Course, why: str) -> Again | None:
-    if course.waits == MAX_WAITS:
+def _wait(error: ClickHouseServerError, retry_state: RetryState, why: str) -> Retry | None:
+    if retry_state.waits == MAX_WAITS:
         return None
-    waited = replace(course, waits=course.waits + 1)
+    waited = replace(retry_state, waits=retry_state.waits + 1)
     reason = f"{error.host}: {why} (wait {waited.waits} of {MAX_WAITS})"
-    return Again(course=waited, reason=reason, wait_seconds=WAIT_SECONDS * waited.waits)
+    return Retry(retry_state=waited, reason=reason, wait_seconds=WAIT_SECONDS * waited.waits)
 
 
 def _is_of_server(error: ClickHouseServerError) -> bool:
@@ -132,29 +132,29 @@ def _is_of_server(error: ClickHouseServerError) -> bool:
     return "(total)" in error.message
 
 
-def _list_again(course: Course) -> Again | None:
-    if course.new_lists == MAX_NEW_LISTS:
+def _list_again(retry_state: RetryState) -> Retry | None:
+    if retry_state.new_lists == MAX_NEW_LISTS:
         return None
-    listed = replace(course, new_lists=course.new_lists + 1)
-    return Again(course=listed, reason=f"objects changed: with a new list ({listed.new_lists} of {MAX_NEW_LISTS})")
+    listed = replace(retry_state, new_lists=retry_state.new_lists + 1)
+    return Retry(retry_state=listed, reason=f"objects changed: with a new list ({listed.new_lists} of {MAX_NEW_LISTS})")
 
 
-def lowered(settings: tuple[Setting, ...], course: Course) -> tuple[Setting, ...]:
+def lowered(settings: tuple[Setting, ...], retry_state: RetryState) -> tuple[Setting, ...]:
     """The settings after all that went wrong.
 
     Each step of memory halves one of block, insert threads and reading threads, in turns; what a user gave stays.
 
     Args:
         settings: As they were computed.
-        course: How often they are to be lowered.
+        retry_state: How often they are to be lowered.
 
     Raises:
         TransientError: If there is nothing left to lower.
     """
     values = {each.name: each for each in settings}
-    for _ in range(course.reader_steps):
+    for _ in range(retry_state.reader_steps):
         values = _halved(values, _READERS[:1], "the storage did not keep up")
-    steps = course.memory_steps
+    steps = retry_state.memory_steps
     while steps:
         before = values
         for names in _ORDER:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from airflow_provider_chs3.core.attempt.context import Load
+from airflow_provider_chs3.core.attempt.context import LoadContext
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, OtherParts, shown
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Say, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import PreflightError, TransientError
 
 _NAME = r"(?:`(?:[^`\\]|\\.)*`|\w+)"
@@ -17,7 +17,7 @@ _NAME = r"(?:`(?:[^`\\]|\\.)*`|\w+)"
 _TO = re.compile(rf"CREATE MATERIALIZED VIEW {_NAME}\.{_NAME} TO ({_NAME}\.{_NAME}) ")
 
 
-def fill_statements(load: Load, node: Node) -> Steps[list[str]]:
+def fill_statements(load: LoadContext, node: Node) -> Steps[list[str]]:
     """For each view an INSERT that gives it the month's rows, as the view would have made of them.
 
     The view's SELECT stays as it is: a setting keeps it to the month's partition. The rows go into the view's table
@@ -30,7 +30,7 @@ def fill_statements(load: Load, node: Node) -> Steps[list[str]]:
     Returns:
         The statements, in the order of the views' names; views that the user may not see have none.
     """
-    target = load.around.target
+    target = load.context.target
     of_target = f"database = {literal(target.database)} AND name = {literal(target.table)}"
     views = (
         "SELECT view.1, view.2 FROM (SELECT arrayJoin(arrayZip(dependencies_database, dependencies_table)) AS view "
@@ -43,25 +43,25 @@ def fill_statements(load: Load, node: Node) -> Steps[list[str]]:
         "ON columns.database = views.database AND columns.table = views.name "
         "WHERE views.engine = 'MaterializedView' GROUP BY database, name ORDER BY database, name"
     )
-    rows = (yield from AskNodes(name=f"Look at the views of {target}", sql={node: sql}))[node]
+    rows = (yield from QueryNodes(name=f"Look at the views of {target}", sql={node: sql}))[node]
     return [
         _statement(load, TableName(database, name), definition, select, [column for _, column in sorted(columns)])
         for database, name, definition, select, columns in rows
     ]
 
 
-def _statement(load: Load, view: TableName, definition: str, select: str, columns: Sequence[str]) -> str:
+def _statement(load: LoadContext, view: TableName, definition: str, select: str, columns: Sequence[str]) -> str:
     matched = _TO.match(definition)
     to = matched[1] if matched else table(view)
     month = f"_partition_id = {literal(load.key.partition_id)}"
-    filters = f"{{{literal(str(load.around.target))}: {literal(month)}}}"
+    filters = f"{{{literal(str(load.context.target))}: {literal(month)}}}"
     return (
         f"INSERT INTO {to} ({', '.join(map(identifier, columns))}) SELECT * FROM ({select}) "
         f"SETTINGS additional_table_filters = {filters}"
     )
 
 
-def look_for_risks(load: Load, now: Mapping[Node, NodeNow]) -> Steps[None]:
+def warn_of_risks(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None]:
     """Look at disks, at the target's parts and at what hangs on it.
 
     What stands in the way is an error; what the user should know is said.
@@ -80,30 +80,30 @@ def look_for_risks(load: Load, now: Mapping[Node, NodeNow]) -> Steps[None]:
     if too_full:
         raise TransientError("\n".join(too_full))
     for remark in (*_slowed_down(load, now), *_remarks(load, now)):
-        yield from Say(name=remark)
+        yield from Log(name=remark)
     if load.request.policies.write_mode == "replace":
         yield from _tell_of_views(load, now)
 
 
-def _tell_of_views(load: Load, now: Mapping[Node, NodeNow]) -> Steps[None]:
+def _tell_of_views(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None]:
     viewed = [node for node, each in now.items() if each.views]
     if not viewed:
         return
     views = sorted({view for node in viewed for view in now[node].views})
     statements = yield from fill_statements(load, viewed[0])
     text = (
-        f"{', '.join(views)} read from {load.around.target}, but see no rows of {load.request.month}: to a "
+        f"{', '.join(views)} read from {load.context.target}, but see no rows of {load.request.month}: to a "
         "materialized view, a partition that is put into place is no INSERT. Fill them from the table afterwards."
     )
     if statements:
         text += " On every node these do it once; the how-to guide on views has a way that may be repeated:"
-    yield from Say(name="\n  ".join((text, *statements)))
+    yield from Log(name="\n  ".join((text, *statements)))
 
 
-def nodes_without_room(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
+def nodes_without_room(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
     """Nodes whose disks hold less than their part of the objects; staging takes about as much as Parquet does."""
     # Every replica holds all of its shard.
-    needed_bytes = load.files.manifest.size_bytes // len(load.around.publishers)
+    needed_bytes = load.files.manifest.size_bytes // len(load.context.publishers)
     for node, each in now.items():
         free_bytes = sum(disk.free_bytes for disk in each.disks)
         if each.disks and free_bytes < needed_bytes:
@@ -115,7 +115,7 @@ def nodes_without_room(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]
             )
 
 
-def _too_full(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
+def _too_full(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
     """Nodes where INSERTs into the target are refused (252), or would be once the month is there.
 
     The limits are for the whole table: one partition with too many parts refuses INSERTs into all. REPLACE PARTITION
@@ -133,17 +133,17 @@ def _too_full(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
             fact = f"{others.parts:,} parts (max_parts_in_total={limit:,})"
         if fact:
             yield (
-                f"{load.around.target} on {shown(node)} refuses INSERTs, as it has {fact}: wait for its merges, or "
+                f"{load.context.target} on {shown(node)} refuses INSERTs, as it has {fact}: wait for its merges, or "
                 "find out why they do not keep up (system.merges, system.mutations). Nothing was loaded."
             )
 
 
-def _slowed_down(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
+def _slowed_down(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
     for node, others in _others(now):
         limit = others.limits.parts_to_delay_insert
         if _counts(others) and others.fullest_parts >= limit:
             yield (
-                f"{load.around.target} on {shown(node)} slows down INSERTs, as it has {others.fullest_parts:,} parts "
+                f"{load.context.target} on {shown(node)} slows down INSERTs, as it has {others.fullest_parts:,} parts "
                 f"in one partition (parts_to_delay_insert={limit:,}): merges do not keep up."
             )
 
@@ -157,11 +157,11 @@ def _counts(others: OtherParts) -> bool:
     return others.fullest_bytes <= others.fullest_parts * others.limits.max_avg_part_size_for_too_many_parts
 
 
-def _remarks(load: Load, now: Mapping[Node, NodeNow]) -> Iterator[str]:
-    target, month = load.around.target, load.request.month
+def _remarks(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
+    target, month = load.context.target, load.request.month
     if load.request.policies.write_mode == "append":
         return
-    if load.around.shape.rows_expire:
+    if load.context.table_facts.rows_expire:
         yield f"Rows of {target} expire (TTL): those of {month} go at the first merge after they were published."
     remote = sorted({disk.name for each in now.values() for disk in each.disks if disk.kind != "Local"})
     if remote:

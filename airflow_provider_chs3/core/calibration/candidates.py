@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Knobs
-from airflow_provider_chs3.core.tuning.resource_share import Slice
+from airflow_provider_chs3.core.tuning.resource_share import ResourceShare
 
 #: What is not worth a try: two threads for a core are plenty, eight to read.
 _INSERT_THREADS = (0.5, 1.0, 2.0)
@@ -19,7 +19,7 @@ _DOWNLOADS = (1, 8)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Try:
+class Candidate:
     """What to load the sample with.
 
     Args:
@@ -36,7 +36,7 @@ class Try:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tried:
+class TrialResult:
     """What came of it.
 
     Args:
@@ -65,7 +65,7 @@ class Theme:
     changes: Mapping[str, Mapping[str, Any]]
 
 
-def themes(one: Slice, *, is_text: bool) -> list[Theme]:
+def themes(one: ResourceShare, *, is_text: bool) -> list[Theme]:
     """What is worth a try.
 
     Args:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from airflow_provider_chs3.core.calibration.candidates import Tried, Try
+from airflow_provider_chs3.core.calibration.candidates import Candidate, TrialResult
 from airflow_provider_chs3.core.calibration.search import Choice
 from airflow_provider_chs3.core.tuning.calibrated_profile import Profile
 from airflow_provider_chs3.core.tuning.insert_settings import settings_table
@@ -15,11 +15,11 @@ from airflow_provider_chs3.core.values.models import Month, Setting, TableName
 
 
 @dataclass(frozen=True, slots=True)
-class TryRecord:
+class TrialRecord:
     """One try, and what came of it."""
 
-    asked: Try
-    tried: Tried
+    asked: Candidate
+    tried: TrialResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Calibration:
     month: Month
     profile: Profile
     choice: Choice
-    tries: tuple[TryRecord, ...]
+    tries: tuple[TrialRecord, ...]
     settings: tuple[Setting, ...]
     memory_bytes: int
     seconds: float
@@ -103,7 +103,7 @@ class Calibration:
 
     def _lines(self) -> Iterator[tuple[Any, ...]]:
         """A line for each way that was tried."""
-        by_label: dict[str, list[Tried]] = {}
+        by_label: dict[str, list[TrialResult]] = {}
         for each in self.tries:
             by_label.setdefault(each.asked.label, []).append(each.tried)
         for label, every in by_label.items():
@@ -122,7 +122,7 @@ class Calibration:
 _COLUMNS = ("label", "seconds", "median_seconds", "parts", "peak_memory_bytes", "verdict")
 
 
-def try_line(asked: Try, tried: Tried) -> str:
+def trial_line(asked: Candidate, tried: TrialResult) -> str:
     """One try in words.
 
     Args:

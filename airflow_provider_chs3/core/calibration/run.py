@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.attempt.context import Load
-from airflow_provider_chs3.core.attempt.discovery import list_and_look_around
+from airflow_provider_chs3.core.attempt.context import LoadContext
+from airflow_provider_chs3.core.attempt.discovery import list_and_inspect
 from airflow_provider_chs3.core.attempt.history import circumstances_of, record_profile
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
-from airflow_provider_chs3.core.attempt.retry_policy import Course
+from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.attempt.warnings import nodes_without_room
-from airflow_provider_chs3.core.calibration.candidates import Tried, Try, themes
-from airflow_provider_chs3.core.calibration.report import Calibration, TryRecord, try_line
-from airflow_provider_chs3.core.calibration.search import FINAL_ROUNDS, Choice, most_tries, search
-from airflow_provider_chs3.core.calibration.trial import Bench, Trial, run_try
+from airflow_provider_chs3.core.calibration.candidates import Candidate, TrialResult, themes
+from airflow_provider_chs3.core.calibration.report import Calibration, TrialRecord, trial_line
+from airflow_provider_chs3.core.calibration.search import FINAL_ROUNDS, Choice, most_trials, search
+from airflow_provider_chs3.core.calibration.trial import TrialAttempt, TrialContext, run_trial
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now, shown, size_nodes
-from airflow_provider_chs3.core.cluster.node_facts import look_around
+from airflow_provider_chs3.core.cluster.node_facts import inspect_target
 from airflow_provider_chs3.core.files.file_schema import read_columns
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
@@ -31,8 +31,8 @@ from airflow_provider_chs3.core.tuning.calibrated_profile import Knobs, Profile,
 from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS, REQUIRED_SETTINGS
 from airflow_provider_chs3.core.tuning.resource_share import smallest
 from airflow_provider_chs3.core.values.models import Manifest, Node
-from airflow_provider_chs3.core.workflow.operations import Now, Say, Steps
-from airflow_provider_chs3.core.workflow.step_timer import NO_LAPS
+from airflow_provider_chs3.core.workflow.operations import Log, ReadClock, Steps
+from airflow_provider_chs3.core.workflow.step_timer import NO_STEPS
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, NotReadyError, PreflightError
 
 #: The first sample has so many bytes of files for each node: what it takes tells how large the others may be.
@@ -81,10 +81,10 @@ def calibrate(request: CalibrationRequest) -> Steps[Calibration]:
         PreflightError: If a load would not begin either.
         ConfigurationError: If the month has too little data, or the budget is too small.
     """
-    began = yield from Now(name="Look at the clock")
+    began = yield from ReadClock(name="Look at the clock")
     load = yield from _prepare(request.load)
-    trial = Trial(load.around.target, load.request.month, load.request.nonce)
-    yield from end_earlier_attempts(load.around, trial)
+    trial = TrialAttempt(load.context.target, load.request.month, load.request.nonce)
+    yield from end_earlier_attempts(load.context, trial)
     now = yield from _look_at_nodes(load)
     versions = yield from _versions(load)
     try:
@@ -95,12 +95,12 @@ def calibrate(request: CalibrationRequest) -> Steps[Calibration]:
         yield from _clean_up(load, trial)
         raise
     yield from _clean_up(load, trial)
-    ended = yield from Now(name="Look at the clock")
+    ended = yield from ReadClock(name="Look at the clock")
     calibration = _result(bench, versions, choice, records, ended)
-    ledger = load.around.ledger
-    yield from make_ledger(ledger, {node: facts.ledger_columns for node, facts in load.around.nodes.items()})
+    ledger = load.context.ledger
+    yield from make_ledger(ledger, {node: facts.ledger_columns for node, facts in load.context.nodes.items()})
     yield from record_profile(load, ledger, calibration.as_json())
-    yield from Say(name=calibration.described())
+    yield from Log(name=calibration.described())
     return calibration
 
 
@@ -110,44 +110,44 @@ def stop_calibration(request: LoadRequest) -> Steps[None]:
     Raises:
         TransientError: If queries do not end.
     """
-    around = yield from look_around(request, settings=DDL_SETTINGS)
-    yield from end_attempt(around, Trial(around.target, request.month, request.nonce))
+    context = yield from inspect_target(request, settings=DDL_SETTINGS)
+    yield from end_attempt(context, TrialAttempt(context.target, request.month, request.nonce))
 
 
-def _prepare(request: LoadRequest) -> Steps[Load]:
-    source, manifest, around, _ = yield from list_and_look_around(request, NO_LAPS)
+def _prepare(request: LoadRequest) -> Steps[LoadContext]:
+    source, manifest, context, _ = yield from list_and_inspect(request, NO_STEPS)
     if not manifest.objects:
         where = f"{source.bucket or source.credentials.named_collection}/{source.template.text}"
         raise NotReadyError(
             f"No objects for {request.month} under {where} to calibrate with: name a month that has some."
         )
-    check_target(around, required_settings=REQUIRED_SETTINGS)
-    around = yield from find_replicas(around)
-    partition_id = yield from partition_id_of(around, request.month)
-    return Load.of(request, around, Course(), source=source, manifest=manifest, partition_id=partition_id)
+    check_target(context, required_settings=REQUIRED_SETTINGS)
+    context = yield from find_replicas(context)
+    partition_id = yield from partition_id_of(context, request.month)
+    return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)
 
 
-def _look_at_nodes(load: Load) -> Steps[Mapping[Node, NodeNow]]:
+def _look_at_nodes(load: LoadContext) -> Steps[Mapping[Node, NodeNow]]:
     """Ask when an earlier calibration was ended: its inserts and its tables leave room to this one."""
-    now = yield from ask_nodes_now(load.around, partition_id=load.key.partition_id)
+    now = yield from ask_nodes_now(load.context, partition_id=load.key.partition_id)
     if findings := list(nodes_without_room(load, now)):
         raise PreflightError(findings)
     return now
 
 
-def _versions(load: Load) -> Steps[dict[Node, str]]:
-    answers = yield from load.around.on_each(name="Ask every node for its version", sql=Sql("SELECT version()"))
+def _versions(load: LoadContext) -> Steps[dict[Node, str]]:
+    answers = yield from load.context.on_each(name="Ask every node for its version", sql=Sql("SELECT version()"))
     return {node: rows[0][0] for node, rows in answers.items()}
 
 
-def _bench(load: Load, now: Mapping[Node, NodeNow], began: float) -> Steps[Bench]:
+def _bench(load: LoadContext, now: Mapping[Node, NodeNow], began: float) -> Steps[TrialContext]:
     """What all tries have in common, with a first sample."""
     request = load.request
-    nodes = size_nodes(load.around, now, argument=request.node_specs, connection=request.connection_node_specs)
+    nodes = size_nodes(load.context, now, argument=request.node_specs, connection=request.connection_node_specs)
     manifest = sample_of(load.files.manifest, _FIRST_BYTES * len(nodes), nodes=len(nodes))
     first = load.of_objects(manifest)
-    reading = yield from read_columns(first.files, request.selection, load.around.shape.columns)
-    return Bench(
+    reading = yield from read_columns(first.files, request.selection, load.context.table_facts.columns)
+    return TrialContext(
         load=first,
         now=now,
         nodes=nodes,
@@ -171,18 +171,18 @@ def sample_of(manifest: Manifest, size_bytes: float, *, nodes: int) -> Manifest:
     return Manifest.of(every[number * len(every) // count] for number in range(count))
 
 
-def _sized(bench: Bench, request: CalibrationRequest) -> Steps[Bench]:
+def _sized(bench: TrialContext, request: CalibrationRequest) -> Steps[TrialContext]:
     """Find out how much fits the budget. The first try takes its time for the caches, too: another one tells."""
-    tried = yield from run_try(bench, Try(label="the first sample"), number=0)
+    tried = yield from run_trial(bench, Candidate(label="the first sample"), number=0)
     goal_seconds = request.budget_seconds / _USUAL_TRIES
     before = bench.load.files.manifest
     size_bytes = before.size_bytes * goal_seconds / max(tried.seconds or 0.0, 0.001)
     manifest = sample_of(bench.whole, size_bytes, nodes=len(bench.nodes))
     if len(manifest.objects) > len(before.objects) or len(manifest.objects) < len(before.objects) / 2:
         load = bench.load.of_objects(manifest)
-        reading = yield from read_columns(load.files, request.load.selection, load.around.shape.columns)
+        reading = yield from read_columns(load.files, request.load.selection, load.context.table_facts.columns)
         bench = replace(bench, load=load, reading=reading)
-    tried = yield from run_try(bench, Try(label="the sample"), number=1)
+    tried = yield from run_trial(bench, Candidate(label="the sample"), number=1)
     seconds = tried.seconds or 0.0
     files = bench.load.files.manifest
     month = request.load.month
@@ -197,15 +197,15 @@ def _sized(bench: Bench, request: CalibrationRequest) -> Steps[Bench]:
             f"budget_seconds={request.budget_seconds:g} has no room for {_FEWEST_TRIES} tries: give "
             f"{tried.at_seconds + _USUAL_TRIES * seconds:.0f}."
         )
-    yield from Say(
+    yield from Log(
         name=f"The sample: {len(files.objects)} of {len(bench.whole.objects)} objects of {month}, "
         f"{files.size_bytes:,} bytes; by the rule it loads in {seconds:.2f} s."
     )
     return bench
 
 
-def _search(bench: Bench, request: CalibrationRequest) -> Steps[tuple[list[TryRecord], Choice]]:
-    one = bench.slice_of(1, 1)
+def _search(bench: TrialContext, request: CalibrationRequest) -> Steps[tuple[list[TrialRecord], Choice]]:
+    one = bench.resource_share_of(1, 1)
     every = [
         replace(
             theme, changes={label: each for label, each in theme.changes.items() if not bench.is_rule(Knobs(**each))}
@@ -218,8 +218,8 @@ def _search(bench: Bench, request: CalibrationRequest) -> Steps[tuple[list[TryRe
         if each <= max(2, one.node_cores // 2)
         and len(bench.load.files.manifest.objects) >= each * _LEAST_FILES * len(bench.nodes)
     ]
-    most = most_tries(every, side_by_side=numbers)
-    yield from Say(
+    most = most_trials(every, side_by_side=numbers)
+    yield from Log(
         name=f"At most {most} tries, within {request.budget_seconds:g} s; each may take {one.memory_bytes} "
         f"bytes of each node's memory{one.remarks}."
     )
@@ -230,32 +230,32 @@ def _search(bench: Bench, request: CalibrationRequest) -> Steps[tuple[list[TryRe
         nodes=len(bench.nodes),
         side_by_side=numbers,
     )
-    records: list[TryRecord] = []
-    tried: Tried | None = None
+    records: list[TrialRecord] = []
+    tried: TrialResult | None = None
     while True:
         try:
             asked = searching.send(tried)  # type: ignore[arg-type]  # None starts it
         except StopIteration as done:
             return records, done.value
-        tried = yield from run_try(bench, asked, number=len(records) + 2)
-        records.append(TryRecord(asked, tried))
+        tried = yield from run_trial(bench, asked, number=len(records) + 2)
+        records.append(TrialRecord(asked, tried))
         where = f"Try {len(records)} of at most {most}, {tried.at_seconds:.0f} of {request.budget_seconds:g} s"
-        yield from Say(name=f"{where}: {try_line(asked, tried)}")
+        yield from Log(name=f"{where}: {trial_line(asked, tried)}")
 
 
-def _clean_up(load: Load, trial: Trial) -> Steps[None]:
+def _clean_up(load: LoadContext, trial: TrialAttempt) -> Steps[None]:
     try:
-        yield from end_attempt(load.around, trial)
+        yield from end_attempt(load.context, trial)
     except Chs3Error as error:
-        yield from Say(name=f"Tables of the tries could not be removed; the next calibration will do it. ({error})")
+        yield from Log(name=f"Tables of the tries could not be removed; the next calibration will do it. ({error})")
 
 
 def _result(
-    bench: Bench, versions: Mapping[Node, str], choice: Choice, records: list[TryRecord], now: float
+    bench: TrialContext, versions: Mapping[Node, str], choice: Choice, records: list[TrialRecord], now: float
 ) -> Calibration:
     request, files = bench.load.request, bench.load.files
     spec = smallest(each.spec for each in bench.nodes.values())
-    version = short_version(versions[bench.load.around.coordinator])
+    version = short_version(versions[bench.load.context.coordinator])
     profile = Profile(
         knobs=choice.knobs,
         parallel_months=choice.parallel_months,
@@ -266,7 +266,7 @@ def _result(
     )
     plan: InsertPlan = bench.plan(choice.knobs, profile=profile)
     return Calibration(
-        target=bench.load.around.target,
+        target=bench.load.context.target,
         month=request.month,
         profile=profile,
         choice=choice,

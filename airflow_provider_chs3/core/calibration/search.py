@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TypeAlias, TypeVar
 
-from airflow_provider_chs3.core.calibration.candidates import Theme, Tried, Try
+from airflow_provider_chs3.core.calibration.candidates import Candidate, Theme, TrialResult
 from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Knobs
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ LEAST_GAIN = 0.03
 #: does no harm.
 MOST_PARTS = 1.5
 
-_RULE = Try(label="the rule")
+_RULE = Candidate(label="the rule")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,10 +51,10 @@ class Choice:
     verdicts: Mapping[str, str]
 
 
-Search: TypeAlias = Generator[Try, Tried, T]
+Search: TypeAlias = Generator[Candidate, TrialResult, T]
 
 
-def most_tries(every: Iterable[Theme], *, side_by_side: Sequence[int]) -> int:
+def most_trials(every: Iterable[Theme], *, side_by_side: Sequence[int]) -> int:
     """How many tries there are at most.
 
     Args:
@@ -111,7 +111,7 @@ class _Searching:
         parallel_months = yield from self._side_by_side(best.knobs, side_by_side)
         return self._choice(best, final, parallel_months)
 
-    def _choice(self, best: Try, final: _Won, parallel_months: int | None) -> Choice:
+    def _choice(self, best: Candidate, final: _Won, parallel_months: int | None) -> Choice:
         if best is _RULE:
             seconds = rule_seconds = median(self.by_rule or [0.0])
             noise = _noise(self.by_rule)
@@ -129,22 +129,22 @@ class _Searching:
             verdicts=dict(self.verdicts),
         )
 
-    def _rivals(self, theme: Theme, best: Try) -> list[Try]:
-        rivals: list[Try] = []
+    def _rivals(self, theme: Theme, best: Candidate) -> list[Candidate]:
+        rivals: list[Candidate] = []
         for label, changes in theme.changes.items():
             knobs = replace(best.knobs, **changes)
             if not any(self.is_same(knobs, other.knobs) for other in (best, *rivals)):
                 also = "" if best.knobs == BY_RULE else f"{best.label}, "
-                rivals.append(Try(label=f"{also}{label}", knobs=knobs))
+                rivals.append(Candidate(label=f"{also}{label}", knobs=knobs))
         return rivals
 
     def _side_by_side(self, knobs: Knobs, numbers: Sequence[int]) -> Search[int | None]:
         if not numbers:
             return None
         months = max(numbers)
-        one = Try(label=f"{months} months, one after another", knobs=knobs, months=months)
+        one = Candidate(label=f"{months} months, one after another", knobs=knobs, months=months)
         rivals = [
-            Try(label=f"{months} months, {each} at a time", knobs=knobs, months=months, side_by_side=each)
+            Candidate(label=f"{months} months, {each} at a time", knobs=knobs, months=months, side_by_side=each)
             for each in numbers
         ]
         won = yield from self._contest(one, rivals, rounds=ROUNDS, reserve=0)
@@ -155,7 +155,7 @@ class _Searching:
     def _is_over(self, tries: int) -> bool:
         return self.at_seconds + tries * self.try_seconds > self.budget_seconds
 
-    def _tried(self, each: Try) -> Search[Tried]:
+    def _tried(self, each: Candidate) -> Search[TrialResult]:
         self.verdicts.setdefault(each.label, "not tried to the end")
         tried = yield each
         self.at_seconds = tried.at_seconds
@@ -164,7 +164,7 @@ class _Searching:
             self.by_rule.append(tried.seconds)
         return tried
 
-    def _contest(self, reference: Try, rivals: Sequence[Try], *, rounds: int, reserve: int) -> Search[_Won]:
+    def _contest(self, reference: Candidate, rivals: Sequence[Candidate], *, rounds: int, reserve: int) -> Search[_Won]:
         """Turns of the reference and its rivals; who cannot win any more is out.
 
         Args:
@@ -176,7 +176,7 @@ class _Searching:
         self.verdicts.setdefault(reference.label, "what others are measured by")
         seconds: list[float] = []
         most_parts = 0.0
-        of_rivals: dict[Try, list[float]] = {each: [] for each in rivals}
+        of_rivals: dict[Candidate, list[float]] = {each: [] for each in rivals}
         for number in range(rounds):
             if not of_rivals or self._is_over(1 + len(of_rivals) + reserve):
                 break
@@ -200,7 +200,7 @@ class _Searching:
                     del of_rivals[each]
         return self._winner(seconds, of_rivals, is_complete=len(seconds) == rounds or not of_rivals)
 
-    def _winner(self, seconds: list[float], rivals: Mapping[Try, list[float]], *, is_complete: bool) -> _Won:
+    def _winner(self, seconds: list[float], rivals: Mapping[Candidate, list[float]], *, is_complete: bool) -> _Won:
         noise = _noise(seconds)
         won = _Won(noise=noise, seconds=median(seconds) if seconds else 0.0, is_complete=is_complete)
         if not is_complete or not rivals:
@@ -226,14 +226,14 @@ class _Won:
         is_complete: Whether all turns took place.
     """
 
-    winner: Try | None = None
+    winner: Candidate | None = None
     noise: float = LEAST_GAIN
     seconds: float = 0.0
     winner_seconds: float = 0.0
     is_complete: bool = False
 
 
-def _out(tried: Tried, most_parts: float) -> str:
+def _out(tried: TrialResult, most_parts: float) -> str:
     """Why a try cannot win; empty where it can."""
     if tried.seconds is None:
         return "out of its share of memory"

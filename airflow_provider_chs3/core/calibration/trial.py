@@ -6,26 +6,26 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.attempt.context import Load
+from airflow_provider_chs3.core.attempt.context import LoadContext
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
-from airflow_provider_chs3.core.calibration.candidates import Tried, Try
+from airflow_provider_chs3.core.calibration.candidates import Candidate, TrialResult
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode
-from airflow_provider_chs3.core.files.data_volume import DataShape, shape_of
+from airflow_provider_chs3.core.files.data_volume import DataVolume, shape_of
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.insertion.insert_statement import insert_step
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, end_attempt
 from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Circumstances, Knobs, Profile
 from airflow_provider_chs3.core.tuning.insert_settings import load_settings
-from airflow_provider_chs3.core.tuning.resource_share import Slice, slice_of, smallest
+from airflow_provider_chs3.core.tuning.resource_share import ResourceShare, resource_share_of, smallest
 from airflow_provider_chs3.core.values.error_codes import MEMORY_LIMIT_EXCEEDED
 from airflow_provider_chs3.core.values.models import Manifest, Node
-from airflow_provider_chs3.core.workflow.operations import InsertSideBySide, InsertStats, Now, Steps
+from airflow_provider_chs3.core.workflow.operations import InsertSideBySide, InsertStats, ReadClock, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 
 @dataclass(frozen=True, slots=True)
-class Trial(Attempt):
+class TrialAttempt(Attempt):
     """The tables of one calibration. Loads of the table's months neither end it nor give way to it."""
 
     @property
@@ -36,7 +36,7 @@ class Trial(Attempt):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench:
+class TrialContext:
     """What all tries have in common.
 
     Args:
@@ -45,17 +45,17 @@ class Bench:
         nodes: What each has for loads.
         reading: What is read of the sample.
         whole: All of the month's files.
-        began: When the calibration began, by the clock of `Now`.
+        began: When the calibration began, by the clock of `ReadClock`.
     """
 
-    load: Load
+    load: LoadContext
     now: Mapping[Node, NodeNow]
     nodes: Mapping[Node, SizedNode]
     reading: Reading
     whole: Manifest
     began: float
 
-    def slice_of(self, months: int, side_by_side: int) -> Slice:
+    def resource_share_of(self, months: int, side_by_side: int) -> ResourceShare:
         """What one load of a part of the sample may use.
 
         Args:
@@ -66,7 +66,7 @@ class Bench:
         share = replace(self.load.request.share, parallel_months=side_by_side)
         # As the last of them to begin finds the nodes: the others run by then, too.
         now = [replace(each, inserts=each.inserts + side_by_side - 1) for each in self.now.values()]
-        return slice_of(spec, share, self._data(months), now)
+        return resource_share_of(spec, share, self._data(months), now)
 
     def plan(
         self,
@@ -81,18 +81,18 @@ class Bench:
 
         Args:
             knobs: Where tuning departs from its rules.
-            months: As in `slice_of`.
-            side_by_side: As in `slice_of`.
+            months: As in `resource_share_of`.
+            side_by_side: As in `resource_share_of`.
             is_held: Whether the servers hold it to its own slice of the memory, rather than to all loads' share.
             profile: Gives settings their reason; None where nobody reads it.
         """
-        request, one = self.load.request, self.slice_of(months, side_by_side)
+        request, one = self.load.request, self.resource_share_of(months, side_by_side)
         if is_held:
             one = replace(one, limit_bytes=min(one.memory_bytes, one.limit_bytes))
         settings = load_settings(
             one=one,
             data=self._data(months),
-            known=self.load.around.known_settings,
+            known=self.load.context.known_settings,
             own=request.settings,
             null_as_default=request.selection.null_as_default,
             by_sharding_key=request.policies.distribution == "sharding_key",
@@ -108,12 +108,12 @@ class Bench:
         """Whether a way leads to the rule's settings."""
         return self.is_same(knobs, BY_RULE)
 
-    def parts(self, months: int) -> list[Load]:
+    def parts(self, months: int) -> list[LoadContext]:
         """The sample, cut into so many parts: every file is in one of them."""
         objects = self.load.files.manifest.objects
         return [self.load.of_objects(Manifest.of(objects[number::months])) for number in range(months)]
 
-    def _data(self, months: int) -> DataShape:
+    def _data(self, months: int) -> DataVolume:
         reading, cut = self.reading, self.parts(months)[0]
         part = replace(
             reading,
@@ -132,7 +132,7 @@ def _nameless(knobs: Knobs) -> Profile | None:
     return Profile(knobs=knobs, parallel_months=None, measured_on=nowhere, at="", seconds=0.0, rule_seconds=0.0)
 
 
-def run_try(bench: Bench, asked: Try, *, number: int) -> Steps[Tried]:
+def run_trial(bench: TrialContext, asked: Candidate, *, number: int) -> Steps[TrialResult]:
     """Load the sample into a table of this try alone, and drop it.
 
     What departs from the rule is held to a load's slice of the memory by the servers themselves.
@@ -146,21 +146,21 @@ def run_try(bench: Bench, asked: Try, *, number: int) -> Steps[Tried]:
         ClickHouseServerError: What a try ended with, unless it ran out of its share.
     """
     request = bench.load.request
-    trial = Trial(bench.load.around.target, request.month, f"{request.nonce}t{number:03d}")
+    trial = TrialAttempt(bench.load.context.target, request.month, f"{request.nonce}t{number:03d}")
     plan = bench.plan(asked.knobs, months=asked.months, side_by_side=asked.side_by_side, is_held=asked.knobs != BY_RULE)
-    yield from create_staging(bench.load.around, trial)
+    yield from create_staging(bench.load.context, trial)
     try:
         stats = yield from _insert(bench, asked, plan, trial)
         parts = yield from _count_parts(bench, trial)
     except ClickHouseServerError as error:
-        yield from end_attempt(bench.load.around, trial)
+        yield from end_attempt(bench.load.context, trial)
         if error.code != MEMORY_LIMIT_EXCEEDED or asked.knobs == BY_RULE:
             raise
         stats, parts = None, 0
     else:
-        yield from end_attempt(bench.load.around, trial)
-    now = yield from Now(name="Look at the clock")
-    return Tried(
+        yield from end_attempt(bench.load.context, trial)
+    now = yield from ReadClock(name="Look at the clock")
+    return TrialResult(
         seconds=stats.seconds if stats else None,
         parts=parts,
         peak_memory_bytes=stats.peak_memory_bytes if stats else None,
@@ -168,12 +168,12 @@ def run_try(bench: Bench, asked: Try, *, number: int) -> Steps[Tried]:
     )
 
 
-def _insert(bench: Bench, asked: Try, plan: InsertPlan, trial: Trial) -> Steps[InsertStats]:
+def _insert(bench: TrialContext, asked: Candidate, plan: InsertPlan, trial: TrialAttempt) -> Steps[InsertStats]:
     """Insert the parts of the sample, so many at a time."""
     seconds, read_rows, peaks = 0.0, 0, [0]
     steps = [
         insert_step(
-            part, plan, group, batch, into=trial.staging(bench.load.around), query_id=f"{trial.name}_insert{at}_{each}"
+            part, plan, group, batch, into=trial.staging(bench.load.context), query_id=f"{trial.name}_insert{at}_{each}"
         )
         for at, part in enumerate(bench.parts(asked.months))
         for each, (group, batch) in enumerate(plan.reading.batches(part.files))
@@ -187,12 +187,12 @@ def _insert(bench: Bench, asked: Try, plan: InsertPlan, trial: Trial) -> Steps[I
     return InsertStats(seconds, read_rows, max(peaks) or None)
 
 
-def _count_parts(bench: Bench, trial: Trial) -> Steps[int]:
+def _count_parts(bench: TrialContext, trial: TrialAttempt) -> Steps[int]:
     """The parts that were written: those that a merge took in meanwhile are still listed."""
-    staging = trial.staging(bench.load.around)
+    staging = trial.staging(bench.load.context)
     sql = Sql(
         f"SELECT countIf(level = 0) FROM system.parts WHERE database = {literal(staging.database)} "
         f"AND table = {literal(staging.table)}"
     )
-    answers = yield bench.load.around.on_each(name="Count the parts of the try", sql=sql)
-    return sum(answers[node][0][0] for node in bench.load.around.publishers)
+    answers = yield bench.load.context.on_each(name="Count the parts of the try", sql=sql)
+    return sum(answers[node][0][0] for node in bench.load.context.publishers)

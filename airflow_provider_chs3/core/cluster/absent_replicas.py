@@ -10,42 +10,46 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.cluster.topology import Place
+from airflow_provider_chs3.core.cluster.topology import TableLocation
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Say, Steps, TryNodes
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 
 
-def leave_out_absent(place: Place) -> Steps[Place]:
+def leave_out_absent(location: TableLocation) -> Steps[TableLocation]:
     """Leave out the nodes that do not answer, where the table is replicated and other replicas of theirs are up.
 
     Args:
-        place: The table, and the nodes that hold it.
+        location: The table, and the nodes that hold it.
 
     Raises:
         ClickHouseConnectionError: If a node does not answer that cannot be left out.
     """
-    if len({node.shard_num for node in place.nodes}) == len(place.nodes):
-        return place
-    answers = yield from TryNodes(name="Ask which replicas are up", sql=dict.fromkeys(place.nodes, Sql("SELECT 1")))
+    if len({node.shard_num for node in location.nodes}) == len(location.nodes):
+        return location
+    answers = yield from TryQueryNodes(
+        name="Ask which replicas are up", sql=dict.fromkeys(location.nodes, Sql("SELECT 1"))
+    )
     down = {node: error for node, error in answers.items() if isinstance(error, ClickHouseConnectionError)}
     if not down:
-        return place
-    up = tuple(node for node in place.nodes if node not in down)
-    yield from _check_absent(place, up, down)
+        return location
+    up = tuple(node for node in location.nodes if node not in down)
+    yield from _check_absent(location, up, down)
     for node in down:
-        yield from Say(name=f"{node} is down. Other replicas of its shard are up: this goes on without it.")
-    return replace(place, nodes=up, absent=tuple(down))
+        yield from Log(name=f"{node} is down. Other replicas of its shard are up: this goes on without it.")
+    return replace(location, nodes=up, absent=tuple(down))
 
 
-def _check_absent(place: Place, up: tuple[Node, ...], down: Mapping[Node, ClickHouseConnectionError]) -> Steps[None]:
-    target = place.target
+def _check_absent(
+    location: TableLocation, up: tuple[Node, ...], down: Mapping[Node, ClickHouseConnectionError]
+) -> Steps[None]:
+    target = location.target
     sql = Sql(
         "SELECT zookeeper_name, replica_name, mapKeys(mapFilter((name, is_active) -> is_active, replica_is_active)) "
         f"FROM system.replicas WHERE database = {literal(target.database)} AND table = {literal(target.table)}"
     )
-    answers = yield from AskNodes(name=f"Ask Keeper for the replicas of {target}", sql=dict.fromkeys(up, sql))
+    answers = yield from QueryNodes(name=f"Ask Keeper for the replicas of {target}", sql=dict.fromkeys(up, sql))
     for node, error in down.items():
         of_shard = [
             rows[0]

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, TargetContext
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Node, NodeSpec, TableName
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Row, Steps
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?", re.IGNORECASE)
@@ -96,16 +96,16 @@ class NodeNow:
         return any(disk.kind != "Local" for disk in self.disks)
 
 
-def ask_nodes_now(around: Surroundings, *, partition_id: str) -> Steps[dict[Node, NodeNow]]:
+def ask_nodes_now(context: TargetContext, *, partition_id: str) -> Steps[dict[Node, NodeNow]]:
     """Ask every node what runs there, and for the target's disks, views and parts: once, when a load is due.
 
     Args:
-        around: The nodes, and the target on them.
+        context: The nodes, and the target on them.
         partition_id: The partition that the load replaces; empty where it replaces none.
     """
-    statements = {node: Sql(_now_query(around.target, partition_id, facts)) for node, facts in around.nodes.items()}
-    answers = yield from AskNodes(name="Ask every node how it is right now", sql=statements)
-    return {node: _node_now(rows[0], around.nodes[node]) for node, rows in answers.items()}
+    statements = {node: Sql(_now_query(context.target, partition_id, facts)) for node, facts in context.nodes.items()}
+    answers = yield from QueryNodes(name="Ask every node how it is right now", sql=statements)
+    return {node: _node_now(rows[0], context.nodes[node]) for node, rows in answers.items()}
 
 
 def _node_now(row: Row, facts: NodeFacts) -> NodeNow:
@@ -194,7 +194,7 @@ Declared = Mapping[str, NodeSpec]
 
 
 def size_nodes(
-    around: Surroundings, now: Mapping[Node, NodeNow], *, argument: Declared, connection: Declared
+    context: TargetContext, now: Mapping[Node, NodeNow], *, argument: Declared, connection: Declared
 ) -> dict[Node, SizedNode]:
     """What each node has.
 
@@ -202,7 +202,7 @@ def size_nodes(
     declares is measured.
 
     Args:
-        around: What the nodes said of themselves.
+        context: What the nodes said of themselves.
         now: What else is known of them.
         argument: Host, `host:port` or `default` → what the operator's `node_specs` declare.
         connection: The same of the connection.
@@ -211,7 +211,7 @@ def size_nodes(
         ConfigurationError: If a node is declared to have more than the machine has, or its macros cannot be read.
     """
     sized, wrong = {}, []
-    for node, facts in around.nodes.items():
+    for node, facts in context.nodes.items():
         each = _declared(node, argument, "operator's node_specs") or _declared(
             node, connection, "connection's node_specs"
         )

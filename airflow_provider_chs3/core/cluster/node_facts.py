@@ -6,13 +6,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from airflow_provider_chs3.core.cluster.absent_replicas import leave_out_absent
-from airflow_provider_chs3.core.cluster.table_facts import TargetFacts, target_facts, target_query
-from airflow_provider_chs3.core.cluster.topology import KeeperPlace, Place, TableRequest, check_versions, locate
+from airflow_provider_chs3.core.cluster.table_facts import TableFacts, target_facts, target_query
+from airflow_provider_chs3.core.cluster.topology import (
+    KeeperPlace,
+    TableLocation,
+    TableRequest,
+    check_versions,
+    resolve_table,
+)
 from airflow_provider_chs3.core.cluster.untested_engines import family, has_passed, is_rehearsal
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
 from airflow_provider_chs3.core.sql.server_defaults import defaults_query, evaluating_settings, is_about_reading
 from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Node, NodeSpec, SettingValues, TableName
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Row, Steps, Together
+from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Row, Steps
 
 #: What a node says of its size: cores, the limit of its memory, its macros, and whether it has
 #: `system.asynchronous_metrics`, which would tell of the machine's.
@@ -52,7 +58,7 @@ class NodeFacts:
         is_rehearsed: Whether the target's engine is a tested one, or a rehearsal has passed there.
     """
 
-    target: TargetFacts | None
+    target: TableFacts | None
     databases: frozenset[str]
     ledger_columns: frozenset[str]
     known_settings: Mapping[str, int | None]
@@ -73,7 +79,7 @@ class NodeFacts:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class TargetContext:
     """Where the load takes place.
 
     Args:
@@ -81,8 +87,8 @@ class Surroundings:
         target: The local table on every node.
         ledger: The ledger on every node.
         nodes: What each node said.
-        absent: Replicas that are down; see `Place`.
-        sharding_key: The expression of the Distributed table that the user named; see `Place`.
+        absent: Replicas that are down; see `TableLocation`.
+        sharding_key: The expression of the Distributed table that the user named; see `TableLocation`.
     """
 
     cluster: str | None
@@ -108,7 +114,7 @@ class Surroundings:
         return tuple({node.shard_num: node for node in sorted(self.nodes, reverse=True)}.values())[::-1]
 
     @property
-    def shape(self) -> TargetFacts:
+    def table_facts(self) -> TableFacts:
         """The target's structure, which is the same on every node once the preflight has passed."""
         target = self.nodes[self.coordinator].target
         assert target is not None  # the preflight saw to it
@@ -146,12 +152,14 @@ class Surroundings:
             if all(name in known for known in others)
         }
 
-    def on_each(self, *, name: str, sql: Sql, settings: SettingValues | None = None) -> AskNodes:
+    def on_each(self, *, name: str, sql: Sql, settings: SettingValues | None = None) -> QueryNodes:
         """The same statement for every node."""
-        return AskNodes(name=name, sql=dict.fromkeys(self.nodes, sql), settings=settings or {})
+        return QueryNodes(name=name, sql=dict.fromkeys(self.nodes, sql), settings=settings or {})
 
 
-def look_around(request: TableRequest, *, settings: Iterable[str] = (), needs_all: bool = False) -> Steps[Surroundings]:
+def inspect_target(
+    request: TableRequest, *, settings: Iterable[str] = (), needs_all: bool = False
+) -> Steps[TargetContext]:
     """Find the nodes, and ask each for its facts.
 
     Args:
@@ -162,52 +170,54 @@ def look_around(request: TableRequest, *, settings: Iterable[str] = (), needs_al
     Raises:
         PreflightError: If the cluster is not known, differs from the Distributed table's, or a server is too old.
     """
-    place = yield from locate(request)
+    location = yield from resolve_table(request)
     if not needs_all:
-        place = yield from leave_out_absent(place)
-    looks = (check_versions(place.nodes), look_at(place, settings=settings))
-    around: Surroundings = (yield from Together(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[1]
-    return around
+        location = yield from leave_out_absent(location)
+    looks = (check_versions(location.nodes), look_at(location, settings=settings))
+    context: TargetContext = (yield from Gather(name=f"Look at {len(location.nodes)} nodes", workflows=looks))[1]
+    return context
 
 
-def look_at(place: Place, *, settings: Iterable[str]) -> Steps[Surroundings]:
+def look_at(location: TableLocation, *, settings: Iterable[str]) -> Steps[TargetContext]:
     """Ask each node of a place for its facts.
 
     Args:
-        place: The table, and the nodes that hold it.
+        location: The table, and the nodes that hold it.
         settings: Names to look up on every node.
     """
-    sql = Sql(_facts_query(place.target, place.ledger, settings))
-    answers = yield from AskNodes(name=f"Look at {place.target} on every node", sql=dict.fromkeys(place.nodes, sql))
-    facts = {node: _node_facts(rows[0], place.ledger) for node, rows in answers.items()}
-    facts = yield from _recall_rehearsals(place, facts)
-    return Surroundings(
-        cluster=place.cluster,
-        target=place.target,
-        ledger=place.ledger,
+    sql = Sql(_facts_query(location.target, location.ledger, settings))
+    answers = yield from QueryNodes(
+        name=f"Look at {location.target} on every node", sql=dict.fromkeys(location.nodes, sql)
+    )
+    facts = {node: _node_facts(rows[0], location.ledger) for node, rows in answers.items()}
+    facts = yield from _recall_rehearsals(location, facts)
+    return TargetContext(
+        cluster=location.cluster,
+        target=location.target,
+        ledger=location.ledger,
         nodes=facts,
-        absent=place.absent,
-        sharding_key=place.sharding_key,
+        absent=location.absent,
+        sharding_key=location.sharding_key,
     )
 
 
-def _recall_rehearsals(place: Place, nodes: dict[Node, NodeFacts]) -> Steps[dict[Node, NodeFacts]]:
+def _recall_rehearsals(location: TableLocation, nodes: dict[Node, NodeFacts]) -> Steps[dict[Node, NodeFacts]]:
     untested = {node: facts for node, facts in nodes.items() if facts.target and family(facts.target.engine)}
-    if not untested or is_rehearsal(place.target):
+    if not untested or is_rehearsal(location.target):
         return nodes
-    sql = {node: has_passed(place.ledger, place.target) for node, facts in untested.items() if facts.has_ledger}
-    answers = yield from AskNodes(name="Look for a rehearsal that has passed", sql=sql)
+    sql = {node: has_passed(location.ledger, location.target) for node, facts in untested.items() if facts.has_ledger}
+    answers = yield from QueryNodes(name="Look for a rehearsal that has passed", sql=sql)
     passed = {node for node, rows in answers.items() if rows[0][0]}
     return nodes | {node: replace(facts, is_rehearsed=node in passed) for node, facts in untested.items()}
 
 
-def look_at_target(around: Surroundings) -> Steps[dict[Node, TargetFacts | None]]:
+def fetch_table_facts(context: TargetContext) -> Steps[dict[Node, TableFacts | None]]:
     """Ask each node once more what the target is there: less than half of what `look_at` asks for.
 
     Args:
-        around: What the nodes said before.
+        context: What the nodes said before.
     """
-    ask = around.on_each(name=f"Look at {around.target} again", sql=Sql(f"SELECT {target_query(around.target)}"))
+    ask = context.on_each(name=f"Look at {context.target} again", sql=Sql(f"SELECT {target_query(context.target)}"))
     return {node: target_facts(rows[0]) for node, rows in (yield from ask).items()}
 
 

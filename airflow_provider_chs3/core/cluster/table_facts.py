@@ -57,7 +57,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class TargetFacts:
+class TableFacts:
     """The target on one node.
 
     Args:
@@ -163,7 +163,7 @@ def target_query(target: TableName) -> str:
     (SELECT groupArray((name, toString(type), query)) FROM system.projections WHERE {of_target})"""
 
 
-def target_facts(answer: Sequence[Any]) -> TargetFacts | None:
+def target_facts(answer: Sequence[Any]) -> TableFacts | None:
     """The target, or None where the node has none.
 
     Args:
@@ -173,7 +173,7 @@ def target_facts(answer: Sequence[Any]) -> TargetFacts | None:
     if not tables:
         return None
     of_table: dict[str, str] = dict(zip(_OF_TABLE, tables[0], strict=True))
-    return TargetFacts(
+    return TableFacts(
         **of_table,
         columns=tuple(
             Column(name, column_type, kind, expression, bool(in_partition_key))

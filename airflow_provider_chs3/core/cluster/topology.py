@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.workflow.operations import Ask, AskNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Query, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: The oldest server that is supported. Below it `partitionId`, `system.projections` and s3Cluster behave otherwise.
@@ -44,7 +44,7 @@ class KeeperPlace:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class TableLocation:
     """A table, and the nodes that hold it.
 
     Args:
@@ -82,7 +82,7 @@ class TableRequest:
     staging_database: str | None = None
 
 
-def locate(request: TableRequest) -> Steps[Place]:
+def resolve_table(request: TableRequest) -> Steps[TableLocation]:
     """Find the local table and the nodes: the server that the connection leads to knows them.
 
     Args:
@@ -95,14 +95,14 @@ def locate(request: TableRequest) -> Steps[Place]:
     cluster = request.cluster or cluster_of_table or request.default_cluster
     nodes = yield from nodes_of(cluster)
     ledger = TableName(request.staging_database or local.database, LEDGER_TABLE)
-    return Place(cluster=cluster, target=local, ledger=ledger, nodes=nodes, sharding_key=sharding_key)
+    return TableLocation(cluster=cluster, target=local, ledger=ledger, nodes=nodes, sharding_key=sharding_key)
 
 
-def check_distribution(place: Place, *, distribution: str, target: TableName) -> Steps[None]:
+def check_distribution(location: TableLocation, *, distribution: str, target: TableName) -> Steps[None]:
     """Check that there is a sharding key where one is to be followed, and that each row is written once.
 
     Args:
-        place: Where rows go.
+        location: Where rows go.
         distribution: `where_read` or `sharding_key`.
         target: The table that the user named.
 
@@ -111,11 +111,11 @@ def check_distribution(place: Place, *, distribution: str, target: TableName) ->
     """
     if distribution != "sharding_key":
         return
-    if place.sharding_key:
-        yield from _check_replication(place)
+    if location.sharding_key:
+        yield from _check_replication(location)
         return
     way_out = "leave distribution out, so that each node keeps the rows that it reads"
-    if place.sharding_key is None:
+    if location.sharding_key is None:
         finding = (
             f"distribution='sharding_key' goes by the key of a Distributed table, and {target} is none: give "
             f"the Distributed table over it as table, or {way_out}."
@@ -128,17 +128,17 @@ def check_distribution(place: Place, *, distribution: str, target: TableName) ->
     raise PreflightError([finding])
 
 
-def _check_replication(place: Place) -> Steps[None]:
-    if len({node.shard_num for node in place.nodes}) == len(place.nodes) + len(place.absent):
+def _check_replication(location: TableLocation) -> Steps[None]:
+    if len({node.shard_num for node in location.nodes}) == len(location.nodes) + len(location.absent):
         return
-    of_cluster = f"FROM system.clusters WHERE cluster = {literal(place.cluster or '')}"
-    rows = yield from Ask(
-        name=f"Ask how {place.cluster} writes to replicas", sql=Sql(f"SELECT min(internal_replication) {of_cluster}")
+    of_cluster = f"FROM system.clusters WHERE cluster = {literal(location.cluster or '')}"
+    rows = yield from Query(
+        name=f"Ask how {location.cluster} writes to replicas", sql=Sql(f"SELECT min(internal_replication) {of_cluster}")
     )
     if not rows[0][0]:
         raise PreflightError(
             [
-                f"Cluster {place.cluster!r} has internal_replication = false: by a sharding key it would write each "
+                f"Cluster {location.cluster!r} has internal_replication = false: by a sharding key it would write each "
                 "row on every replica of a shard, which replicate it as well. Set internal_replication to true in the "
                 "definition of the cluster, or leave distribution out, so that each node keeps the rows that it reads."
             ]
@@ -161,7 +161,7 @@ def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName
     """
     where = f"database = {literal(target.database)} AND name = {literal(target.table)}"
     sql = Sql(f"SELECT engine, engine_full FROM system.tables WHERE {where}")
-    rows = yield from Ask(name=f"Look up {target}", sql=sql)
+    rows = yield from Query(name=f"Look up {target}", sql=sql)
     if not rows or rows[0][0] != "Distributed":
         return target, None, None
     matched = _DISTRIBUTED.match(rows[0][1])
@@ -207,7 +207,7 @@ def nodes_of(cluster: str | None) -> Steps[tuple[Node, ...]]:
     if not cluster:
         return (ONLY_NODE,)
     sql = Sql("SELECT cluster, shard_num, replica_num, host_name, port FROM system.clusters")
-    rows = yield from Ask(name=f"Find the nodes of cluster {cluster}", sql=sql)
+    rows = yield from Query(name=f"Find the nodes of cluster {cluster}", sql=sql)
     nodes = tuple(sorted(Node(*row[1:]) for row in rows if row[0] == cluster))
     if not nodes:
         known = ", ".join(sorted({row[0] for row in rows})) or "none"
@@ -221,7 +221,7 @@ def check_versions(nodes: tuple[Node, ...]) -> Steps[None]:
     Raises:
         PreflightError: If a server is too old.
     """
-    answers = yield from AskNodes(
+    answers = yield from QueryNodes(
         name="Ask every node for its version", sql=dict.fromkeys(nodes, Sql("SELECT version()"))
     )
     if old := list(too_old({node: rows[0][0] for node, rows in answers.items()})):

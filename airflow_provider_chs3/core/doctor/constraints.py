@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, find_constraints
 from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
 from airflow_provider_chs3.core.tuning.insert_settings import needed_settings
@@ -14,19 +14,19 @@ from airflow_provider_chs3.exceptions import Chs3Error, PreflightError
 NEEDED: SettingValues = needed_settings(null_as_default=False, by_sharding_key=False)
 
 
-def find_forbidden(around: Surroundings, *, own: SettingValues) -> Steps[tuple[str, ...]]:
+def find_forbidden(context: TargetContext, *, own: SettingValues) -> Steps[tuple[str, ...]]:
     """A sentence for each setting that loads need and a profile forbids.
 
     Args:
-        around: The nodes that answer.
+        context: The nodes that answer.
         own: The connection's settings, as far as loads take them over.
     """
     findings: list[str] = []
-    if not around.nodes:
+    if not context.nodes:
         return ()
     try:
-        findings += yield from find_constraints(around.nodes, NEEDED, own=own)
-        yield from check_passed_on(around, {**neutral_settings(around.reading_defaults, {}), **NEEDED})
+        findings += yield from find_constraints(context.nodes, NEEDED, own=own)
+        yield from check_passed_on(context, {**neutral_settings(context.reading_defaults, {}), **NEEDED})
     except PreflightError as error:
         findings += error.findings
     except Chs3Error:

@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.doctor.report import Check
 from airflow_provider_chs3.core.merges.health import FREE_SPACE_FACTOR, Thresholds
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.fan_out import try_nodes
+from airflow_provider_chs3.core.workflow.fan_out import query_reachable
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
@@ -30,7 +30,7 @@ def check_room(nodes: Iterable[Node]) -> Steps[tuple[Check, dict[Node, int]]]:
     """
     errors: dict[Node, Chs3Error] = {}
     sql = Sql("SELECT name, free_space, total_space FROM system.disks WHERE type = 'Local' AND total_space > 0")
-    rows = yield from try_nodes("Look at the disks", dict.fromkeys(nodes, sql), errors)
+    rows = yield from query_reachable("Look at the disks", dict.fromkeys(nodes, sql), errors)
     free = {node: sum(row[1] for row in disks) for node, disks in rows.items() if disks}
     findings = [
         f"{shown(node)}: disk {name!r} has {free_bytes / _GIB:.3g} of {total_bytes / _GIB:.3g} GiB free, and a merge "
@@ -61,7 +61,7 @@ def check_replication(nodes: Iterable[Node]) -> Steps[Check]:
         nodes: The nodes that answer.
     """
     errors: dict[Node, Chs3Error] = {}
-    rows = yield from try_nodes("Look at the replicas", dict.fromkeys(nodes, replicas_statement()), errors)
+    rows = yield from query_reachable("Look at the replicas", dict.fromkeys(nodes, replicas_statement()), errors)
     return judge_replicas(rows).with_errors(errors)
 
 

@@ -7,21 +7,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from airflow_provider_chs3.core.attempt.context import Load
+from airflow_provider_chs3.core.attempt.context import LoadContext
 from airflow_provider_chs3.core.attempt.insert_plan import plan_insert, read_files
-from airflow_provider_chs3.core.attempt.retry_policy import Course
-from airflow_provider_chs3.core.attempt.warnings import look_for_risks
+from airflow_provider_chs3.core.attempt.retry_policy import RetryState
+from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.doctor.report import Check, in_a_line, told
-from airflow_provider_chs3.core.files.data_volume import DataShape
+from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.source.s3_source import S3Source
 from airflow_provider_chs3.core.tuning.insert_settings import EXACT_NAMES, REQUIRED_SETTINGS, load_settings
-from airflow_provider_chs3.core.tuning.resource_share import Share, slice_of, smallest
+from airflow_provider_chs3.core.tuning.resource_share import ShareOptions, resource_share_of, smallest
 from airflow_provider_chs3.core.values.models import Month, Node, NodeSpec, Setting, SettingValues
-from airflow_provider_chs3.core.workflow.fan_out import overhearing
+from airflow_provider_chs3.core.workflow.fan_out import capturing_logs
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import Chs3Error, PreflightError
 
@@ -29,49 +29,51 @@ _IS_DURABLE = re.compile(r"\bfsync_after_insert\s*=\s*1\b")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class TrialSetup:
     """Where a load would take place.
 
     Args:
-        around: The nodes that answer, and the table on them.
+        context: The nodes that answer, and the table on them.
         now: How they are right now; the same nodes.
         specs: What each has for loads; those with wrong specs are missing.
         own: The connection's settings, as far as loads take them over.
         declared: The connection's `node_specs`.
     """
 
-    around: Surroundings
+    context: TargetContext
     now: Mapping[Node, NodeNow]
     specs: Mapping[Node, NodeSpec]
     own: SettingValues
     declared: Mapping[str, NodeSpec]
 
 
-def check_table(around: Surroundings) -> Check:
+def check_table(context: TargetContext) -> Check:
     """Is the table fit to be loaded month by month?
 
     Args:
-        around: The nodes that answer, and the table on them.
+        context: The nodes that answer, and the table on them.
     """
     try:
-        check_target(around, required_settings=REQUIRED_SETTINGS)
+        check_target(context, required_settings=REQUIRED_SETTINGS)
     except PreflightError as error:
         return Check(name="table", findings=tuple(map(in_a_line, error.findings)))
-    shape = around.shape
-    summary = f"{around.target}: {shape.engine} PARTITION BY {shape.partition_key}"
-    return Check(name="table", summary=summary, remarks=tuple(_of_power_cuts(around)))
+    table_facts = context.table_facts
+    summary = f"{context.target}: {table_facts.engine} PARTITION BY {table_facts.partition_key}"
+    return Check(name="table", summary=summary, remarks=tuple(_of_power_cuts(context)))
 
 
-def _of_power_cuts(around: Surroundings) -> Iterator[str]:
-    shape = around.shape
-    if shape.is_replicated and not _IS_DURABLE.search(shape.settings):
+def _of_power_cuts(context: TargetContext) -> Iterator[str]:
+    table_facts = context.table_facts
+    if table_facts.is_replicated and not _IS_DURABLE.search(table_facts.settings):
         yield (
             "a power cut of all replicas of a shard at once may take months that count as published; the next run "
-            f"loads them again. fsync_after_insert = 1 on {around.target} prevents that"
+            f"loads them again. fsync_after_insert = 1 on {context.target} prevents that"
         )
 
 
-def check_month(scene: Scene, source: S3Source, month: Month, *, now: datetime) -> Steps[tuple[Check, list[Setting]]]:
+def check_month(
+    scene: TrialSetup, source: S3Source, month: Month, *, now: datetime
+) -> Steps[tuple[Check, list[Setting]]]:
     """Do all that a load of the month does before it writes.
 
     Args:
@@ -94,29 +96,29 @@ def check_month(scene: Scene, source: S3Source, month: Month, *, now: datetime) 
     return Check(name=f"month {month}", summary=summary, remarks=tuple(map(in_a_line, said))), settings
 
 
-def _rehearsal(scene: Scene, request: LoadRequest, said: list[str]) -> Steps[tuple[list[Setting], str]]:
-    around, month = scene.around, request.month
-    partition_id = yield from partition_id_of(around, month)
+def _rehearsal(scene: TrialSetup, request: LoadRequest, said: list[str]) -> Steps[tuple[list[Setting], str]]:
+    context, month = scene.context, request.month
+    partition_id = yield from partition_id_of(context, month)
     source, manifest = yield from request.source.list_month(month)
-    load = Load.of(request, around, Course(), source=source, manifest=manifest, partition_id=partition_id)
-    now = yield from ask_nodes_now(around, partition_id=partition_id)
-    yield from overhearing(look_for_risks(load, now), said)
+    load = LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)
+    now = yield from ask_nodes_now(context, partition_id=partition_id)
+    yield from capturing_logs(warn_of_risks(load, now), said)
     # What it tells is told here in other places.
-    reading = yield from overhearing(read_files(load), [])
-    plan = yield from overhearing(plan_insert(load, now, reading), [])
+    reading = yield from capturing_logs(read_files(load), [])
+    plan = yield from capturing_logs(plan_insert(load, now, reading), [])
     rows = "" if reading.rows is None else f", {reading.rows:,} rows"
     summary = f"{len(manifest.objects)} objects, {manifest.size_bytes:,} bytes{rows}, into partition {partition_id}"
     return [each for each in plan.settings if each.name not in EXACT_NAMES], summary
 
 
-def _request(scene: Scene, source: S3Source, month: Month, now: datetime) -> LoadRequest:
+def _request(scene: TrialSetup, source: S3Source, month: Month, now: datetime) -> LoadRequest:
     return LoadRequest(
         month=month,
         source=source,
-        target=scene.around.target,
-        cluster=scene.around.cluster,
+        target=scene.context.target,
+        cluster=scene.context.cluster,
         default_cluster=None,
-        staging_database=scene.around.staging_database,
+        staging_database=scene.context.staging_database,
         nonce="doctor",
         now=now,
         settings=scene.own,
@@ -124,7 +126,7 @@ def _request(scene: Scene, source: S3Source, month: Month, now: datetime) -> Loa
     )
 
 
-def settings_of_any_month(scene: Scene) -> list[Setting]:
+def settings_of_any_month(scene: TrialSetup) -> list[Setting]:
     """The settings of a load of which only the nodes are known.
 
     Raises:
@@ -132,15 +134,15 @@ def settings_of_any_month(scene: Scene) -> list[Setting]:
     """
     if not scene.specs:
         return []
-    data = DataShape(is_on_remote_disk=any(each.is_on_remote_disk for each in scene.now.values()))
-    one = slice_of(smallest(scene.specs.values()), Share(), data, scene.now.values())
+    data = DataVolume(is_on_remote_disk=any(each.is_on_remote_disk for each in scene.now.values()))
+    one = resource_share_of(smallest(scene.specs.values()), ShareOptions(), data, scene.now.values())
     settings = load_settings(
-        one=one, data=data, known=scene.around.known_settings, own=scene.own, null_as_default=False
+        one=one, data=data, known=scene.context.known_settings, own=scene.own, null_as_default=False
     )
     return [each for each in settings if each.name not in EXACT_NAMES]
 
 
-def check_settings(scene: Scene, settings: list[Setting], *, month: Month | None) -> tuple[Check, list[Setting]]:
+def check_settings(scene: TrialSetup, settings: list[Setting], *, month: Month | None) -> tuple[Check, list[Setting]]:
     """Which settings a load would send.
 
     Args:

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.doctor.report import Check, in_a_line
 from airflow_provider_chs3.core.merges.health import Health, Thresholds, Verdict, judge
 from airflow_provider_chs3.core.merges.observation import observe
 from airflow_provider_chs3.core.preflight.target_checks import month_of_partition
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.fan_out import try_nodes
+from airflow_provider_chs3.core.workflow.fan_out import query_reachable
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
@@ -22,24 +22,24 @@ _NAME = "merges"
 _LIMITS = ("parts_to_delay_insert", "parts_to_throw_insert", "max_avg_part_size_for_too_many_parts")
 
 
-def check_merges_of(around: Surroundings) -> Steps[Check]:
+def check_merges_of(context: TargetContext) -> Steps[Check]:
     """How do the merges of a table's months stand?
 
     Args:
-        around: The nodes that answer, and the table on them.
+        context: The nodes that answer, and the table on them.
     """
-    target = around.target
+    target = context.target
     of_table = f"database = {literal(target.database)} AND table = {literal(target.table)}"
     sql = Sql(f"SELECT DISTINCT partition_id FROM system.parts WHERE active AND {of_table}")
     errors: dict[Node, Chs3Error] = {}
-    rows = yield from try_nodes(f"Find the partitions of {target}", dict.fromkeys(around.nodes, sql), errors)
+    rows = yield from query_reachable(f"Find the partitions of {target}", dict.fromkeys(context.nodes, sql), errors)
     ids = {row[0] for found in rows.values() for row in found}
     months = {partition_id: month for partition_id in ids if (month := month_of_partition(partition_id))}
-    around = replace(around, nodes={node: around.nodes[node] for node in rows})
+    context = replace(context, nodes={node: context.nodes[node] for node in rows})
     try:
-        states = (yield from observe(around, months)) if months and rows else ()
+        states = (yield from observe(context, months)) if months and rows else ()
     except Chs3Error as error:
-        return Check(name=_NAME).with_errors({around.coordinator: error})
+        return Check(name=_NAME).with_errors({context.coordinator: error})
     verdicts = [judge(state, Thresholds()) for state in states]
     count = f"{len(months)} month{'' if len(months) == 1 else 's'}"
     return _of_verdicts(f"{target}, {count}", verdicts).with_errors(errors)
@@ -65,7 +65,7 @@ def check_backlog(nodes: Iterable[Node]) -> Steps[Check]:
         nodes: The nodes that answer.
     """
     errors: dict[Node, Chs3Error] = {}
-    rows = yield from try_nodes("Look at all merges", dict.fromkeys(nodes, Sql(_BACKLOG)), errors)
+    rows = yield from query_reachable("Look at all merges", dict.fromkeys(nodes, Sql(_BACKLOG)), errors)
     seen = {node: found[0] for node, found in rows.items()}
     merging, waiting = sum(row[0] for row in seen.values()), sum(len(row[3]) for row in seen.values())
     most = max((row[1][0][3] for row in seen.values() if row[1]), default=0)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode, shown, size_nodes
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
 from airflow_provider_chs3.core.doctor.report import Check, in_a_line
 from airflow_provider_chs3.core.values.models import Node, NodeSpec
@@ -29,17 +29,17 @@ class Sizes:
     wrong: tuple[str, ...]
 
 
-def find_sizes(around: Surroundings, now: Mapping[Node, NodeNow], connection: Mapping[str, NodeSpec]) -> Sizes:
+def find_sizes(context: TargetContext, now: Mapping[Node, NodeNow], connection: Mapping[str, NodeSpec]) -> Sizes:
     """Size each node by itself, so that a wrong one hides no other.
 
     Args:
-        around: What the nodes said of themselves.
+        context: What the nodes said of themselves.
         now: What else is known of them; nodes of which nothing is are left out.
         connection: What the connection declares.
     """
     nodes, wrong = dict[Node, SizedNode](), list[str]()
     for node in now:
-        alone = replace(around, nodes={node: around.nodes[node]})
+        alone = replace(context, nodes={node: context.nodes[node]})
         try:
             nodes |= size_nodes(alone, now, argument={}, connection=connection)
         except ConfigurationError as error:
@@ -49,7 +49,7 @@ def find_sizes(around: Surroundings, now: Mapping[Node, NodeNow], connection: Ma
 
 def check_specs(
     sizes: Sizes,
-    around: Surroundings,
+    context: TargetContext,
     *,
     cluster_nodes: Iterable[Node],
     declared: Mapping[str, NodeSpec],
@@ -59,7 +59,7 @@ def check_specs(
 
     Args:
         sizes: What the nodes have.
-        around: What they said of themselves.
+        context: What they said of themselves.
         cluster_nodes: All of the cluster, those that do not answer too.
         declared: The connection's `node_specs`.
         addresses: The nodes of the connection's `node_addresses`.
@@ -74,7 +74,7 @@ def check_specs(
         name="node specs",
         summary="; ".join(sorted(seen)),
         findings=tuple(findings),
-        remarks=tuple(_remarks(sizes, around)),
+        remarks=tuple(_remarks(sizes, context)),
     )
 
 
@@ -89,9 +89,9 @@ def _unknown(extra: str, names: Iterable[str], nodes: tuple[Node, ...]) -> Itera
             )
 
 
-def _remarks(sizes: Sizes, around: Surroundings) -> Iterator[str]:
+def _remarks(sizes: Sizes, context: TargetContext) -> Iterator[str]:
     for node, each in sizes.nodes.items():
-        measured = around.nodes[node].measured
+        measured = context.nodes[node].measured
         if each.note:
             yield f"{shown(node)}: {each.note}"
         elif each.spec.cores < measured.cores or each.spec.memory_bytes < measured.memory_bytes:

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.cluster.topology import too_old
 from airflow_provider_chs3.core.doctor.report import Check, in_lines, named
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.operations import Steps, Timed, TimeNodes
+from airflow_provider_chs3.core.workflow.operations import Steps, TimedAnswer, TimeQueryNodes
 from airflow_provider_chs3.exceptions import Chs3Error
 
 #: Clocks that run by NTP are closer than this; it also covers what a busy server takes to look at its own.
@@ -22,7 +22,7 @@ WORKER = "this machine"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pulse:
+class NodeProbe:
     """A node that answered.
 
     Args:
@@ -58,27 +58,27 @@ class Clock:
         return max(0.0, self.least - other.most) + min(0.0, self.most - other.least)
 
 
-def take_pulse(nodes: Iterable[Node]) -> Steps[tuple[dict[Node, Pulse], dict[Node, Chs3Error]]]:
+def probe_nodes(nodes: Iterable[Node]) -> Steps[tuple[dict[Node, NodeProbe], dict[Node, Chs3Error]]]:
     """Ask every node for version, user and time.
 
     Returns:
         Those that answered, and why the others did not.
     """
     sql = Sql("SELECT version(), currentUser(), toFloat64(now64(6))")
-    answers = yield from TimeNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, sql))
+    answers = yield from TimeQueryNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, sql))
     errors = {node: timed.answer for node, timed in answers.items() if isinstance(timed.answer, Chs3Error)}
-    return {node: _pulse(timed) for node, timed in answers.items() if node not in errors}, errors
+    return {node: _probe(timed) for node, timed in answers.items() if node not in errors}, errors
 
 
-def _pulse(timed: Timed) -> Pulse:
+def _probe(timed: TimedAnswer) -> NodeProbe:
     version, user, seconds = timed.answer[0]
     clock = Clock(seconds - (timed.began_at + timed.seconds), seconds - timed.began_at)
-    return Pulse(version=version, user=user, seconds=timed.seconds, clock=clock)
+    return NodeProbe(version=version, user=user, seconds=timed.seconds, clock=clock)
 
 
 def check_connection(
     hosts: Sequence[tuple[bool, str]],
-    pulses: Mapping[Node, Pulse],
+    probes: Mapping[Node, NodeProbe],
     errors: Mapping[Node, Chs3Error],
     *,
     cluster: str | None,
@@ -87,18 +87,18 @@ def check_connection(
 
     Args:
         hosts: For each host whether it works, and a sentence.
-        pulses: The nodes that answered.
+        probes: The nodes that answered.
         errors: Why the others did not.
         cluster: The cluster; None is a single server.
     """
-    users = ", ".join(sorted({repr(pulse.user) for pulse in pulses.values()}))
-    slowest = max((pulse.seconds for pulse in pulses.values()), default=0.0)
-    where = f"all {len(pulses)} nodes of cluster {cluster!r} answer" if cluster else "the server answers"
+    users = ", ".join(sorted({repr(probe.user) for probe in probes.values()}))
+    slowest = max((probe.seconds for probe in probes.values()), default=0.0)
+    where = f"all {len(probes)} nodes of cluster {cluster!r} answer" if cluster else "the server answers"
     if errors:
-        where = f"{len(pulses)} of {len(pulses) + len(errors)} nodes of cluster {cluster!r} answer"
+        where = f"{len(probes)} of {len(probes) + len(errors)} nodes of cluster {cluster!r} answer"
     return Check(
         name="connection",
-        summary=f"{where} as user {users}, within {slowest * 1000:.0f} ms" if pulses else "",
+        summary=f"{where} as user {users}, within {slowest * 1000:.0f} ms" if probes else "",
         findings=(*failing_hosts(hosts), *in_lines(errors)),
     )
 
@@ -108,9 +108,9 @@ def failing_hosts(hosts: Sequence[tuple[bool, str]]) -> tuple[str, ...]:
     return tuple(f"host of the connection: {message}" for works, message in hosts if not works)
 
 
-def check_versions(pulses: Mapping[Node, Pulse]) -> Check:
+def check_versions(probes: Mapping[Node, NodeProbe]) -> Check:
     """Are all versions supported, and the same?"""
-    versions = {node: pulse.version for node, pulse in pulses.items()}
+    versions = {node: probe.version for node, probe in probes.items()}
     findings = list(too_old(versions))
     (usual, _), *others = Counter(versions.values()).most_common()
     if others:
@@ -128,13 +128,13 @@ def _having(versions: Mapping[Node, str], version: str) -> list[Node]:
     return [node for node, its in versions.items() if its == version]
 
 
-def check_clocks(pulses: Mapping[Node, Pulse]) -> Check:
+def check_clocks(probes: Mapping[Node, NodeProbe]) -> Check:
     """Do the clocks of nodes and worker agree?
 
     Loads do not lean on clocks. But S3 refuses requests that are signed with a time a quarter of an hour off, and what
     the ledger, the logs and `min_object_age_seconds` say is by them.
     """
-    clocks = {WORKER: Clock(0.0, 0.0)} | {shown(node): pulse.clock for node, pulse in pulses.items()}
+    clocks = {WORKER: Clock(0.0, 0.0)} | {shown(node): probe.clock for node, probe in probes.items()}
     # The one in the middle: with one wrong clock among three or more it is a right one.
     usual = median_low(clock.middle for clock in clocks.values())
     reference = next(name for name, clock in clocks.items() if clock.middle == usual)

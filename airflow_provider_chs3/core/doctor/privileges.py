@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from airflow_provider_chs3.core.cluster.topology import Place
+from airflow_provider_chs3.core.cluster.topology import TableLocation
 from airflow_provider_chs3.core.doctor.report import Check, named
 from airflow_provider_chs3.core.preflight.privileges import (
-    Needed,
+    RequiredPrivileges,
     privileges_of_adopting,
     privileges_of_detaching,
     privileges_of_merge_health,
@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.preflight.privileges import (
 )
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.fan_out import try_nodes
+from airflow_provider_chs3.core.workflow.fan_out import query_reachable
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
@@ -35,32 +35,38 @@ PURPOSES: Mapping[str, str] = {
 }
 
 
-def privileges_by_purpose(place: Place, *, named_collection: str | None, is_replicated: bool) -> dict[str, Needed]:
+def privileges_by_purpose(
+    location: TableLocation, *, named_collection: str | None, is_replicated: bool
+) -> dict[str, RequiredPrivileges]:
     """What each purpose takes on every node.
 
     Args:
-        place: The table, and the nodes.
+        location: The table, and the nodes.
         named_collection: What the servers read S3 through; None where that is something else.
         is_replicated: Whether the table is.
     """
-    load = privileges_of_replacing(place, named_collection=named_collection)
+    load = privileges_of_replacing(location, named_collection=named_collection)
     if is_replicated:
-        load = Needed(load.on_servers, load.on_tables + privileges_of_replication(place.target, place.ledger))
-    merges, optimize = privileges_of_merge_health(place), privileges_of_optimizing(place)
-    adopt = privileges_of_adopting(place)
+        load = RequiredPrivileges(
+            load.on_servers, load.on_tables + privileges_of_replication(location.target, location.ledger)
+        )
+    merges, optimize = privileges_of_merge_health(location), privileges_of_optimizing(location)
+    adopt = privileges_of_adopting(location)
     return {
         "load": load,
-        "deferrable": Needed((*load.on_servers, *privileges_of_detaching(place.cluster)), load.on_tables),
-        "plan": privileges_of_planning(place),
-        "adopt": Needed(load.on_servers, load.on_tables + adopt.on_tables),
+        "deferrable": RequiredPrivileges(
+            (*load.on_servers, *privileges_of_detaching(location.cluster)), load.on_tables
+        ),
+        "plan": privileges_of_planning(location),
+        "adopt": RequiredPrivileges(load.on_servers, load.on_tables + adopt.on_tables),
         "merges": merges,
-        "optimize": Needed(merges.on_servers + optimize.on_servers, merges.on_tables + optimize.on_tables),
-        "page": privileges_of_page(place),
+        "optimize": RequiredPrivileges(merges.on_servers + optimize.on_servers, merges.on_tables + optimize.on_tables),
+        "page": privileges_of_page(location),
     }
 
 
 def check_rights(
-    users: Mapping[Node, str], needed: Mapping[str, Needed], *, purposes: Collection[str], has_table: bool
+    users: Mapping[Node, str], needed: Mapping[str, RequiredPrivileges], *, purposes: Collection[str], has_table: bool
 ) -> Steps[Check]:
     """Is granted what is needed?
 
@@ -96,7 +102,7 @@ def check_rights(
 
 def _lacking(nodes: Iterable[Node], privileges: str, errors: dict[Node, Chs3Error]) -> Steps[list[Node]]:
     statements = {node: Sql(f"CHECK GRANT {privileges}") for node in nodes if node not in errors}
-    rows = yield from try_nodes("Ask for privileges", statements, errors)
+    rows = yield from query_reachable("Ask for privileges", statements, errors)
     return [node for node, answer in rows.items() if not answer[0][0]]
 
 

@@ -15,12 +15,12 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionErro
 _ACCESS_DENIED = 497
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """How a check ended."""
 
-    WELL = "well"
+    OK = "well"
     FINDING = "finding"
-    LEFT_OUT = "left out"
+    SKIPPED = "left out"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +42,11 @@ class Check:
     remarks: tuple[str, ...] = ()
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> CheckOutcome:
         """How it ended."""
         if self.findings:
-            return Outcome.FINDING
-        return Outcome.LEFT_OUT if self.left_out and not self.summary else Outcome.WELL
+            return CheckOutcome.FINDING
+        return CheckOutcome.SKIPPED if self.left_out and not self.summary else CheckOutcome.OK
 
     def with_errors(self, errors: Mapping[Node, Chs3Error]) -> Check:
         """The same, where some nodes could not be asked.
@@ -110,14 +110,14 @@ class Diagnosis:
     settings: tuple[Setting, ...] = ()
 
     @property
-    def is_well(self) -> bool:
+    def is_ok(self) -> bool:
         """Whether there is no finding."""
         return not any(check.findings for check in self.checks)
 
     def as_json(self) -> dict[str, Any]:
         """The same as JSON-safe values."""
         return {
-            "is_well": self.is_well,
+            "is_well": self.is_ok,
             "checks": [{**asdict(each), "outcome": str(each.outcome)} for each in self.checks],
             "nodes": [asdict(each) for each in self.nodes],
             "settings": [asdict(each) for each in self.settings],

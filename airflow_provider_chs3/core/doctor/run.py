@@ -10,31 +10,31 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now, shown
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_at
-from airflow_provider_chs3.core.cluster.topology import Place, TableRequest, locate
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext, look_at
+from airflow_provider_chs3.core.cluster.topology import TableLocation, TableRequest, resolve_table
 from airflow_provider_chs3.core.doctor.constraints import NEEDED, find_forbidden
 from airflow_provider_chs3.core.doctor.disks import check_replication, check_room
-from airflow_provider_chs3.core.doctor.load_trial import Scene, check_month, check_settings, check_table
+from airflow_provider_chs3.core.doctor.load_trial import TrialSetup, check_month, check_settings, check_table
 from airflow_provider_chs3.core.doctor.merges import check_backlog, check_merges_of
 from airflow_provider_chs3.core.doctor.node_capacity import Sizes, check_specs, find_sizes
 from airflow_provider_chs3.core.doctor.nodes import (
-    Pulse,
+    NodeProbe,
     check_clocks,
     check_connection,
     check_versions,
     failing_hosts,
-    take_pulse,
+    probe_nodes,
 )
 from airflow_provider_chs3.core.doctor.privileges import check_rights, privileges_by_purpose
 from airflow_provider_chs3.core.doctor.report import Check, Diagnosis, NodeReport, in_a_line, told
-from airflow_provider_chs3.core.doctor.s3 import S3Look, check_s3, look_at_s3
+from airflow_provider_chs3.core.doctor.s3 import S3Probe, check_s3, look_at_s3
 from airflow_provider_chs3.core.preflight.profile_constraints import explain_refusal
 from airflow_provider_chs3.core.source.s3_source import S3Source
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
 from airflow_provider_chs3.core.values.models import Month, Node, NodeSpec, Setting, SettingValues
-from airflow_provider_chs3.core.workflow.fan_out import leniently
-from airflow_provider_chs3.core.workflow.operations import Steps, Timed, TryHosts
+from airflow_provider_chs3.core.workflow.fan_out import tolerating_errors
+from airflow_provider_chs3.core.workflow.operations import CheckHosts, Steps, TimedAnswer
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 
 _NOBODY = "no node answers"
@@ -74,11 +74,11 @@ class DoctorRequest(TableRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class _Servers:
-    """The nodes that answer, and what they said; `around` has those alone that said everything."""
+    """The nodes that answer, and what they said; `context` has those alone that said everything."""
 
-    place: Place
-    pulses: Mapping[Node, Pulse]
-    around: Surroundings
+    location: TableLocation
+    probes: Mapping[Node, NodeProbe]
+    context: TargetContext
     now: Mapping[Node, NodeNow]
     sizes: Sizes
     errors: Mapping[Node, Chs3Error]
@@ -90,32 +90,32 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
     Args:
         request: What is to be looked at.
     """
-    hosts = yield from TryHosts(name="Try the hosts of the connection")
+    hosts = yield from CheckHosts(name="Try the hosts of the connection")
     try:
-        place = yield from locate(request)
+        location = yield from resolve_table(request)
     except Chs3Error as error:
         # Hosts that do not answer have said so, and better.
         findings = yield from _explained(error, hosts)
         return (yield from _without_servers(request, Check(name="connection", findings=findings)))
-    pulses, down = yield from take_pulse(place.nodes)
-    connection = check_connection(hosts, pulses, down, cluster=place.cluster)
-    if not pulses:
+    probes, down = yield from probe_nodes(location.nodes)
+    connection = check_connection(hosts, probes, down, cluster=location.cluster)
+    if not probes:
         return (yield from _without_servers(request, connection))
-    servers = yield from _ask_servers(request, place, pulses)
+    servers = yield from _ask_servers(request, location, probes)
     rights = yield from _check_rights(request, servers)
-    room, free = yield from check_room(pulses)
-    replication = yield from check_replication(pulses)
-    s3, look = yield from _check_s3(request, tuple(pulses))
+    room, free = yield from check_room(probes)
+    replication = yield from check_replication(probes)
+    s3, look = yield from _check_s3(request, tuple(probes))
     load, settings = yield from _check_load(request, servers, s3)
     merges = (
-        (yield from check_merges_of(servers.around))
+        (yield from check_merges_of(servers.context))
         if request.has_table and load[0].summary
-        else (yield from check_backlog(pulses))
+        else (yield from check_backlog(probes))
     )
-    checks = (connection, check_versions(pulses), check_clocks(pulses), rights, _check_specs(request, servers))
+    checks = (connection, check_versions(probes), check_clocks(probes), rights, _check_specs(request, servers))
     return Diagnosis(
         checks=(*checks, room, replication, s3, *load[:-1], merges, load[-1]),
-        nodes=tuple(_node_report(node, servers, look, free) for node in place.nodes),
+        nodes=tuple(_node_report(node, servers, look, free) for node in location.nodes),
         settings=tuple(settings),
     )
 
@@ -135,47 +135,47 @@ def _without_servers(request: DoctorRequest, connection: Check) -> Steps[Diagnos
     return Diagnosis(checks=(connection, *(Check(name=name, left_out=_NOBODY) for name in rest), s3))
 
 
-def _ask_servers(request: DoctorRequest, place: Place, pulses: Mapping[Node, Pulse]) -> Steps[_Servers]:
+def _ask_servers(request: DoctorRequest, location: TableLocation, probes: Mapping[Node, NodeProbe]) -> Steps[_Servers]:
     errors: dict[Node, Chs3Error] = {}
-    up = replace(place, nodes=tuple(pulses))
-    around = yield from leniently(look_at(up, settings=names_to_look_up(request.settings)), errors)
-    now = yield from leniently(ask_nodes_now(around, partition_id=""), errors)
-    around = replace(around, nodes={node: around.nodes[node] for node in now})
-    sizes = find_sizes(around, now, request.declared)
-    return _Servers(place=place, pulses=pulses, around=around, now=now, sizes=sizes, errors=errors)
+    up = replace(location, nodes=tuple(probes))
+    context = yield from tolerating_errors(look_at(up, settings=names_to_look_up(request.settings)), errors)
+    now = yield from tolerating_errors(ask_nodes_now(context, partition_id=""), errors)
+    context = replace(context, nodes={node: context.nodes[node] for node in now})
+    sizes = find_sizes(context, now, request.declared)
+    return _Servers(location=location, probes=probes, context=context, now=now, sizes=sizes, errors=errors)
 
 
 def _check_rights(request: DoctorRequest, servers: _Servers) -> Steps[Check]:
-    targets = [facts.target for facts in servers.around.nodes.values() if facts.target]
-    place = servers.place
+    targets = [facts.target for facts in servers.context.nodes.values() if facts.target]
+    location = servers.location
     if not request.has_table:
         # What would be needed on tables is not asked about then.
-        place = replace(place, target=replace(place.target, table="any"))
+        location = replace(location, target=replace(location.target, table="any"))
     needed = privileges_by_purpose(
-        place,
+        location,
         named_collection=request.source.credentials.named_collection if request.source else None,
         is_replicated=any(target.is_replicated for target in targets),
     )
-    users = {node: pulse.user for node, pulse in servers.pulses.items()}
+    users = {node: probe.user for node, probe in servers.probes.items()}
     return (yield from check_rights(users, needed, purposes=request.purposes, has_table=request.has_table))
 
 
 def _check_specs(request: DoctorRequest, servers: _Servers) -> Check:
     check = check_specs(
         servers.sizes,
-        servers.around,
-        cluster_nodes=servers.place.nodes,
+        servers.context,
+        cluster_nodes=servers.location.nodes,
         declared=request.declared,
         addresses=request.addresses,
     )
     return check.with_errors(servers.errors)
 
 
-def _check_s3(request: DoctorRequest, nodes: tuple[Node, ...]) -> Steps[tuple[Check, S3Look]]:
+def _check_s3(request: DoctorRequest, nodes: tuple[Node, ...]) -> Steps[tuple[Check, S3Probe]]:
     if request.source_error:
-        return Check(name="S3", findings=(in_a_line(request.source_error),)), S3Look("")
+        return Check(name="S3", findings=(in_a_line(request.source_error),)), S3Probe("")
     if request.source is None:
-        return Check(name="S3", left_out="give --bucket (or --named-collection) and --key"), S3Look("")
+        return Check(name="S3", left_out="give --bucket (or --named-collection) and --key"), S3Probe("")
     look = yield from look_at_s3(request.source, request.month, nodes)
     return check_s3(look, request.source, month=request.month), look
 
@@ -194,9 +194,9 @@ def _check_load(
     request: DoctorRequest, servers: _Servers, s3: Check
 ) -> Steps[tuple[tuple[Check, Check, Check], list[Setting]]]:
     """The checks of table, month and settings, and the settings."""
-    around = servers.around
-    scene = Scene(
-        around=around,
+    context = servers.context
+    scene = TrialSetup(
+        context=context,
         now=servers.now,
         specs={node: each.spec for node, each in servers.sizes.nodes.items()},
         own=request.settings,
@@ -204,7 +204,7 @@ def _check_load(
     )
     table = Check(name="table", left_out="give --table")
     if request.has_table:
-        table = check_table(around) if around.nodes else Check(name="table", left_out="no node told of it")
+        table = check_table(context) if context.nodes else Check(name="table", left_out="no node told of it")
     month, settings = Check(name="month"), list[Setting]()
     if lacking := list(_lacking(request)):
         month = replace(month, left_out=f"give {', '.join(lacking)}")
@@ -213,35 +213,35 @@ def _check_load(
     else:
         month, settings = yield from check_month(scene, request.source, request.month, now=request.now)
     sent, settings = check_settings(scene, settings, month=request.month)
-    forbidden = yield from find_forbidden(around, own=request.settings)
+    forbidden = yield from find_forbidden(context, own=request.settings)
     sent = replace(sent, findings=(*sent.findings, *forbidden))
-    if len(servers.around.nodes) < len(servers.place.nodes):
-        sent = replace(sent, remarks=(f"by {len(around.nodes)} of {len(servers.place.nodes)} nodes",))
+    if len(servers.context.nodes) < len(servers.location.nodes):
+        sent = replace(sent, remarks=(f"by {len(context.nodes)} of {len(servers.location.nodes)} nodes",))
     return (table, month, sent), settings
 
 
-def _node_report(node: Node, servers: _Servers, look: S3Look, free: Mapping[Node, int]) -> NodeReport:
-    pulse, sized, facts = servers.pulses.get(node), servers.sizes.nodes.get(node), servers.around.nodes.get(node)
-    if pulse is None:
+def _node_report(node: Node, servers: _Servers, look: S3Probe, free: Mapping[Node, int]) -> NodeReport:
+    probe, sized, facts = servers.probes.get(node), servers.sizes.nodes.get(node), servers.context.nodes.get(node)
+    if probe is None:
         return NodeReport(node=shown(node))
     return NodeReport(
         node=shown(node),
-        version=pulse.version,
-        answer_seconds=pulse.seconds,
-        clock_ahead_seconds=pulse.clock.middle,
+        version=probe.version,
+        answer_seconds=probe.seconds,
+        clock_ahead_seconds=probe.clock.middle,
         cores=sized.spec.cores if sized else None,
         memory_bytes=sized.spec.memory_bytes if sized else None,
         source=sized.source if sized else None,
         measured_cores=facts.measured.cores if facts else None,
         measured_memory_bytes=facts.measured.memory_bytes if facts else None,
         disk_free_bytes=free.get(node),
-        list_seconds=_seconds_of(look.lists.get(node), pulse),
-        read_seconds=_seconds_of(look.reads.get(node), pulse),
+        list_seconds=_seconds_of(look.lists.get(node), probe),
+        read_seconds=_seconds_of(look.reads.get(node), probe),
     )
 
 
-def _seconds_of(timed: Timed | None, pulse: Pulse) -> float | None:
+def _seconds_of(timed: TimedAnswer | None, probe: NodeProbe) -> float | None:
     """What it took beside the way there and back."""
     if timed is None or isinstance(timed.answer, Chs3Error):
         return None
-    return max(0.0, timed.seconds - pulse.seconds)
+    return max(0.0, timed.seconds - probe.seconds)

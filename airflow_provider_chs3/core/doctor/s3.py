@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.source.s3_source import S3Source, plain_prefix
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
 from airflow_provider_chs3.core.values.error_codes import S3_ERROR, is_refused_by_s3
 from airflow_provider_chs3.core.values.models import Month, Node, S3Object, SettingValues
-from airflow_provider_chs3.core.workflow.operations import Steps, Timed, TimeListing, TimeNodes
+from airflow_provider_chs3.core.workflow.operations import Steps, TimedAnswer, TimeListing, TimeQueryNodes
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, ConfigurationError
 
 #: With one thread a server stops to list once it has so many.
@@ -33,7 +33,7 @@ _SETTINGS: SettingValues = {
 
 
 @dataclass(frozen=True)
-class S3Look:
+class S3Probe:
     """What came of listing and reading.
 
     Args:
@@ -45,13 +45,13 @@ class S3Look:
     """
 
     prefix: str
-    from_worker: Timed | None = None
-    lists: Mapping[Node, Timed] = field(default_factory=dict)
+    from_worker: TimedAnswer | None = None
+    lists: Mapping[Node, TimedAnswer] = field(default_factory=dict)
     path: str = ""
-    reads: Mapping[Node, Timed] = field(default_factory=dict)
+    reads: Mapping[Node, TimedAnswer] = field(default_factory=dict)
 
 
-def look_at_s3(source: S3Source, month: Month | None, nodes: Iterable[Node]) -> Steps[S3Look]:
+def look_at_s3(source: S3Source, month: Month | None, nodes: Iterable[Node]) -> Steps[S3Probe]:
     """List the first objects from everywhere, and read a little of a small one on every node.
 
     Args:
@@ -60,7 +60,7 @@ def look_at_s3(source: S3Source, month: Month | None, nodes: Iterable[Node]) -> 
         nodes: The nodes that answer.
     """
     keys = source.template.keys_of(month) if month else source.template.keys_of_all
-    look = S3Look(keys.prefix)
+    look = S3Probe(keys.prefix)
     if not source.lists_through_clickhouse:
         where = f"s3://{source.bucket}/{keys.prefix}"
         timed = yield from TimeListing(name=f"List the first of {where}", bucket=source.bucket, prefix=keys.prefix)
@@ -77,14 +77,16 @@ def look_at_s3(source: S3Source, month: Month | None, nodes: Iterable[Node]) -> 
     return replace(look, reads=(yield from _read(source, look.path, nodes))) if nodes else look
 
 
-def _list(source: S3Source, prefix: str, nodes: Iterable[Node]) -> TimeNodes:
+def _list(source: S3Source, prefix: str, nodes: Iterable[Node]) -> TimeQueryNodes:
     function = source.table_function(f"{plain_prefix(prefix)}**", file_format="One")
     text = f"SELECT _path, _size, _etag, toUnixTimestamp(_time) FROM {function.text} LIMIT {_OBJECTS_TO_LIST}"
     sql = Sql(text, function.secrets)
-    return TimeNodes(name="List the first objects on every node", sql=dict.fromkeys(nodes, sql), settings=_SETTINGS)
+    return TimeQueryNodes(
+        name="List the first objects on every node", sql=dict.fromkeys(nodes, sql), settings=_SETTINGS
+    )
 
 
-def _read(source: S3Source, path: str, nodes: Iterable[Node]) -> TimeNodes:
+def _read(source: S3Source, path: str, nodes: Iterable[Node]) -> TimeQueryNodes:
     """Of Parquet the footer, of all else the first line."""
     glob = source.glob_of(path)
     if _is_parquet(path):
@@ -93,7 +95,7 @@ def _read(source: S3Source, path: str, nodes: Iterable[Node]) -> TimeNodes:
     else:
         function = source.table_function(glob, file_format="LineAsString", structure="line String")
         sql = Sql(f"SELECT length(line) FROM {function.text} LIMIT 1", function.secrets)
-    return TimeNodes(name=f"Read of {path} on every node", sql=dict.fromkeys(nodes, sql), settings=_SETTINGS)
+    return TimeQueryNodes(name=f"Read of {path} on every node", sql=dict.fromkeys(nodes, sql), settings=_SETTINGS)
 
 
 def _is_parquet(path: str) -> bool:
@@ -103,7 +105,7 @@ def _is_parquet(path: str) -> bool:
         return False
 
 
-def _objects(look: S3Look) -> list[S3Object]:
+def _objects(look: S3Probe) -> list[S3Object]:
     if look.from_worker and not isinstance(look.from_worker.answer, Chs3Error):
         return list(look.from_worker.answer)
     rows = next((each.answer for each in look.lists.values() if not isinstance(each.answer, Chs3Error)), ())
@@ -113,7 +115,7 @@ def _objects(look: S3Look) -> list[S3Object]:
     ]
 
 
-def check_s3(look: S3Look, source: S3Source, *, month: Month | None) -> Check:
+def check_s3(look: S3Probe, source: S3Source, *, month: Month | None) -> Check:
     """Does everybody get in?
 
     Args:
@@ -144,11 +146,11 @@ def _way_out(error: Chs3Error, source: S3Source) -> str:
     return f"Look whether {where} is right, and reached from there; endpoint_url gives servers another than workers."
 
 
-def _errors(timed: Mapping[Node, Timed]) -> dict[Node, Chs3Error]:
+def _errors(timed: Mapping[Node, TimedAnswer]) -> dict[Node, Chs3Error]:
     return {node: each.answer for node, each in timed.items() if isinstance(each.answer, Chs3Error)}
 
 
-def _seen(look: S3Look, errors: Mapping[Node, Chs3Error]) -> Iterator[str]:
+def _seen(look: S3Probe, errors: Mapping[Node, Chs3Error]) -> Iterator[str]:
     worker = look.from_worker
     if worker is None:
         yield "the servers list, not this machine"

@@ -23,7 +23,7 @@ _LEAST_WIDTH = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataShape:
+class DataVolume:
     """One month's data, as each node gets it.
 
     Args:
@@ -45,17 +45,17 @@ class DataShape:
     is_on_remote_disk: bool = False
 
 
-def shape_of(files: Files, reading: Reading, *, nodes: int, is_on_remote_disk: bool) -> DataShape:
+def shape_of(files: Files, reading: Reading, *, nodes: int, is_on_remote_disk: bool) -> DataVolume:
     """What is known of the month's files.
 
     Args:
         files: The files.
         reading: How they are read.
         nodes: How many nodes share them.
-        is_on_remote_disk: As in `DataShape`.
+        is_on_remote_disk: As in `DataVolume`.
     """
     objects = files.manifest.objects
-    return DataShape(
+    return DataVolume(
         share_bytes=_memory_bytes(files, reading) // nodes if objects else None,
         share_rows=reading.rows // nodes if objects and reading.rows is not None else None,
         files_per_node=max(1, len(objects) // nodes),

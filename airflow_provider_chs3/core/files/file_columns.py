@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.values.models import SettingValues
-from airflow_provider_chs3.core.workflow.operations import Ask, Say, Steps, Together
+from airflow_provider_chs3.core.workflow.operations import Gather, Log, Query, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 #: How the names of formats end whose files begin with a line of names.
@@ -46,11 +46,11 @@ def describe(files: Files, paths: Sequence[str]) -> Steps[dict[str, dict[str, st
         SourceError: If one cannot be read.
     """
     if len(paths) > _AT_A_TIME:
-        yield from Say(name=f"Read the columns of {len(paths)} files, {_AT_A_TIME} at a time")
+        yield from Log(name=f"Read the columns of {len(paths)} files, {_AT_A_TIME} at a time")
     lanes = tuple(_describe_each(files, lane) for first in range(_AT_A_TIME) if (lane := paths[first::_AT_A_TIME]))
     found: dict[str, dict[str, str]] = {}
     if lanes:
-        for described in (yield from Together(name=f"Read the columns of {len(paths)} files", workflows=lanes)):
+        for described in (yield from Gather(name=f"Read the columns of {len(paths)} files", workflows=lanes)):
             found |= described
     return {path: found[path] for path in paths}
 
@@ -71,7 +71,7 @@ def _describe(files: Files, path: str) -> Steps[dict[str, str]]:
     # Of a file with a line of names these are all that counts; by default 25,000 lines are read, to guess at types.
     lines = {"input_format_max_rows_to_read_for_schema_inference": 1} if has_line_of_names else {}
     try:
-        rows = yield from Ask(name=f"Read the columns of {path}", sql=sql, settings={**files.look_settings, **lines})
+        rows = yield from Query(name=f"Read the columns of {path}", sql=sql, settings={**files.look_settings, **lines})
     except ClickHouseServerError as error:
         if is_of_servers(error):
             raise
@@ -89,7 +89,7 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
     function = files.read(glob, file_format=files.format.name.removesuffix(_WITH_NAMES), on_cluster=False)
     sql = Sql(f"SELECT * FROM {function.text} LIMIT 1", function.secrets)
     try:
-        rows = yield from Ask(name=f"Read the names of {path}", sql=sql, settings={**files.look_settings, **_AS_TEXT})
+        rows = yield from Query(name=f"Read the names of {path}", sql=sql, settings={**files.look_settings, **_AS_TEXT})
     except ClickHouseServerError as error:
         if is_of_servers(error):
             raise
@@ -115,7 +115,7 @@ def _check_matches_alone(files: Files, glob: str, path: str) -> Steps[None]:
     """The columns would be another file's, and values read as its types could change without an error."""
     function = files.read(glob, file_format="One", on_cluster=False)
     sql = Sql(f"SELECT DISTINCT _path FROM {function.text}", function.secrets)
-    rows = yield from Ask(name=f"Look what looks like {path}", sql=sql, settings=files.look_settings)
+    rows = yield from Query(name=f"Look what looks like {path}", sql=sql, settings=files.look_settings)
     others = sorted(row[0] for row in rows if row[0] != path)
     if others:
         raise SourceError(f"ClickHouse cannot tell {path} from {others[0]} by a glob: rename one of them.")

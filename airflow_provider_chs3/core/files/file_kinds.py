@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.s3_source import plain_prefix
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
-from airflow_provider_chs3.core.workflow.operations import Ask, Steps, Together
+from airflow_provider_chs3.core.workflow.operations import Gather, Query, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 #: Types that ClickHouse writes as so many raw bytes, and would parse as text.
@@ -65,7 +65,7 @@ def kinds_of(files: Files, wanted: Sequence[Column]) -> Steps[tuple[list[FileKin
         likely = min(paths, key=lambda path: (plain_prefix(path) != path, path))
         looks = (parquet_footers(files), describe(files, [likely]))
         footers: Footers
-        footers, by_file = yield from Together(name="Read footers and columns", workflows=looks)
+        footers, by_file = yield from Gather(name="Read footers and columns", workflows=looks)
         rows, size_bytes = footers.rows, footers.size_bytes
         for schema in footers.schemas:
             # With another length than the first file's, those of others would read as NULL: each is asked for its own.
@@ -199,7 +199,7 @@ def _common_type(name: str, told: Sequence[tuple[str, bool]]) -> Steps[str | Non
     values = ", ".join(f"defaultValueOfTypeName({literal(column_type)})" for column_type in types)
     sql = Sql(f"SELECT toTypeName([{values}])")
     try:
-        rows = yield from Ask(
+        rows = yield from Query(
             name=f"Find a type for column {name}", sql=sql, settings={"use_variant_as_common_type": 0}
         )
     except ClickHouseServerError as error:

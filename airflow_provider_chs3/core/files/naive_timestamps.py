@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.files.file_kinds import FileKind
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
-from airflow_provider_chs3.core.workflow.operations import Ask, Steps
+from airflow_provider_chs3.core.workflow.operations import Query, Steps
 from airflow_provider_chs3.exceptions import SourceError
 
 _TIMES = ("DateTime", "DateTime64")
@@ -35,7 +35,7 @@ def with_zones(
     if all(time.time_zone for each in asked for time in ColumnType(each.column.type).times()):
         server_zone = "UTC"
     else:
-        rows = yield from Ask(name="Ask for the server's time zone", sql=Sql("SELECT serverTimezone()"))
+        rows = yield from Query(name="Ask for the server's time zone", sql=Sql("SELECT serverTimezone()"))
         server_zone = str(rows[0][0])
     return [
         _with_zone(each, kind, naive_timestamps, server_zone) if each.column.name in kind.naive else each

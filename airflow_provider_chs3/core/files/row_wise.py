@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.conversion.strict_casts import strict
 from airflow_provider_chs3.core.files.loaded_columns import VIRTUAL_COLUMNS, LoadedColumn, structure_of
 from airflow_provider_chs3.core.files.parse_errors import reason_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
-from airflow_provider_chs3.core.workflow.operations import Ask, Steps
+from airflow_provider_chs3.core.workflow.operations import Query, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
 
 #: What EXPLAIN AST shows of `SELECT <one expression>` before the expression itself.
@@ -59,8 +59,8 @@ def check_row_wise(
     structure = structure_of({**VIRTUAL_COLUMNS, **types})
     query = f"SELECT {listed} FROM null({literal(structure)})"
     try:
-        plan = yield from Ask(name="Ask for the plan of select", sql=Sql(f"EXPLAIN PLAN json = 1 {query}"))
-        described = yield from Ask(name="Ask for the types of select", sql=Sql(f"DESCRIBE ({query})"))
+        plan = yield from Query(name="Ask for the plan of select", sql=Sql(f"EXPLAIN PLAN json = 1 {query}"))
+        described = yield from Query(name="Ask for the types of select", sql=Sql(f"DESCRIBE ({query})"))
     except ClickHouseServerError as error:
         known = ", ".join(types)
         raise ConfigurationError(
@@ -78,7 +78,7 @@ def check_row_wise(
 def _check_one(name: str, expression: str) -> Steps[None]:
     where = f"select[{name!r}]"
     try:
-        rows = yield from Ask(name=f"Parse select for {name}", sql=Sql(f"EXPLAIN AST SELECT {expression}"))
+        rows = yield from Query(name=f"Parse select for {name}", sql=Sql(f"EXPLAIN AST SELECT {expression}"))
     except ClickHouseServerError as error:
         raise ConfigurationError(f"{where}={expression!r} is no expression: {error.message}") from error
     lines = [row[0] for row in rows]

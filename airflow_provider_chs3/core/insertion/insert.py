@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from airflow_provider_chs3.core.attempt.context import Load
+from airflow_provider_chs3.core.attempt.context import LoadContext
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
-from airflow_provider_chs3.core.attempt.resume import Beginning, DoneInsert, Underway, record_underway
+from airflow_provider_chs3.core.attempt.resume import DoneInsert, InitialState, ResumableLoad, record_resumable_load
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.files.parse_errors import file_of
 from airflow_provider_chs3.core.insertion.insert_statement import insert_step
@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.proof.row_counts import rows_of_source
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats, Say, Steps, Together
+from airflow_provider_chs3.core.workflow.operations import Gather, Insert, InsertStats, Log, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
 
 #: What ClickHouse calls a condition that is not kept.
@@ -60,11 +60,11 @@ class Inserted:
 
 
 def insert(
-    load: Load,
+    load: LoadContext,
     plan: InsertPlan,
     *,
     into: TableName,
-    beginning: Beginning | None = None,
+    initial_state: InitialState | None = None,
     done: Sequence[DoneInsert] = (),
 ) -> Steps[Inserted]:
     """Insert the manifest's objects, every node writing what it reads, or what the sharding key gives it.
@@ -73,7 +73,7 @@ def insert(
         load: The load.
         plan: What is inserted.
         into: The table on every node.
-        beginning: Recorded before each insert, so that another process can go on; None does not.
+        initial_state: Recorded before each insert, so that another process can go on; None does not.
         done: The first inserts, which an earlier process has seen to end.
 
     Raises:
@@ -84,20 +84,20 @@ def insert(
         if number <= len(done):
             continue
         query_id = f"{load.attempt.name}_insert{number}"
-        if beginning:
-            yield from record_underway(load, plan, beginning, done=so_far, running=query_id)
+        if initial_state:
+            yield from record_resumable_load(load, plan, initial_state, done=so_far, running=query_id)
         step = insert_step(load, plan, group, batch, into=into, query_id=query_id)
         so_far.append(DoneInsert(query_id, (yield from _run(load, plan, step))))
     return Inserted(tuple(so_far))
 
 
-def await_insert(load: Load, plan: InsertPlan, underway: Underway) -> Steps[tuple[DoneInsert, ...]]:
+def await_insert(load: LoadContext, plan: InsertPlan, resumable: ResumableLoad) -> Steps[tuple[DoneInsert, ...]]:
     """See the insert that an earlier process started to its end.
 
     Args:
         load: The load, under the nonce of that attempt.
         plan: What is inserted.
-        underway: What is recorded of it.
+        resumable: What is recorded of it.
 
     Returns:
         All inserts that have ended.
@@ -106,15 +106,15 @@ def await_insert(load: Load, plan: InsertPlan, underway: Underway) -> Steps[tupl
         SourceError: As `insert` does.
         ClickHouseServerError: What the insert ended with.
     """
-    if not underway.running:
-        return underway.done
-    group, batch = plan.reading.batches(load.files)[len(underway.done)]
-    step = insert_step(load, plan, group, batch, into=load.staging, query_id=underway.running)
+    if not resumable.running:
+        return resumable.done
+    group, batch = plan.reading.batches(load.files)[len(resumable.done)]
+    step = insert_step(load, plan, group, batch, into=load.staging, query_id=resumable.running)
     stats = yield from _run(load, plan, replace(step, is_started=True))
-    return (*underway.done, DoneInsert(underway.running, stats))
+    return (*resumable.done, DoneInsert(resumable.running, stats))
 
 
-def _run(load: Load, plan: InsertPlan, step: Insert) -> Steps[InsertStats]:
+def _run(load: LoadContext, plan: InsertPlan, step: Insert) -> Steps[InsertStats]:
     try:
         stats = yield from step
         return stats
@@ -124,7 +124,7 @@ def _run(load: Load, plan: InsertPlan, step: Insert) -> Steps[InsertStats]:
         raise
 
 
-def _explain(load: Load, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:
+def _explain(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:
     try:
         found = yield from _explanation(load, plan, error)
     except ClickHouseServerError:
@@ -134,7 +134,7 @@ def _explain(load: Load, plan: InsertPlan, error: ClickHouseServerError) -> Step
         raise SourceError(found) from error
 
 
-def _explanation(load: Load, plan: InsertPlan, error: ClickHouseServerError) -> Steps[str | None]:
+def _explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -> Steps[str | None]:
     files, reading, null_as_default = load.files, plan.reading, load.request.selection.null_as_default
     try:
         found = yield from find_misfits(files, reading, null_as_default=null_as_default)
@@ -177,7 +177,7 @@ class Verified:
     counted_by: str
 
 
-def verify(load: Load, plan: InsertPlan, inserted: Inserted) -> Steps[Verified]:
+def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Verified]:
     """Prove that staging holds exactly the rows of the manifest's objects.
 
     Args:
@@ -193,17 +193,17 @@ def verify(load: Load, plan: InsertPlan, inserted: Inserted) -> Steps[Verified]:
     month, source = load.request.month, load.files.source
     looks = (source.list_month(month), count_staged(load, name="Count what is staged"))
     staged: dict[Node, Staged]
-    (_, now), staged = yield from Together(name="List again, and count what is staged", workflows=looks)
+    (_, now), staged = yield from Gather(name="List again, and count what is staged", workflows=looks)
     changes = load.files.manifest.changes_in(now)
     if changes:
         raise ObjectsChangedError(
             f"Objects of {month} changed while they were loaded: {changes}. Nothing was published."
         )
     if added := load.files.manifest.added_in(now):
-        yield from Say(name=f"{added} objects of {month} came while it was loaded: the next run loads them.")
+        yield from Log(name=f"{added} objects of {month} came while it was loaded: the next run loads them.")
     _check_replicas(load, staged)
     # A row counts once, however many replicas have it.
-    once = {node: staged[node] for node in load.around.publishers}
+    once = {node: staged[node] for node in load.context.publishers}
     rows = {node: each.rows + sum(each.other_rows.values()) for node, each in once.items()}
     counted = yield from rows_of_source(load, plan.reading, inserted.done)
     if sum(rows.values()) != counted.rows:
@@ -224,9 +224,9 @@ def verify(load: Load, plan: InsertPlan, inserted: Inserted) -> Steps[Verified]:
     return Verified(staged, counted.counted_by)
 
 
-def _check_replicas(load: Load, staged: Mapping[Node, Staged]) -> None:
+def _check_replicas(load: LoadContext, staged: Mapping[Node, Staged]) -> None:
     """What one replica publishes must be what the whole shard has staged."""
-    publishers = {node.shard_num: node for node in load.around.publishers}
+    publishers = {node.shard_num: node for node in load.context.publishers}
     for node, each in staged.items():
         publisher = publishers[node.shard_num]
         if each != staged[publisher]:
@@ -236,20 +236,20 @@ def _check_replicas(load: Load, staged: Mapping[Node, Staged]) -> None:
             )
 
 
-def count_staged(load: Load, *, name: str) -> Steps[dict[Node, Staged]]:
+def count_staged(load: LoadContext, *, name: str) -> Steps[dict[Node, Staged]]:
     """Count the rows of each node's staging, by partition.
 
     Args:
         load: The load.
         name: The step's.
     """
-    yield from follow(load.around, load.staging)
+    yield from follow(load.context, load.staging)
     sql = Sql(
         f"SELECT partition_id, any(partition), sum(rows), groupArrayIf({MOST_PARTS + 1})({CONTENT}, rows > 0) "
         f"FROM system.parts WHERE active AND database = {literal(load.staging.database)} "
         f"AND table = {literal(load.staging.table)} GROUP BY partition_id"
     )
-    answers = yield from load.around.on_each(name=name, sql=sql)
+    answers = yield from load.context.on_each(name=name, sql=sql)
     staged = {}
     for node, rows in answers.items():
         own, parts = next((each[2:] for each in rows if each[0] == load.key.partition_id), (0, ()))

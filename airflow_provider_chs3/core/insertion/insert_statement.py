@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.attempt.context import Load
+from airflow_provider_chs3.core.attempt.context import LoadContext
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, FileGroup
 from airflow_provider_chs3.core.source.s3_source import Batch
@@ -16,7 +16,7 @@ _OF_MONTH = "`chs3: of the month`"
 
 
 def insert_step(
-    load: Load, plan: InsertPlan, group: FileGroup, batch: Batch, *, into: TableName, query_id: str
+    load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Batch, *, into: TableName, query_id: str
 ) -> Insert:
     """The insert of some objects.
 
@@ -39,10 +39,10 @@ def insert_step(
         sql=passed_on(
             Sql(text, function.secrets), {**load.files.neutral, **load.files.settings, **plan.setting_values}
         ),
-        settings={**load.around.permissions, **plan.setting_values},
+        settings={**load.context.permissions, **plan.setting_values},
         query_id=query_id,
         attempt=load.request.nonce,
-        cluster=load.around.cluster,
+        cluster=load.context.cluster,
         total_rows=plan.reading.rows,
         paths=batch.paths,
     )
@@ -57,13 +57,13 @@ def _where(group: FileGroup, batch: Batch, *, null_as_default: bool) -> str:
     return f"({batch.condition} AS {_OF_MONTH}) AND NOT throwIf({broken}, {literal(DOES_NOT_FIT)})"
 
 
-def _written(load: Load, into: TableName) -> str:
+def _written(load: LoadContext, into: TableName) -> str:
     """What to insert into: `cluster(…)`, as an insert into a table by its name writes on the first node alone."""
-    around = load.around
-    if not around.cluster:
+    context = load.context
+    if not context.cluster:
         return table(into)
-    arguments = [literal(around.cluster), identifier(into.database), identifier(into.table)]
-    if load.request.policies.distribution == "sharding_key" and around.sharding_key:
+    arguments = [literal(context.cluster), identifier(into.database), identifier(into.table)]
+    if load.request.policies.distribution == "sharding_key" and context.sharding_key:
         # As the server itself wrote it in the Distributed table's definition.
-        arguments.append(around.sharding_key)
+        arguments.append(context.sharding_key)
     return f"FUNCTION cluster({', '.join(arguments)})"

@@ -8,7 +8,7 @@ from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger.table import columns_of_ledgers
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.core.workflow.operations import Ask, Steps
+from airflow_provider_chs3.core.workflow.operations import Query, Steps
 
 
 def cluster_of_ledgers() -> Steps[str | None]:
@@ -17,11 +17,11 @@ def cluster_of_ledgers() -> Steps[str | None]:
     Returns:
         The cluster; None where no ledger names one, or they name several.
     """
-    found = yield from Ask(name="Find the ledgers", sql=columns_of_ledgers())
+    found = yield from Query(name="Find the ledgers", sql=columns_of_ledgers())
     ledgers: dict[str, list[str]] = dict(found)
     if not any("details" in columns for columns in ledgers.values()):
         return None
-    named = yield from Ask(name="Ask the ledgers for their cluster", sql=_clusters(ledgers))
+    named = yield from Query(name="Ask the ledgers for their cluster", sql=_clusters(ledgers))
     return named[0][0] if len(named) == 1 else None
 
 

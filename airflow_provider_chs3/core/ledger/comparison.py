@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
+from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.ledger.partition_changes import (
     fit_rows,
     is_explained,
@@ -24,7 +24,7 @@ from airflow_provider_chs3.core.ledger.structure_record import Structure, differ
 from airflow_provider_chs3.core.values.models import Node
 
 
-class Standing(Enum):
+class ComparisonStatus(Enum):
     """What a run finds of a month."""
 
     UNCHANGED = "as published"
@@ -48,13 +48,13 @@ class Found(NamedTuple):
         why: The same in words, and what of it changed, where that is known.
     """
 
-    standing: Standing
+    standing: ComparisonStatus
     nodes: tuple[Node, ...]
     why: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class ExpectedMonth:
     """What a month is compared with.
 
     Args:
@@ -68,7 +68,7 @@ class Wanted:
     structure: Structure | None = None
 
 
-def standing(months: Mapping[Node, MonthOnNode], wanted: Wanted, shape: TargetFacts) -> Found:
+def standing(months: Mapping[Node, MonthOnNode], wanted: ExpectedMonth, table_facts: TableFacts) -> Found:
     """Compare what is there with what is wanted.
 
     A month counts as published only if the newest record of every node says so, of one attempt, all nodes that it was
@@ -77,57 +77,57 @@ def standing(months: Mapping[Node, MonthOnNode], wanted: Wanted, shape: TargetFa
     Args:
         months: What each node has.
         wanted: What is wanted.
-        shape: The table.
+        table_facts: The table.
     """
-    lost = _nodes_without_history(months, shape)
+    lost = _nodes_without_history(months, table_facts)
     unknown = tuple(
         node for node, month in months.items() if month.record is None and month.state.rows and node not in lost
     )
     if unknown:
-        return _found(Standing.ROWS_UNKNOWN, unknown)
-    if changed := tuple(node for node, month in months.items() if is_changed(month, shape=shape)):
-        return _found(Standing.TARGET_CHANGED, changed)
-    if bereft := tuple(node for node in lost if _has_other_rows(node, months, shape)):
-        return _found(Standing.TARGET_CHANGED, bereft, "its records are lost there, and rows of it, too")
+        return _found(ComparisonStatus.ROWS_UNKNOWN, unknown)
+    if changed := tuple(node for node, month in months.items() if is_changed(month, table_facts=table_facts)):
+        return _found(ComparisonStatus.TARGET_CHANGED, changed)
+    if bereft := tuple(node for node in lost if _has_other_rows(node, months, table_facts)):
+        return _found(ComparisonStatus.TARGET_CHANGED, bereft, "its records are lost there, and rows of it, too")
     if lost := tuple(node for node in lost if months[node].state.rows):
-        return _found(Standing.LEDGER_LOST, lost)
+        return _found(ComparisonStatus.LEDGER_LOST, lost)
     if all(month.record is None for month in months.values()):
-        return _found(Standing.NEW, tuple(months))
-    here = spread(months, shape)
+        return _found(ComparisonStatus.NEW, tuple(months))
+    here = spread(months, table_facts)
     if away := tuple(node for node, month in months.items() if month.record and month.record.nodes > here):
-        return _found(Standing.FEWER_NODES, away)
-    if crashed := tuple(node for node, month in months.items() if _has_crashed(month, shape)):
-        return _found(Standing.UNFINISHED, crashed, "its server crashed right after")
+        return _found(ComparisonStatus.FEWER_NODES, away)
+    if crashed := tuple(node for node, month in months.items() if _has_crashed(month, table_facts)):
+        return _found(ComparisonStatus.UNFINISHED, crashed, "its server crashed right after")
     published = {
         node: month.record for node, month in months.items() if month.record and month.record.event == "published"
     }
     if len(published) < len(months) or len({each.attempt for each in published.values()}) > 1:
-        return _found(Standing.UNFINISHED, tuple(node for node in months if node not in published))
-    return _compared(published, wanted, shape)
+        return _found(ComparisonStatus.UNFINISHED, tuple(node for node in months if node not in published))
+    return _compared(published, wanted, table_facts)
 
 
-def spread(nodes: Iterable[Node], shape: TargetFacts) -> int:
+def spread(nodes: Iterable[Node], table_facts: TableFacts) -> int:
     """Over how many nodes a month is spread; replicas of one shard hold the same, and count as one.
 
     Args:
         nodes: The nodes that hold the table.
-        shape: The table.
+        table_facts: The table.
     """
-    return len({node.shard_num for node in nodes} if shape.is_replicated else list(nodes))
+    return len({node.shard_num for node in nodes} if table_facts.is_replicated else list(nodes))
 
 
-def _compared(published: Mapping[Node, Record], wanted: Wanted, shape: TargetFacts) -> Found:
+def _compared(published: Mapping[Node, Record], wanted: ExpectedMonth, table_facts: TableFacts) -> Found:
     nodes = tuple(published)
-    if any(each.nodes != spread(nodes, shape) for each in published.values()):
-        return _found(Standing.MORE_NODES, nodes)
+    if any(each.nodes != spread(nodes, table_facts) for each in published.values()):
+        return _found(ComparisonStatus.MORE_NODES, nodes)
     if wanted.definition is not None:
         if any(each.definition != wanted.definition for each in published.values()):
-            return _found(Standing.DEFINITION_CHANGED, nodes)
+            return _found(ComparisonStatus.DEFINITION_CHANGED, nodes)
         if what := _difference(published, wanted.structure):
-            return _found(Standing.DEFINITION_CHANGED, nodes, what)
+            return _found(ComparisonStatus.DEFINITION_CHANGED, nodes, what)
     if wanted.fingerprint is not None and any(each.fingerprint != wanted.fingerprint for each in published.values()):
-        return _found(Standing.OBJECTS_CHANGED, nodes)
-    return _found(Standing.UNCHANGED, ())
+        return _found(ComparisonStatus.OBJECTS_CHANGED, nodes)
+    return _found(ComparisonStatus.UNCHANGED, ())
 
 
 def _difference(published: Mapping[Node, Record], structure: Structure | None) -> str:
@@ -138,18 +138,20 @@ def _difference(published: Mapping[Node, Record], structure: Structure | None) -
     return next(filter(None, found), "")
 
 
-def _found(standing: Standing, nodes: tuple[Node, ...], what: str = "") -> Found:
+def _found(standing: ComparisonStatus, nodes: tuple[Node, ...], what: str = "") -> Found:
     return Found(standing, nodes, f"{standing.value}: {what}" if what else standing.value)
 
 
-def _nodes_without_history(months: Mapping[Node, MonthOnNode], shape: TargetFacts) -> tuple[Node, ...]:
+def _nodes_without_history(months: Mapping[Node, MonthOnNode], table_facts: TableFacts) -> tuple[Node, ...]:
     """Nodes that lost what they knew of a month, where all others tell that a load has put it on every node.
 
     A node that holds no row of the table, of whatever month, is a new one, and has lost nothing.
     """
     lost = [node for node, month in months.items() if month.record is None and not month.has_history]
     tell = [
-        month.record is not None and month.record.event == "published" and month.record.nodes == spread(months, shape)
+        month.record is not None
+        and month.record.event == "published"
+        and month.record.nodes == spread(months, table_facts)
         for node, month in months.items()
         if node not in lost
     ]
@@ -157,16 +159,16 @@ def _nodes_without_history(months: Mapping[Node, MonthOnNode], shape: TargetFact
     return tuple(holding) if tell and all(tell) else ()
 
 
-def _has_other_rows(node: Node, months: Mapping[Node, MonthOnNode], shape: TargetFacts) -> bool:
+def _has_other_rows(node: Node, months: Mapping[Node, MonthOnNode], table_facts: TableFacts) -> bool:
     """Whether a node that lost its records holds other rows than the other nodes' records say of its shard."""
     told = {month.record.attempt: evidence_of(month.record) for month in months.values() if month.record}
     evidence = next(iter(told.values())) if len(told) == 1 else None
     if evidence is None or node.shard_num not in evidence.rows_of_shards:
         return False
     rows, published = months[node].state.rows, evidence.rows_of_shards[node.shard_num]
-    if shape.keeps_every_row:
+    if table_facts.keeps_every_row:
         return rows != published
-    return rows > published or (published > 0 and not rows and not shape.may_lose_all)
+    return rows > published or (published > 0 and not rows and not table_facts.may_lose_all)
 
 
 def evidence_of(record: Record) -> Evidence | None:
@@ -174,25 +176,25 @@ def evidence_of(record: Record) -> Evidence | None:
     return Evidence.of_text(record.evidence)
 
 
-def is_changed(month: MonthOnNode, *, shape: TargetFacts) -> bool:
+def is_changed(month: MonthOnNode, *, table_facts: TableFacts) -> bool:
     """Whether somebody else changed a partition since the newest record.
 
     After an intent the partition is either as it was before, or what the attempt that died has put there.
 
     Args:
         month: The month on one node.
-        shape: The table.
+        table_facts: The table.
     """
     record, state = month.record, month.state
     if record is None:
         return False
     evidence = evidence_of(record)
     if evidence is None:
-        return _is_changed_by_blocks(record, state, shape)
-    if _is_as_recorded(record, evidence, state, shape) or _has_crashed(month, shape):
+        return _is_changed_by_blocks(record, state, table_facts)
+    if _is_as_recorded(record, evidence, state, table_facts) or _has_crashed(month, table_facts):
         return False
     return record.event == "published" or not (
-        _is_replaced(record, state, keeps_every_row=shape.keeps_every_row)
+        _is_replaced(record, state, keeps_every_row=table_facts.keeps_every_row)
         and _may_be_of_intent(record, evidence, state)
     )
 
@@ -206,31 +208,33 @@ def _knows_staged(intent: Record, evidence: Evidence) -> bool:
     return evidence.beside.rows == intent.rows
 
 
-def _is_as_recorded(record: Record, evidence: Evidence, state: PartitionState, shape: TargetFacts) -> bool:
+def _is_as_recorded(record: Record, evidence: Evidence, state: PartitionState, table_facts: TableFacts) -> bool:
     if evidence.parts is None or state.each_part is None:
-        return _has_blocks_of(record, state, may_lose_all=shape.may_lose_all) and fit_rows(evidence, state, shape)
-    return is_explained(evidence, state, shape=shape)
+        return _has_blocks_of(record, state, may_lose_all=table_facts.may_lose_all) and fit_rows(
+            evidence, state, table_facts
+        )
+    return is_explained(evidence, state, table_facts=table_facts)
 
 
-def _has_crashed(month: MonthOnNode, shape: TargetFacts) -> bool:
+def _has_crashed(month: MonthOnNode, table_facts: TableFacts) -> bool:
     """Whether a partition is neither as before nor as after it was replaced, but what a crash leaves in between."""
     record, state = month.record, month.state
     evidence = evidence_of(record) if record else None
-    if record is None or evidence is None or _is_as_recorded(record, evidence, state, shape):
+    if record is None or evidence is None or _is_as_recorded(record, evidence, state, table_facts):
         return False
     if record.event == "intent":
         return _knows_staged(record, evidence) and is_left_by_crash(evidence, state)
     return record.event == "published" and shows_replaced(evidence, state) and is_left_by_crash(evidence, state)
 
 
-def _is_changed_by_blocks(record: Record, state: PartitionState, shape: TargetFacts) -> bool:
+def _is_changed_by_blocks(record: Record, state: PartitionState, table_facts: TableFacts) -> bool:
     """What a record of an older version of this package tells: the range of blocks, and the highest data version.
 
     Merges keep the range, an INSERT raises its end, a mutation raises the version above it, also one of another month.
     """
-    if _has_blocks_of(record, state, may_lose_all=shape.may_lose_all):
+    if _has_blocks_of(record, state, may_lose_all=table_facts.may_lose_all):
         return False
-    is_replaced = _is_replaced(record, state, keeps_every_row=shape.keeps_every_row)
+    is_replaced = _is_replaced(record, state, keeps_every_row=table_facts.keeps_every_row)
     return record.event == "published" or not is_replaced or state.data_version > state.max_block
 
 

@@ -6,13 +6,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
+from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.ledger.mutations import are_elsewhere, wait_for
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import DATA_DIGITS, Contents, Evidence, Part
 
 
-def is_explained(recorded: Evidence, state: PartitionState, *, shape: TargetFacts) -> bool:
+def is_explained(recorded: Evidence, state: PartitionState, *, table_facts: TableFacts) -> bool:
     """Whether a partition is as recorded, but for merges and for mutations of other partitions.
 
     Each part must be a recorded one, by its blocks and the hash of its data, or what merges made of recorded ones; and
@@ -21,21 +21,21 @@ def is_explained(recorded: Evidence, state: PartitionState, *, shape: TargetFact
     Args:
         recorded: What was recorded of it.
         state: What is there now.
-        shape: The table.
+        table_facts: The table.
     """
     if recorded.parts is None or state.each_part is None or wait_for(state.mutations, state.partition_id):
         return False
-    if not fit_rows(recorded, state, shape):
+    if not fit_rows(recorded, state, table_facts):
         return False
     explained = 0
     for patches in {part.patches for part in state.each_part}:
         known = _Known(sorted(_of(recorded.parts, patches), key=lambda part: part.min_block))
         for part in _of(state.each_part, patches):
             within = known.within(part)
-            if not within or not _is_made_of(within, part, recorded, state, shape):
+            if not within or not _is_made_of(within, part, recorded, state, table_facts):
                 return False
             explained += 0 if patches else len(within)
-    return shape.may_lose_all or explained == len(_of(recorded.parts, ""))
+    return table_facts.may_lose_all or explained == len(_of(recorded.parts, ""))
 
 
 def is_left_by_crash(recorded: Evidence, state: PartitionState) -> bool:
@@ -142,7 +142,7 @@ def _of(parts: Iterable[Part], patches: str) -> list[Part]:
     return [part for part in parts if part.patches == patches]
 
 
-def fit_rows(recorded: Evidence, state: PartitionState, shape: TargetFacts) -> bool:
+def fit_rows(recorded: Evidence, state: PartitionState, table_facts: TableFacts) -> bool:
     """Whether as many rows are there as merges may have left of the recorded ones.
 
     They take rows away where the engine does, where rows expire, and where a lightweight DELETE has hidden them.
@@ -150,13 +150,15 @@ def fit_rows(recorded: Evidence, state: PartitionState, shape: TargetFacts) -> b
     Args:
         recorded: What was recorded.
         state: What is there now.
-        shape: The table.
+        table_facts: The table.
     """
-    is_exact = shape.keeps_every_row and not any(part.hides_rows for part in recorded.parts or ())
+    is_exact = table_facts.keeps_every_row and not any(part.hides_rows for part in recorded.parts or ())
     return state.rows == recorded.rows if is_exact else state.rows <= recorded.rows
 
 
-def _is_made_of(within: list[Part], part: Part, recorded: Evidence, state: PartitionState, shape: TargetFacts) -> bool:
+def _is_made_of(
+    within: list[Part], part: Part, recorded: Evidence, state: PartitionState, table_facts: TableFacts
+) -> bool:
     one = within[0]
     if (part.min_block, part.max_block, part.level) == (one.min_block, one.max_block, one.level):
         if part.content and one.content:
@@ -170,7 +172,7 @@ def _is_made_of(within: list[Part], part: Part, recorded: Evidence, state: Parti
         return False
     versions = {each.mutation for each in (*within, *(each for each in recorded.parts or () if each.patches))}
     # What a merge made of patches has their version, too, and nothing else tells of it once they are gone.
-    return part.mutation in versions if shape.may_be_patched else _has_version(part, versions, state)
+    return part.mutation in versions if table_facts.may_be_patched else _has_version(part, versions, state)
 
 
 def _are_renamed(one: Part, part: Part, state: PartitionState) -> bool:

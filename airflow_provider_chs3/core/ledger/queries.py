@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.mutations import mutations_of, mutations_query
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION, state_columns
@@ -14,17 +14,17 @@ from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
-from airflow_provider_chs3.core.workflow.operations import Ask, AskNodes, Row, Steps
+from airflow_provider_chs3.core.workflow.operations import Query, QueryNodes, Row, Steps
 
 
-def look_up_months(around: Surroundings, months: Collection[Month]) -> Steps[dict[Month, dict[Node, MonthOnNode]]]:
+def look_up_months(context: TargetContext, months: Collection[Month]) -> Steps[dict[Month, dict[Node, MonthOnNode]]]:
     """Ask once for the newest record of each month on each node, and for the months' parts.
 
     Args:
-        around: The nodes; those that have no ledger yet are not asked, as no month counts as published there.
+        context: The nodes; those that have no ledger yet are not asked, as no month counts as published there.
         months: The months.
     """
-    answers = yield from _ask_for_months(around, sorted(months))
+    answers = yield from _ask_for_months(context, sorted(months))
     records = [record for row in answers for record in row[0]]
     structures = {key: text for row in answers for key, text in row[1]}
     mutations = {number: mutations_of(rows) for row in answers for number, rows in row[3]}
@@ -46,11 +46,11 @@ def look_up_months(around: Surroundings, months: Collection[Month]) -> Steps[dic
                 has_history=(number, str(month)) in known,
                 has_rows=number in holding,
             )
-            for node, number in _numbers(around).items()
+            for node, number in _numbers(context).items()
         }
         for month in months
     }
-    return {month: with_records_of_replicas(around, nodes) for month, nodes in found.items()}
+    return {month: with_records_of_replicas(context, nodes) for month, nodes in found.items()}
 
 
 def _record_of(fields: Sequence[Any], structures: Mapping[str, str]) -> Record | None:
@@ -59,48 +59,48 @@ def _record_of(fields: Sequence[Any], structures: Mapping[str, str]) -> Record |
     return record_of((*others, structures.get(key, "")))
 
 
-def _numbers(around: Surroundings) -> dict[Node, int]:
+def _numbers(context: TargetContext) -> dict[Node, int]:
     """A number for each node: its shard's, as `_shard_num` gives it, unless shards have several nodes."""
-    if _has_shards_of_one(around):
-        return {node: node.shard_num for node in around.nodes}
-    return {node: number for number, node in enumerate(around.nodes)}
+    if _has_shards_of_one(context):
+        return {node: node.shard_num for node in context.nodes}
+    return {node: number for number, node in enumerate(context.nodes)}
 
 
-def _has_shards_of_one(around: Surroundings) -> bool:
-    return len(around.publishers) == len(around.nodes) + len(around.absent)
+def _has_shards_of_one(context: TargetContext) -> bool:
+    return len(context.publishers) == len(context.nodes) + len(context.absent)
 
 
-def _ask_for_months(around: Surroundings, months: Collection[Month]) -> Steps[list[Row]]:
+def _ask_for_months(context: TargetContext, months: Collection[Month]) -> Steps[list[Row]]:
     name = f"Look up {len(months)} months in the ledger"
-    knowing = [node for node, facts in around.nodes.items() if facts.has_ledger]
-    shapes = {facts.ledger_columns for facts in around.nodes.values()}
-    if around.cluster and knowing and len(shapes) == 1 and _has_shards_of_one(around):
-        sql = _look_up_months(around, months, shapes.pop(), cluster=around.cluster, number="_shard_num")
-        rows = yield from Ask(name=f"{name} of every node", sql=sql)
+    knowing = [node for node, facts in context.nodes.items() if facts.has_ledger]
+    shapes = {facts.ledger_columns for facts in context.nodes.values()}
+    if context.cluster and knowing and len(shapes) == 1 and _has_shards_of_one(context):
+        sql = _look_up_months(context, months, shapes.pop(), cluster=context.cluster, number="_shard_num")
+        rows = yield from Query(name=f"{name} of every node", sql=sql)
         return rows
     # A table or a column that a node does not have fails the query for all of them; and nothing tells replicas apart.
-    numbers = _numbers(around)
+    numbers = _numbers(context)
     each = {
         node: _look_up_months(
-            around, months, around.nodes[node].ledger_columns, cluster=None, number=f"toUInt32({numbers[node]})"
+            context, months, context.nodes[node].ledger_columns, cluster=None, number=f"toUInt32({numbers[node]})"
         )
         for node in knowing
     }
-    answers = yield from AskNodes(name=name, sql=each)
+    answers = yield from QueryNodes(name=name, sql=each)
     return [rows[0] for rows in answers.values()]
 
 
 def _look_up_months(
-    around: Surroundings, months: Iterable[Month], columns: Collection[str], *, cluster: str | None, number: str
+    context: TargetContext, months: Iterable[Month], columns: Collection[str], *, cluster: str | None, number: str
 ) -> Sql:
-    target = around.target
+    target = context.target
     # Each node's records tell of its own table, and no two tables share a UUID.
-    uuids = sorted({facts.target.uuid for facts in around.nodes.values() if facts.target})
+    uuids = sorted({facts.target.uuid for facts in context.nodes.values() if facts.target})
     is_own = one_of("target_uuid", uuids)
     of_record = record_columns(columns, structure="hex(cityHash64(structure))")
     newest = f"argMaxIf((partition_id, ({of_record})), (sequence, recorded_at), {is_own})"
     of_months = (
-        f"FROM {_from(around.ledger, cluster)} "
+        f"FROM {_from(context.ledger, cluster)} "
         f"WHERE target_database = {literal(target.database)} AND target_table = {literal(target.table)} "
         f"AND {one_of('month', map(str, months))} AND event IN ({STANDING_EVENTS})"
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.operations import Say, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 #: Code of ClickHouse for a replica that did not follow in time.
@@ -19,40 +19,42 @@ _CATCH_UP_SECONDS = 60
 
 
 def look_up_caught_up(
-    around: Surroundings, look_up: Callable[[], Steps[dict[Node, MonthOnNode]]]
+    context: TargetContext, look_up: Callable[[], Steps[dict[Node, MonthOnNode]]]
 ) -> Steps[dict[Node, MonthOnNode]]:
     """Look a month up; where replicas differ in it, once more when they have caught up with each other.
 
     One that was down, and has just come back, holds what the month was before.
 
     Args:
-        around: The nodes.
+        context: The nodes.
         look_up: Asks every node for the month.
     """
     months = yield from look_up()
     states = {(node.shard_num, month.state.rows, month.state.max_block) for node, month in months.items()}
-    if not around.shape.is_replicated or len(states) == len(around.publishers):
+    if not context.table_facts.is_replicated or len(states) == len(context.publishers):
         return months
     try:
-        yield from follow(around, around.target, wait_seconds=_CATCH_UP_SECONDS)
+        yield from follow(context, context.target, wait_seconds=_CATCH_UP_SECONDS)
     except ClickHouseServerError as error:
         if error.code != _NOT_CAUGHT_UP:
             raise
-        yield from Say(name=f"Replicas of {around.target} have not caught up with each other in {_CATCH_UP_SECONDS} s.")
+        yield from Log(
+            name=f"Replicas of {context.target} have not caught up with each other in {_CATCH_UP_SECONDS} s."
+        )
     return (yield from look_up())
 
 
-def with_records_of_replicas(around: Surroundings, months: Mapping[Node, MonthOnNode]) -> dict[Node, MonthOnNode]:
+def with_records_of_replicas(context: TargetContext, months: Mapping[Node, MonthOnNode]) -> dict[Node, MonthOnNode]:
     """Let each replica go by the newest record of the month that any of its shard has.
 
     Block numbers come from Keeper and are the same on all replicas. One that was set up anew, or was down while others
     published, has got the rows from them, but not the records.
 
     Args:
-        around: The nodes.
+        context: The nodes.
         months: What each node has.
     """
-    return records_of_replicas(months) if around.shape.is_replicated else dict(months)
+    return records_of_replicas(months) if context.table_facts.is_replicated else dict(months)
 
 
 def records_of_replicas(months: Mapping[Node, MonthOnNode]) -> dict[Node, MonthOnNode]:

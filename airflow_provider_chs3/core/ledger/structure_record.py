@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.values.models import SettingValues
@@ -22,25 +22,25 @@ _OF_SPEED = ("_block_", "_watermark", "_parallel_", "_push_down", "_bloom_filter
 
 
 def structure_of(
-    around: Surroundings, *, distribution: str, settings: SettingValues | None, shard_num: int | None = None
+    context: TargetContext, *, distribution: str, settings: SettingValues | None, shard_num: int | None = None
 ) -> Structure:
     """What decides, beside the objects and the task's own arguments, which rows a load makes and where they go.
 
     Args:
-        around: The table and its nodes.
+        context: The table and its nodes.
         distribution: The policy of that name.
         settings: The user's; None where they are not known.
         shard_num: The shard that this is recorded of; None where it is only compared with.
     """
-    shape, by_key = around.shape, distribution == "sharding_key"
+    table_facts, by_key = context.table_facts, distribution == "sharding_key"
     return {
-        "columns": [[each.name, each.type, each.default_kind, each.default_expression] for each in shape.columns],
-        **{name: getattr(shape, name) for name in _KEYS},
-        "indices": [list(each) for each in shape.indices],
-        "projections": [list(each) for each in shape.projections],
-        "time_zone": around.time_zone if any(_goes_by_server(each) for each in shape.columns) else "",
+        "columns": [[each.name, each.type, each.default_kind, each.default_expression] for each in table_facts.columns],
+        **{name: getattr(table_facts, name) for name in _KEYS},
+        "indices": [list(each) for each in table_facts.indices],
+        "projections": [list(each) for each in table_facts.projections],
+        "time_zone": context.time_zone if any(_goes_by_server(each) for each in table_facts.columns) else "",
         **_recorded_settings(settings),
-        "sharding": [around.sharding_key, len(around.publishers), shard_num] if by_key else None,
+        "sharding": [context.sharding_key, len(context.publishers), shard_num] if by_key else None,
     }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
 
 _ACCESS_DENIED = 497
@@ -131,12 +131,12 @@ def make_ledger(ledger: TableName, known: Mapping[Node, Collection[str]]) -> Ste
         PreflightError: If the user may not add the columns that an older package did not know.
     """
     if missing := [node for node, columns in known.items() if not columns]:
-        yield from AskNodes(name="Create the ledger", sql=dict.fromkeys(missing, create_ledger(ledger)))
+        yield from QueryNodes(name="Create the ledger", sql=dict.fromkeys(missing, create_ledger(ledger)))
     added = {node: _add(ledger, columns) for node, columns in known.items() if columns and set(COLUMNS) - set(columns)}
     if not added:
         return
     try:
-        yield from AskNodes(name="Add columns that the ledger of an older version lacks", sql=added)
+        yield from QueryNodes(name="Add columns that the ledger of an older version lacks", sql=added)
     except ClickHouseServerError as error:
         if error.code != _ACCESS_DENIED:
             raise

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.attempt.resume import attempts_of
-from airflow_provider_chs3.core.cluster.node_facts import look_around
+from airflow_provider_chs3.core.cluster.node_facts import inspect_target
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.staging.tables import Attempt, end_attempt
@@ -69,9 +69,9 @@ def stop_load(request: StopRequest) -> Steps[None]:
     Raises:
         TransientError: If queries do not end.
     """
-    around = yield from look_around(request, settings=DDL_SETTINGS)
+    context = yield from inspect_target(request, settings=DDL_SETTINGS)
     nonces = {request.nonce}
     if request.owner:
-        nonces |= yield from attempts_of(around, request.month, request.owner)
+        nonces |= yield from attempts_of(context, request.month, request.owner)
     for nonce in sorted(nonces):
-        yield from end_attempt(around, Attempt(around.target, request.month, nonce))
+        yield from end_attempt(context, Attempt(context.target, request.month, nonce))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from airflow_provider_chs3.core.attempt.context import Load
-from airflow_provider_chs3.core.ledger.comparison import Standing, evidence_of, standing
+from airflow_provider_chs3.core.attempt.context import LoadContext
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, evidence_of, standing
 from airflow_provider_chs3.core.ledger.partition_changes import missing_parts
 from airflow_provider_chs3.core.ledger.parts import Evidence
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 from airflow_provider_chs3.exceptions import SourceError, TargetChangedError, TransientError
 
 _BROKEN = "parts of it were broken when a server started, as after a power cut"
@@ -20,46 +20,46 @@ _STALE = "a load that another one had taken over from published after it, from a
 _MOST_RECORDS = 100
 
 
-def compare(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps[tuple[Standing, str]]:
+def compare(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[tuple[ComparisonStatus, str]]:
     """Decide whether the month is loaded.
 
     Raises:
         TargetChangedError: If it holds rows of others, and nobody said to replace them.
         SourceError: If it shrank too much.
     """
-    request, target = load.request, load.around.target
-    found, nodes, why = standing(before, load.wanted, load.around.shape)
-    if found is Standing.TARGET_CHANGED:
+    request, target = load.request, load.context.target
+    found, nodes, why = standing(before, load.wanted, load.context.table_facts)
+    if found is ComparisonStatus.TARGET_CHANGED:
         changed = {node: before[node] for node in nodes}
         if (yield from _are_broken(load, changed)):
-            found, why = Standing.UNFINISHED, _BROKEN
+            found, why = ComparisonStatus.UNFINISHED, _BROKEN
         elif (yield from _is_of_stale(load, changed)):
-            found, why = Standing.UNFINISHED, _STALE
-    if found in (Standing.TARGET_CHANGED, Standing.ROWS_UNKNOWN):
+            found, why = ComparisonStatus.UNFINISHED, _STALE
+    if found in (ComparisonStatus.TARGET_CHANGED, ComparisonStatus.ROWS_UNKNOWN):
         _check_absent(load, nodes)
     where = f"{target}, partition {load.key.partition_id}, on {', '.join(map(str, nodes))}"
-    if found is Standing.ROWS_UNKNOWN and not request.policies.replace_unknown:
+    if found is ComparisonStatus.ROWS_UNKNOWN and not request.policies.replace_unknown:
         raise TargetChangedError(
             f"{where}: {why}. To replace them by the objects' rows give replace_unknown=True; "
             "to keep them, load into another table."
         )
-    if found is Standing.TARGET_CHANGED and request.policies.on_target_changed == "fail":
+    if found is ComparisonStatus.TARGET_CHANGED and request.policies.on_target_changed == "fail":
         raise TargetChangedError(
             f"{where}: {why}. A reload would undo that (rows that were erased on request would come back): "
             "if that is right, give on_target_changed='reload'."
         )
-    if found is Standing.FEWER_NODES and request.policies.on_target_changed == "fail":
+    if found is ComparisonStatus.FEWER_NODES and request.policies.on_target_changed == "fail":
         raise TargetChangedError(
             f"{where}: {why}. The others may still hold their rows of {request.month}, and all rows of it would be "
             "there twice. Load on all nodes, as with cluster=…; if the others are gone for good, give "
             "on_target_changed='reload'."
         )
-    if found is not Standing.UNCHANGED:
+    if found is not ComparisonStatus.UNCHANGED:
         _check_shrink(load, before)
     return found, why
 
 
-def _are_broken(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
+def _are_broken(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
     """Whether all that is gone of a published month are parts that a server put aside as it could not read them.
 
     Their blocks tell: those of every publication are others.
@@ -71,13 +71,13 @@ def _are_broken(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
     }
     if len(missing) < len(months) or not all(missing.values()):
         return False
-    target = load.around.target
+    target = load.context.target
     sql = Sql(
         "SELECT min_block_number, max_block_number FROM system.detached_parts "
         f"WHERE database = {literal(target.database)} AND table = {literal(target.table)} "
         f"AND partition_id = {literal(load.key.partition_id)} AND position(name, 'broken') > 0"
     )
-    ask = AskNodes(name="Look for parts that were broken when a server started", sql=dict.fromkeys(missing, sql))
+    ask = QueryNodes(name="Look for parts that were broken when a server started", sql=dict.fromkeys(missing, sql))
     broken = yield from ask
     return all(
         any(first <= part.min_block and part.max_block <= last for first, last in broken[node])
@@ -86,24 +86,24 @@ def _are_broken(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
     )
 
 
-def _is_of_stale(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
+def _is_of_stale(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
     """Whether all that is there is what an attempt had staged that was over before the newest one published.
 
     Nobody could drop its staging on a replica that was down. One whose rows were published before, and are put back
     by somebody, is not meant: its record came first, where both have one.
     """
-    around, newest = load.around, {month.record.attempt for month in months.values() if month.record}
-    if not around.shape.is_replicated or len(newest) != 1:
+    context, newest = load.context, {month.record.attempt for month in months.values() if month.record}
+    if not context.table_facts.is_replicated or len(newest) != 1:
         return False
     statements = {
         node: Sql(
-            f"SELECT attempt, event, evidence, toUnixTimestamp64Milli(recorded_at) FROM {table(around.ledger)} "
+            f"SELECT attempt, event, evidence, toUnixTimestamp64Milli(recorded_at) FROM {table(context.ledger)} "
             f"WHERE {load.key_on(node).condition} AND event IN ('intent', 'published') "
             f"ORDER BY sequence DESC LIMIT {_MOST_RECORDS}"
         )
-        for node in around.nodes
+        for node in context.nodes
     }
-    answers = yield from AskNodes(name="Look for loads that published too late", sql=statements)
+    answers = yield from QueryNodes(name="Look for loads that published too late", sql=statements)
     staged, earlier = set[tuple[str, tuple[str, ...]]](), set[str]()
     for rows in answers.values():
         published = {attempt: at for attempt, event, _, at in reversed(rows) if event == "published"}
@@ -118,19 +118,19 @@ def _is_of_stale(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
     return all(contents is not None and tuple(sorted(contents)) in stale for contents in there)
 
 
-def _check_absent(load: Load, nodes: Collection[Node]) -> None:
+def _check_absent(load: LoadContext, nodes: Collection[Node]) -> None:
     """Stop where a replica that is down may have published what the others do not know of."""
     shards = {node.shard_num for node in nodes}
-    absent = [node for node in load.around.absent if node.shard_num in shards]
+    absent = [node for node in load.context.absent if node.shard_num in shards]
     if absent and load.request.policies.on_target_changed == "fail":
         raise TransientError(
-            f"{load.around.target}, {load.request.month}: {', '.join(map(str, nodes))} cannot tell whether a load or "
+            f"{load.context.target}, {load.request.month}: {', '.join(map(str, nodes))} cannot tell whether a load or "
             f"somebody else wrote what is there. {', '.join(map(str, absent))}, which is down, may know: start it. "
             "on_target_changed='reload' loads the month in any case."
         )
 
 
-def _check_shrink(load: Load, before: Mapping[Node, MonthOnNode]) -> None:
+def _check_shrink(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> None:
     published = [month.record.source_bytes for month in before.values() if month.record]
     was, is_now = max(published, default=0), load.files.manifest.size_bytes
     policies = load.request.policies

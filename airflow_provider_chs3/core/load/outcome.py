@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping
 
-from airflow_provider_chs3.core.attempt.context import Load, values_of
+from airflow_provider_chs3.core.attempt.context import LoadContext, values_of
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.insertion.insert import Inserted, Verified
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.ledger.table import COLUMNS, make_ledger
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.values.models import LoadResult, Node
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Say, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SupersededError
 
 #: Servers may quote statements of any length.
@@ -22,7 +22,7 @@ _ERROR_CHARACTERS = 4_000
 
 
 def result_of(
-    load: Load,
+    load: LoadContext,
     states: Mapping[Node, PartitionState],
     *,
     status: str,
@@ -44,12 +44,12 @@ def result_of(
     """
     manifest = load.files.manifest
     # A row counts once, however many replicas have it.
-    once = load.around.publishers
+    once = load.context.publishers
     rows = sum(state.rows for node, state in states.items() if node in once)
     return LoadResult(
         status=status,
         month=load.request.month,
-        target=load.around.target,
+        target=load.context.target,
         reason=reason,
         fingerprint=manifest.fingerprint,
         objects=len(manifest.objects),
@@ -64,12 +64,12 @@ def result_of(
         attempt=load.request.nonce,
         query_ids=inserted.query_ids if inserted else (),
         settings=plan.setting_values if plan else {},
-        seconds_by_step=load.laps.seconds,
+        seconds_by_step=load.timer.seconds,
         counted_by=verified.counted_by if verified else "",
     )
 
 
-def record_load(load: Load, plan: InsertPlan, result: LoadResult) -> Steps[None]:
+def record_load(load: LoadContext, plan: InsertPlan, result: LoadResult) -> Steps[None]:
     """Record what the load did, once, on the coordinator. If that fails, the month is published all the same.
 
     Args:
@@ -86,10 +86,10 @@ def record_load(load: Load, plan: InsertPlan, result: LoadResult) -> Steps[None]
     try:
         yield from _record(load, "load", details)
     except Chs3Error as error:
-        yield from Say(name=f"The month is published, but what the load did could not be recorded: {error}")
+        yield from Log(name=f"The month is published, but what the load did could not be recorded: {error}")
 
 
-def record_failure(load: Load, error: Exception) -> Steps[None]:
+def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
     """Record why a load failed, once, on the coordinator, with its ledger made if need be: the preflight has passed.
 
     Args:
@@ -98,41 +98,41 @@ def record_failure(load: Load, error: Exception) -> Steps[None]:
     """
     if isinstance(error, SupersededError):
         return
-    coordinator = load.around.coordinator
-    columns = load.around.nodes[coordinator].ledger_columns
+    coordinator = load.context.coordinator
+    columns = load.context.nodes[coordinator].ledger_columns
     details = {"owner": load.request.owner, "error": _error_as_json(error)}
     try:
         if not columns.issuperset(COLUMNS):
-            yield from make_ledger(load.around.ledger, {coordinator: columns})
+            yield from make_ledger(load.context.ledger, {coordinator: columns})
         yield from _record(load, "failed", details)
     except Exception as another:  # Whatever it is, it must not stand for the error of the load.
-        yield from Say(name=f"Why the load failed could not be recorded: {another}")
+        yield from Log(name=f"Why the load failed could not be recorded: {another}")
 
 
-def record_unchanged(load: Load) -> Steps[None]:
+def record_unchanged(load: LoadContext) -> Steps[None]:
     """Record that a month is as published, if the newest that is recorded is a load that came to nothing.
 
     Args:
         load: The load that found it.
     """
-    coordinator = load.around.coordinator
-    if not load.around.nodes[coordinator].has_ledger:
+    coordinator = load.context.coordinator
+    if not load.context.nodes[coordinator].has_ledger:
         return
     is_staged = (
         f"(SELECT count() FROM system.tables WHERE database = {literal(load.staging.database)} "
         f"AND startsWith(name, {literal(load.attempt.prefix)}))"
     )
     newest = Sql(
-        f"SELECT event, {is_staged} FROM {table(load.around.ledger)} WHERE {load.key_on(coordinator).condition} "
+        f"SELECT event, {is_staged} FROM {table(load.context.ledger)} WHERE {load.key_on(coordinator).condition} "
         "ORDER BY sequence DESC, recorded_at DESC LIMIT 1"
     )
     try:
-        rows = (yield from AskNodes(name="Look how the newest load ended", sql={coordinator: newest}))[coordinator]
+        rows = (yield from QueryNodes(name="Look how the newest load ended", sql={coordinator: newest}))[coordinator]
         # One that is still at it knows of newer objects.
         if rows in ([("failed", 0)], [("inserting", 0)]):
             yield from _record(load, "unchanged", {"owner": load.request.owner})
     except Chs3Error as error:
-        yield from Say(name=f"That the month is as published could not be recorded: {error}")
+        yield from Log(name=f"That the month is as published could not be recorded: {error}")
 
 
 def _error_as_json(error: Exception) -> dict[str, object]:
@@ -152,12 +152,12 @@ def _error_as_json(error: Exception) -> dict[str, object]:
     return told
 
 
-def _record(load: Load, event: str, details: Mapping[str, object]) -> Steps[None]:
+def _record(load: LoadContext, event: str, details: Mapping[str, object]) -> Steps[None]:
     # Whoever came after it, what a load did stays true; so this does not ask for its staging.
-    coordinator = load.around.coordinator
+    coordinator = load.context.coordinator
     values = values_of(load, rows=0, state=PartitionState(), details=details)
-    sql = record(load.around.ledger, load.key_on(coordinator), event, values)
-    yield from AskNodes(name=f"Record the {event}", sql={coordinator: sql})
+    sql = record(load.context.ledger, load.key_on(coordinator), event, values)
+    yield from QueryNodes(name=f"Record the {event}", sql={coordinator: sql})
 
 
 #: A node that has so many times the rows of the average one did most of the work by itself.

@@ -9,24 +9,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from airflow_provider_chs3.core.attempt.context import Load
-from airflow_provider_chs3.core.attempt.discovery import list_and_look_around, look_around_for_load, needed_by
+from airflow_provider_chs3.core.attempt.context import LoadContext
+from airflow_provider_chs3.core.attempt.discovery import inspect_target_for_load, list_and_inspect, needed_by
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan, plan_insert, read_files
 from airflow_provider_chs3.core.attempt.resume import (
     PUBLISHED_BY_OWNER,
-    Beginning,
     DoneInsert,
-    Underway,
-    find_underway,
+    InitialState,
+    ResumableLoad,
+    find_resumable_load,
     is_published_by_owner,
-    record_underway,
+    record_resumable_load,
 )
-from airflow_provider_chs3.core.attempt.retry_policy import Course, after
-from airflow_provider_chs3.core.attempt.warnings import look_for_risks
+from airflow_provider_chs3.core.attempt.retry_policy import RetryState, next_retry
+from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.insertion.insert import await_insert, insert, verify
-from airflow_provider_chs3.core.ledger.comparison import Standing
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.ledger.replicas import look_up_caught_up
 from airflow_provider_chs3.core.ledger.table import make_ledger
@@ -50,8 +50,8 @@ from airflow_provider_chs3.core.staging.tables import (
 from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.models import LoadResult, Node
-from airflow_provider_chs3.core.workflow.operations import Pause, Say, Steps, Together
-from airflow_provider_chs3.core.workflow.step_timer import Laps, begin_laps
+from airflow_provider_chs3.core.workflow.operations import Gather, Log, Sleep, Steps
+from airflow_provider_chs3.core.workflow.step_timer import StepTimer, start_timer
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,
@@ -77,45 +77,53 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
     if (yield from request.is_left_out()):
         why = f"this run reloads {request.reload}"
         return LoadResult(status="skipped", month=request.month, target=request.target, reason=why)
-    laps = yield from begin_laps()
-    around = (yield from look_around_for_load(request)) if request.is_durable else None
-    underway = (yield from find_underway(request, around)) if around else None
-    laps = yield from laps.end("look_around")
-    course = underway.course if underway else Course()
+    timer = yield from start_timer()
+    context = (yield from inspect_target_for_load(request)) if request.is_durable else None
+    resumable = (yield from find_resumable_load(request, context)) if context else None
+    timer = yield from timer.end("look_around")
+    retry_state = resumable.retry_state if resumable else RetryState()
     for number in count():
         try:
-            if underway and not number:
-                return (yield from _go_on(request, underway, laps))
+            if resumable and not number:
+                return (yield from _go_on(request, resumable, timer))
             attempt = replace(request, nonce=f"{request.nonce}{number or ''}")
-            return (yield from _load(attempt, course, laps, around))
+            return (yield from _load(attempt, retry_state, timer, context))
         except Chs3Error as error:
-            again = after(error, course) if request.policies.write_mode == "replace" else None
+            again = next_retry(error, retry_state) if request.policies.write_mode == "replace" else None
             if again is None:
                 raise
-            course, around = again.course, None
-            yield from Say(name=f"{error} Starting over: {again.reason}.")
+            retry_state, context = again.retry_state, None
+            yield from Log(name=f"{error} Starting over: {again.reason}.")
             if again.wait_seconds:
-                yield from Pause(name=f"Wait {again.wait_seconds} s", seconds=again.wait_seconds)
-            laps = yield from laps.end("start_over")
+                yield from Sleep(name=f"Wait {again.wait_seconds} s", seconds=again.wait_seconds)
+            timer = yield from timer.end("start_over")
     raise AssertionError("count() does not end")
 
 
-def _load(request: LoadRequest, course: Course, laps: Laps, around: Surroundings | None) -> Steps[LoadResult]:
-    source, manifest, around, laps = yield from list_and_look_around(request, laps, around)
+def _load(
+    request: LoadRequest, retry_state: RetryState, timer: StepTimer, context: TargetContext | None
+) -> Steps[LoadResult]:
+    source, manifest, context, timer = yield from list_and_inspect(request, timer, context)
     if not manifest.objects and request.policies.on_no_objects == "skip":
         return LoadResult(
             status="skipped",
             month=request.month,
             target=request.target,
             reason="no objects",
-            seconds_by_step=laps.seconds,
+            seconds_by_step=timer.seconds,
         )
-    check_target(around, required_settings=REQUIRED_SETTINGS)
+    check_target(context, required_settings=REQUIRED_SETTINGS)
     if request.policies.write_mode == "append":
-        return (yield from _append(Load.of(request, around, course, source=source, manifest=manifest, laps=laps)))
-    around = yield from find_replicas(around)
-    partition_id = yield from partition_id_of(around, request.month)
-    load = Load.of(request, around, course, source=source, manifest=manifest, partition_id=partition_id, laps=laps)
+        return (
+            yield from _append(
+                LoadContext.of(request, context, retry_state, source=source, manifest=manifest, timer=timer)
+            )
+        )
+    context = yield from find_replicas(context)
+    partition_id = yield from partition_id_of(context, request.month)
+    load = LoadContext.of(
+        request, context, retry_state, source=source, manifest=manifest, partition_id=partition_id, timer=timer
+    )
     try:
         return (yield from _load_into(load))
     except Exception as error:
@@ -123,12 +131,12 @@ def _load(request: LoadRequest, course: Course, laps: Laps, around: Surroundings
         raise
 
 
-def _load_into(load: Load) -> Steps[LoadResult]:
+def _load_into(load: LoadContext) -> Steps[LoadResult]:
     """Compare the month with its objects, and load them."""
-    before = yield from look_up_caught_up(load.around, load.look_up)
+    before = yield from look_up_caught_up(load.context, load.look_up)
     found, reason = yield from compare(load, before)
-    load = yield from load.end_lap("look_around")
-    if found is Standing.UNCHANGED:
+    load = yield from load.end_step("look_around")
+    if found is ComparisonStatus.UNCHANGED:
         is_own = yield from is_published_by_owner(load, before)
         if is_own or not load.request.reload:
             yield from _clean_up_published(load, before)
@@ -138,34 +146,34 @@ def _load_into(load: Load) -> Steps[LoadResult]:
             states = {node: month.state for node, month in before.items()}
             return result_of(load, states, status=status, reason=reason)
         reason = ASKED_FOR
-    yield from Say(name=f"{load.request.month}: {reason}. {_sizes(load)}")
+    yield from Log(name=f"{load.request.month}: {reason}. {_sizes(load)}")
     plan = yield from _plan(load)
-    load = yield from load.end_lap("plan")
+    load = yield from load.end_step("plan")
     return (yield from _replace(load, plan, before, reason))
 
 
-def _go_on(request: LoadRequest, underway: Underway, laps: Laps) -> Steps[LoadResult]:
+def _go_on(request: LoadRequest, resumable: ResumableLoad, timer: StepTimer) -> Steps[LoadResult]:
     """Go on with an insert that an earlier process of the same task has started."""
-    yield from Say(name=f"{request.month}: going on with attempt {underway.nonce}, which this task began before.")
+    yield from Log(name=f"{request.month}: going on with attempt {resumable.nonce}, which this task began before.")
     source, listed = yield from request.source.list_month(request.month)
-    laps = yield from laps.after(underway.seconds_by_step).end("list")
-    partition_id = yield from partition_id_of(underway.around, request.month)
-    load = Load.of(
-        replace(request, nonce=underway.nonce),
-        underway.around,
-        underway.course,
+    timer = yield from timer.after(resumable.seconds_by_step).end("list")
+    partition_id = yield from partition_id_of(resumable.context, request.month)
+    load = LoadContext.of(
+        replace(request, nonce=resumable.nonce),
+        resumable.context,
+        resumable.retry_state,
         source=source,
         manifest=listed,
         partition_id=partition_id,
-        laps=laps,
+        timer=timer,
     )
     try:
-        load = load.of_objects(underway.manifest_in(listed))
-        load, done = yield from _take_up(load, request, underway)
-        load = yield from load.end_lap("insert")
-        beginning = underway.beginning((yield from load.look_up()))
-        yield from record_underway(load, underway.plan, beginning, done=done, running="")
-        result = yield from _stage_and_publish(load, underway.plan, beginning, done)
+        load = load.of_objects(resumable.manifest_in(listed))
+        load, done = yield from _take_up(load, request, resumable)
+        load = yield from load.end_step("insert")
+        initial_state = resumable.initial_state((yield from load.look_up()))
+        yield from record_resumable_load(load, resumable.plan, initial_state, done=done, running="")
+        result = yield from _stage_and_publish(load, resumable.plan, initial_state, done)
     except Exception as error:
         # After a broken connection the insert may go on: the next try looks for it again.
         if not isinstance(error, ClickHouseConnectionError):
@@ -176,48 +184,50 @@ def _go_on(request: LoadRequest, underway: Underway, laps: Laps) -> Steps[LoadRe
     return result
 
 
-def _take_up(load: Load, request: LoadRequest, underway: Underway) -> Steps[tuple[Load, tuple[DoneInsert, ...]]]:
+def _take_up(
+    load: LoadContext, request: LoadRequest, resumable: ResumableLoad
+) -> Steps[tuple[LoadContext, tuple[DoneInsert, ...]]]:
     """See the insert to its end, and take its staging over."""
     mine = replace(load, request=request)
     try:
-        done = yield from await_insert(load, underway.plan, underway)
-        yield from rename_staging(load.around, load.attempt, to=mine.attempt)
+        done = yield from await_insert(load, resumable.plan, resumable)
+        yield from rename_staging(load.context, load.attempt, to=mine.attempt)
     except (ClickHouseServerError, SupersededError) as error:
         was_ended = isinstance(error, SupersededError) or error.code == QUERY_WAS_CANCELLED
         # The end of a task that a person cleared may come later than its next try.
         if was_ended and not request.resumes:
-            raise InsertLostError(f"Attempt {underway.nonce} was ended just when this one found it.") from error
+            raise InsertLostError(f"Attempt {resumable.nonce} was ended just when this one found it.") from error
         raise
     return mine, done
 
 
-def _sizes(load: Load) -> str:
+def _sizes(load: LoadContext) -> str:
     manifest = load.files.manifest
-    return f"{len(manifest.objects)} objects, {manifest.size_bytes:,} bytes, {len(load.around.nodes)} nodes."
+    return f"{len(manifest.objects)} objects, {manifest.size_bytes:,} bytes, {len(load.context.nodes)} nodes."
 
 
-def _plan(load: Load) -> Steps[InsertPlan]:
-    own = {name: value for name, value in load.request.settings.items() if name in load.around.known_settings}
+def _plan(load: LoadContext) -> Steps[InsertPlan]:
+    own = {name: value for name, value in load.request.settings.items() if name in load.context.known_settings}
     looks = (
         check_taken(own),
-        check_passed_on(load.around, {**load.files.neutral, **needed_by(load.request), **load.files.settings}),
-        ask_nodes_now(load.around, partition_id=load.key.partition_id),
+        check_passed_on(load.context, {**load.files.neutral, **needed_by(load.request), **load.files.settings}),
+        ask_nodes_now(load.context, partition_id=load.key.partition_id),
         read_files(load),
     )
-    _, _, now, reading = yield from Together(name="Look at nodes and files", workflows=looks)
-    yield from look_for_risks(load, now)
+    _, _, now, reading = yield from Gather(name="Look at nodes and files", workflows=looks)
+    yield from warn_of_risks(load, now)
     return (yield from plan_insert(load, now, reading))
 
 
-def _replace(load: Load, plan: InsertPlan, before: Mapping[Node, MonthOnNode], reason: str) -> Steps[LoadResult]:
-    around = load.around
-    beginning = Beginning(before=before, reason=reason)
-    yield from make_ledger(around.ledger, {node: facts.ledger_columns for node, facts in around.nodes.items()})
+def _replace(load: LoadContext, plan: InsertPlan, before: Mapping[Node, MonthOnNode], reason: str) -> Steps[LoadResult]:
+    context = load.context
+    initial_state = InitialState(before=before, reason=reason)
+    yield from make_ledger(context.ledger, {node: facts.ledger_columns for node, facts in context.nodes.items()})
     load = load.with_ledger()
-    yield from end_earlier_attempts(load.around, load.attempt)
+    yield from end_earlier_attempts(load.context, load.attempt)
     try:
-        yield from create_staging(load.around, load.attempt)
-        result = yield from _stage_and_publish(load, plan, beginning)
+        yield from create_staging(load.context, load.attempt)
+        result = yield from _stage_and_publish(load, plan, initial_state)
     except Exception:
         yield from _clean_up(load)
         raise
@@ -226,43 +236,43 @@ def _replace(load: Load, plan: InsertPlan, before: Mapping[Node, MonthOnNode], r
 
 
 def _stage_and_publish(
-    load: Load, plan: InsertPlan, beginning: Beginning, done: Sequence[DoneInsert] = ()
+    load: LoadContext, plan: InsertPlan, initial_state: InitialState, done: Sequence[DoneInsert] = ()
 ) -> Steps[LoadResult]:
     try:
-        yield from take_over(load.around, load.attempt)
-        load = yield from load.end_lap("stage")
-        inserted = yield from insert(load, plan, into=load.staging, beginning=beginning, done=done)
-        load = yield from load.end_lap("insert", at_least_seconds=inserted.stats.seconds)
+        yield from take_over(load.context, load.attempt)
+        load = yield from load.end_step("stage")
+        inserted = yield from insert(load, plan, into=load.staging, initial_state=initial_state, done=done)
+        load = yield from load.end_step("insert", at_least_seconds=inserted.stats.seconds)
         verified = yield from verify(load, plan, inserted)
-        load = yield from load.end_lap("verify")
-        states = yield from publish(load, plan, beginning.before, verified.staged)
-        load = yield from load.end_lap("publish")
+        load = yield from load.end_step("verify")
+        states = yield from publish(load, plan, initial_state.before, verified.staged)
+        load = yield from load.end_step("publish")
     except SupersededError:
         raise
     except Chs3Error as error:
-        yield from check_not_superseded(load.around, load.attempt, error)
+        yield from check_not_superseded(load.context, load.attempt, error)
         raise
-    reason = beginning.reason
+    reason = initial_state.reason
     result = result_of(load, states, status="published", reason=reason, plan=plan, inserted=inserted, verified=verified)
     yield from record_load(load, plan, result)
     return result
 
 
-def _record_failure(load: Load, error: Exception) -> Steps[None]:
-    if not isinstance(error, Chs3Error) or after(error, load.course) is None:
+def _record_failure(load: LoadContext, error: Exception) -> Steps[None]:
+    if not isinstance(error, Chs3Error) or next_retry(error, load.retry_state) is None:
         yield from record_failure(load, error)
 
 
-def _clean_up(load: Load) -> Steps[None]:
+def _clean_up(load: LoadContext) -> Steps[None]:
     try:
-        yield from end_attempt(load.around, load.attempt)
+        yield from end_attempt(load.context, load.attempt)
     except Chs3Error as error:
-        yield from Say(
+        yield from Log(
             name=f"Staging {load.staging} could not be removed; the next load of this month will do it. ({error})"
         )
 
 
-def _clean_up_published(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps[None]:
+def _clean_up_published(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[None]:
     """Remove the staging of the attempt that published, should it have died right after.
 
     No more than that: another attempt that is under way knows of newer objects.
@@ -271,14 +281,14 @@ def _clean_up_published(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps
         yield from _clean_up(replace(load, request=replace(load.request, nonce=nonce)))
 
 
-def _append(load: Load) -> Steps[LoadResult]:
-    load = yield from load.end_lap("look_around")
+def _append(load: LoadContext) -> Steps[LoadResult]:
+    load = yield from load.end_step("look_around")
     plan = yield from _plan(load)
-    load = yield from load.end_lap("plan")
-    yield from Say(name=f"{load.request.month}: appending, so that a retry would load rows twice. {_sizes(load)}")
+    load = yield from load.end_step("plan")
+    yield from Log(name=f"{load.request.month}: appending, so that a retry would load rows twice. {_sizes(load)}")
     try:
-        inserted = yield from insert(load, plan, into=load.around.target)
-        load = yield from load.end_lap("insert")
+        inserted = yield from insert(load, plan, into=load.context.target)
+        load = yield from load.end_step("insert")
     except Exception:
         yield from _clean_up(load)
         raise

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 
-from airflow_provider_chs3.core.merges.merge_rate import Pace, pace_of
+from airflow_provider_chs3.core.merges.merge_rate import MergeRate, merge_rate_of
 from airflow_provider_chs3.core.merges.observation import MergeState, Replica
 from airflow_provider_chs3.exceptions import ConfigurationError, MergeHealthError
 
@@ -70,18 +70,18 @@ class Verdict:
         state: What was seen.
         health: What it means.
         reason: Why, in words, and with the way out where a person must act; empty where it is healthy.
-        pace: How fast a settling month goes, and how long it may still take; None for all others.
+        merge_rate: How fast a settling month goes, and how long it may still take; None for all others.
     """
 
     state: MergeState
     health: Health
     reason: str
-    pace: Pace | None = None
+    merge_rate: MergeRate | None = None
 
     def __str__(self) -> str:
         state = self.state
         parts = f"{state.parts} part{'s' if state.parts != 1 else ''}"
-        why = ", ".join(filter(None, (self.reason, str(self.pace or ""))))
+        why = ", ".join(filter(None, (self.reason, str(self.merge_rate or ""))))
         return f"{state.month} on {state.node} {self.health}, {parts}{': ' if why else ''}{why}"
 
 
@@ -97,8 +97,8 @@ def judge(state: MergeState, thresholds: Thresholds, before: MergeState | None =
     most_parts = _large_parts(state) + thresholds.spare_parts
 
     def verdict(health: Health, reason: str) -> Verdict:
-        pace = pace_of(state, most_parts=most_parts, before=before) if health is Health.SETTLING else None
-        return Verdict(state=state, health=health, reason=reason, pace=pace)
+        merge_rate = merge_rate_of(state, most_parts=most_parts, before=before) if health is Health.SETTLING else None
+        return Verdict(state=state, health=health, reason=reason, merge_rate=merge_rate)
 
     if hindrance := next(_hindrances(state, thresholds), None):
         return verdict(Health.STUCK, hindrance)
@@ -264,6 +264,6 @@ def as_json(verdicts: Iterable[Verdict]) -> dict[str, object]:
             "parts": each.state.parts,
             "size_bytes": each.state.size_bytes,
             "reason": each.reason,
-            **({"pace": each.pace.as_json()} if each.pace else {}),
+            **({"pace": each.merge_rate.as_json()} if each.merge_rate else {}),
         }
     return {"health": str(overall(verdicts)), "months": months}

@@ -11,7 +11,7 @@ _MINUTE_SECONDS, _HOUR_SECONDS = 60, 3600
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pace:
+class MergeRate:
     """How fast merges go.
 
     Args:
@@ -48,7 +48,7 @@ class Pace:
         }
 
 
-def pace_of(state: MergeState, *, most_parts: int, before: MergeState | None = None) -> Pace:
+def merge_rate_of(state: MergeState, *, most_parts: int, before: MergeState | None = None) -> MergeRate:
     """How fast the merges of a month go on a node.
 
     Args:
@@ -66,7 +66,7 @@ def pace_of(state: MergeState, *, most_parts: int, before: MergeState | None = N
     queued = state.replica.queue if state.replica else 0
     after_merges = state.parts - sum(merge.parts - 1 for merge in state.merges if merge.parts > 1)
     of_parts = [(max(0, state.parts - most_parts) + queued) / parts_per_second] if parts_per_second else []
-    return Pace(
+    return MergeRate(
         bytes_per_second=bytes_per_second or None,
         parts_per_second=parts_per_second,
         seconds_left=max(of_merges + of_parts, default=None),

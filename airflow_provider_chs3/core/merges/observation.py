@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
-from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
@@ -34,7 +34,7 @@ class Merge:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Mutation:
+class UnfinishedMutation:
     """A mutation that has parts of the month left to do.
 
     Args:
@@ -98,7 +98,7 @@ class MergeState:
     two_smallest_bytes: int
     unchanged_seconds: int
     merges: tuple[Merge, ...]
-    mutations: tuple[Mutation, ...]
+    mutations: tuple[UnfinishedMutation, ...]
     limits: Limits
     table_parts: int
     free_bytes: int
@@ -109,7 +109,7 @@ class MergeState:
 
 
 def observe_months(
-    request: TableRequest, months: tuple[Month, ...], *, known: dict[TargetFacts, dict[Month, str]] | None = None
+    request: TableRequest, months: tuple[Month, ...], *, known: dict[TableFacts, dict[Month, str]] | None = None
 ) -> Steps[tuple[MergeState, ...]]:
     """Find nodes and partitions, and ask how their merges stand.
 
@@ -125,43 +125,43 @@ def observe_months(
     Raises:
         PreflightError: If the table is missing on a node, or not partitioned by month.
     """
-    around = yield from look_around(request)
-    check_table(around)
-    ids = {} if known is None else known.setdefault(around.shape, {})
+    context = yield from inspect_target(request)
+    check_table(context)
+    ids = {} if known is None else known.setdefault(context.table_facts, {})
     for month in months:
         if month not in ids:
-            ids[month] = yield from partition_id_of(around, month)
-    return (yield from observe(around, {ids[month]: month for month in months}))
+            ids[month] = yield from partition_id_of(context, month)
+    return (yield from observe(context, {ids[month]: month for month in months}))
 
 
-def observe(around: Surroundings, partitions: Mapping[str, Month]) -> Steps[tuple[MergeState, ...]]:
+def observe(context: TargetContext, partitions: Mapping[str, Month]) -> Steps[tuple[MergeState, ...]]:
     """Ask every node how the merges of some partitions stand.
 
     Args:
-        around: The nodes, and the table on them.
+        context: The nodes, and the table on them.
         partitions: Partition id → its month.
     """
-    sql = _query(around.target, partitions)
-    answers = yield from around.on_each(name=f"Look at the merges of {around.target}", sql=sql)
+    sql = _query(context.target, partitions)
+    answers = yield from context.on_each(name=f"Look at the merges of {context.target}", sql=sql)
     return tuple(
         _month_on_node(node, month, partition_id, answers[node][0], facts.target)
         for partition_id, month in partitions.items()
-        for node, facts in around.nodes.items()
+        for node, facts in context.nodes.items()
         if facts.target is not None
     )
 
 
-def check_table(around: Surroundings) -> None:
+def check_table(context: TargetContext) -> None:
     """Check that every node has the table.
 
     Raises:
         PreflightError: If one has not.
     """
-    missing = ", ".join(str(node) for node, facts in around.nodes.items() if facts.target is None)
+    missing = ", ".join(str(node) for node, facts in context.nodes.items() if facts.target is None)
     if missing:
         raise PreflightError(
             [
-                f"Table {around.target} does not exist on {missing}: create it there, or check table, database and "
+                f"Table {context.target} does not exist on {missing}: create it there, or check table, database and "
                 "cluster."
             ]
         )
@@ -229,7 +229,7 @@ def queue_query(table: TableName) -> str:
     )
 
 
-def _month_on_node(node: Node, month: Month, partition_id: str, row: Row, table: TargetFacts) -> MergeState:
+def _month_on_node(node: Node, month: Month, partition_id: str, row: Row, table: TableFacts) -> MergeState:
     partitions, table_parts, uptime_seconds, merges, mutations, limits, replicated_limits = row[:7]
     free_bytes, pool_is_busy, broken, at_seconds, replicas, queue = row[7:]
     of_month = {each[0]: each[1:] for each in partitions}
@@ -244,7 +244,7 @@ def _month_on_node(node: Node, month: Month, partition_id: str, row: Row, table:
         unchanged_seconds=min(age_seconds, uptime_seconds),
         merges=tuple(Merge(*merge) for of_partition, merge in merges if of_partition == partition_id),
         mutations=tuple(
-            Mutation(command=command, fail_reason=fail_reason, age_seconds=age_seconds)
+            UnfinishedMutation(command=command, fail_reason=fail_reason, age_seconds=age_seconds)
             for partition_ids, command, fail_reason, age_seconds in mutations
             if partition_id in partition_ids
         ),

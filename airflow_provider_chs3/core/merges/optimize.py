@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.merges.observation import check_table, observe
 from airflow_provider_chs3.core.merges.optimize_job import Job, Status, advanced, failed, results, started
 from airflow_provider_chs3.core.merges.optimize_request import (
@@ -26,7 +26,7 @@ from airflow_provider_chs3.core.merges.poll_interval import grown_seconds
 from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import Month, Node, SettingValues, TableName
-from airflow_provider_chs3.core.workflow.operations import Pause, Row, Say, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, Row, Sleep, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
 #: A statement that finds nothing to do says so (388), and no replica waits for others: what they have left to do shows
@@ -47,56 +47,58 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
     Raises:
         PreflightError: If the table is missing on a node, or not partitioned by month.
     """
-    around = yield from look_at_table(request)
+    context = yield from look_at_table(request)
     sql = Sql(
-        f"SELECT partition_id, count() AS parts FROM system.parts WHERE active AND {_of(around.target)} "
+        f"SELECT partition_id, count() AS parts FROM system.parts WHERE active AND {_of(context.target)} "
         f"GROUP BY partition_id HAVING parts > {request.target_parts}"
     )
-    answers = yield from around.on_each(name=f"Look for parts of {around.target}", sql=sql)
+    answers = yield from context.on_each(name=f"Look for parts of {context.target}", sql=sql)
     found: dict[str, dict[str, int]] = {}
-    for node in _executors(around):
+    for node in _executors(context):
         for partition_id, parts in answers[node]:
             found.setdefault(partition_id, {})[shown(node)] = parts
-    months = yield from _months_of(around, request, found)
+    months = yield from _months_of(context, request, found)
     work = {
         str(month): {"partition_id": partition_id, "parts": found[partition_id]}
         for partition_id, month in sorted(months.items(), key=lambda item: item[1])
     }
     parts = f"more than {request.target_parts} part{'s' if request.target_parts > 1 else ''}"
-    yield from Say(name=f"{around.target}: closed months with {parts} on a node: {', '.join(work) or 'none'}.")
+    yield from Log(name=f"{context.target}: closed months with {parts} on a node: {', '.join(work) or 'none'}.")
     return work
 
 
-def look_at_table(request: OptimizeRequest) -> Steps[Surroundings]:
+def look_at_table(request: OptimizeRequest) -> Steps[TargetContext]:
     """Find the nodes and the table.
 
     Raises:
         PreflightError: If the table is missing on a node.
     """
-    around = yield from look_around(request)
-    check_table(around)
-    return around
+    context = yield from inspect_target(request)
+    check_table(context)
+    return context
 
 
-def _months_of(around: Surroundings, request: OptimizeRequest, partition_ids: Iterable[str]) -> Steps[dict[str, Month]]:
+def _months_of(
+    context: TargetContext, request: OptimizeRequest, partition_ids: Iterable[str]
+) -> Steps[dict[str, Month]]:
     """Those of the partitions that are to be merged, with their months."""
     partition_ids = sorted(partition_ids)
     if request.months is not None:
         named = {}
         for month in request.months:
-            partition_id = yield from partition_id_of(around, month)
+            partition_id = yield from partition_id_of(context, month)
             named[partition_id] = month
         return {partition_id: named[partition_id] for partition_id in partition_ids if partition_id in named}
     months: dict[str, Month] = {}
     unknown = []
     for partition_id in partition_ids:
         matched = _PARTITION_OF_MONTH.fullmatch(partition_id)
-        if not matched or (yield from partition_id_of(around, _month(matched))) != partition_id:
+        if not matched or (yield from partition_id_of(context, _month(matched))) != partition_id:
             unknown.append(partition_id)
         elif _month(matched) < request.before:
             months[partition_id] = _month(matched)
     if unknown:
-        yield from Say(
+        yield from Log(
             name=f"Partitions {', '.join(unknown)} are left as they are: their ids do not tell the month. Name it in "
             "months to have it merged."
         )
@@ -124,34 +126,34 @@ def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> St
         MergeHealthError: If a person must act, once all else is merged.
         TransientError: If there was too little room on a disk, once all else is merged.
     """
-    around = yield from look_at_table(request)
+    context = yield from look_at_table(request)
     partitions = {each["partition_id"]: Month.parse(month) for month, each in work.items()}
-    jobs = _jobs(around, work)
+    jobs = _jobs(context, work)
     interval_seconds = request.poll_interval_seconds
     while jobs:
         before = jobs
         # In this order: of one that does not run any more, the parts that are seen are those it left.
-        running = yield from around.on_each(name="Look for OPTIMIZEs", sql=_RUNNING)
-        states = yield from observe(around, partitions)
-        jobs = [advanced(job, states, _ours(around, job, running), request.target_parts) for job in jobs]
+        running = yield from context.on_each(name="Look for OPTIMIZEs", sql=_RUNNING)
+        states = yield from observe(context, partitions)
+        jobs = [advanced(job, states, _ours(context, job, running), request.target_parts) for job in jobs]
         yield from _tell(before, jobs)
-        jobs, has_ended = yield from _start(around, jobs, request.max_running - _others(around, jobs, running))
+        jobs, has_ended = yield from _start(context, jobs, request.max_running - _others(context, jobs, running))
         if not any(job.status in (Status.WAITING, Status.RUNNING) for job in jobs):
             break
-        if has_ended and not around.shape.is_replicated:
+        if has_ended and not context.table_facts.is_replicated:
             continue
         is_same = [job.status for job in before] == [job.status for job in jobs]
         shortest_seconds = request.poll_interval_seconds
         interval_seconds = grown_seconds(interval_seconds, shortest_seconds) if is_same else shortest_seconds
-        yield from Pause(name="Wait for merges", seconds=interval_seconds)
+        yield from Sleep(name="Wait for merges", seconds=interval_seconds)
     return results(jobs)
 
 
 _RUNNING = Sql(f"SELECT query_id, elapsed FROM system.processes WHERE startsWith(query_id, {literal(QUERY_ID_PREFIX)})")
 
 
-def _jobs(around: Surroundings, work: Mapping[str, Mapping[str, Any]]) -> list[Job]:
-    executors = {shown(node): node for node in _executors(around)}
+def _jobs(context: TargetContext, work: Mapping[str, Mapping[str, Any]]) -> list[Job]:
+    executors = {shown(node): node for node in _executors(context)}
     return [
         Job(node=executors[name], month=Month.parse(month), partition_id=each["partition_id"], parts_before=parts)
         for month, each in work.items()
@@ -160,28 +162,28 @@ def _jobs(around: Surroundings, work: Mapping[str, Mapping[str, Any]]) -> list[J
     ]
 
 
-def _executors(around: Surroundings) -> tuple[Node, ...]:
+def _executors(context: TargetContext) -> tuple[Node, ...]:
     """Where OPTIMIZE runs: of replicas on one, and the others follow."""
-    return around.publishers if around.shape.is_replicated else tuple(around.nodes)
+    return context.publishers if context.table_facts.is_replicated else tuple(context.nodes)
 
 
 def _of(name: TableName) -> str:
     return f"database = {literal(name.database)} AND table = {literal(name.table)}"
 
 
-def _ours(around: Surroundings, job: Job, running: Mapping[Node, list[Row]]) -> float | None:
+def _ours(context: TargetContext, job: Job, running: Mapping[Node, list[Row]]) -> float | None:
     """For how many seconds the OPTIMIZE of this month has been running on its node; None where it does not run."""
-    own = query_id_of(around.target, job.partition_id)
+    own = query_id_of(context.target, job.partition_id)
     return next((float(seconds) for query_id, seconds in running[job.node] if query_id == own), None)
 
 
-def _others(around: Surroundings, jobs: Iterable[Job], running: Mapping[Node, list[Row]]) -> int:
+def _others(context: TargetContext, jobs: Iterable[Job], running: Mapping[Node, list[Row]]) -> int:
     """How many OPTIMIZEs of other tables or months run: other tasks have started them."""
-    own = {(job.node, query_id_of(around.target, job.partition_id)) for job in jobs}
+    own = {(job.node, query_id_of(context.target, job.partition_id)) for job in jobs}
     return sum((node, query_id) not in own for node, rows in running.items() for query_id, _ in rows)
 
 
-def _start(around: Surroundings, jobs: list[Job], limit: int) -> Steps[tuple[list[Job], bool]]:
+def _start(context: TargetContext, jobs: list[Job], limit: int) -> Steps[tuple[list[Job], bool]]:
     """Start what there is room for: the oldest months first, and one a node at a time.
 
     Returns:
@@ -191,14 +193,14 @@ def _start(around: Surroundings, jobs: list[Job], limit: int) -> Steps[tuple[lis
     if not chosen:
         return jobs, False
     for job in chosen:
-        yield from Say(name=f"OPTIMIZE {job}, query id {query_id_of(around.target, job.partition_id)}.")
+        yield from Log(name=f"OPTIMIZE {job}, query id {query_id_of(context.target, job.partition_id)}.")
     outcomes = yield from StartOnNodes(
         name="Start OPTIMIZE",
         sql={
-            job.node: Sql(f"OPTIMIZE TABLE {table(around.target)} PARTITION ID {literal(job.partition_id)}")
+            job.node: Sql(f"OPTIMIZE TABLE {table(context.target)} PARTITION ID {literal(job.partition_id)}")
             for job in chosen
         },
-        query_id={job.node: query_id_of(around.target, job.partition_id) for job in chosen},
+        query_id={job.node: query_id_of(context.target, job.partition_id) for job in chosen},
         settings=_SETTINGS,
     )
     after = [_after_start(job, outcomes[job.node]) if job in chosen else job for job in jobs]
@@ -224,6 +226,6 @@ def _after_start(job: Job, outcome: str | Chs3Error) -> Job:
 def _tell(before: Iterable[Job], jobs: Iterable[Job]) -> Steps[None]:
     for was, job in zip(before, jobs, strict=True):
         if job.status is Status.RUNNING and job.progress:
-            yield from Say(name=f"{job}: {job.progress}")
+            yield from Log(name=f"{job}: {job.progress}")
         elif job.status is not was.status and job.status not in (Status.WAITING, Status.RUNNING):
-            yield from Say(name=f"{job}: {job.outcome}.")
+            yield from Log(name=f"{job}: {job.outcome}.")

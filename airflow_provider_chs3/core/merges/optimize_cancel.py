@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.merges.optimize import look_at_table
 from airflow_provider_chs3.core.merges.optimize_request import OptimizeRequest, query_id_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Pause, Say, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Sleep, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 _ACCESS_DENIED = 497
@@ -34,52 +34,52 @@ def stop_merging(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]
     Raises:
         PreflightError: If the table is missing on a node.
     """
-    around = yield from look_at_table(request)
+    context = yield from look_at_table(request)
     partition_ids = [each["partition_id"] for each in work.values()]
-    query_ids = literals(query_id_of(around.target, partition_id) for partition_id in partition_ids)
-    if not (busy := (yield from _look(around, query_ids))):
+    query_ids = literals(query_id_of(context.target, partition_id) for partition_id in partition_ids)
+    if not (busy := (yield from _look(context, query_ids))):
         return
-    yield from AskNodes(
+    yield from QueryNodes(
         name="Kill OPTIMIZE", sql=dict.fromkeys(busy, Sql(f"KILL QUERY WHERE query_id IN ({query_ids}) ASYNC"))
     )
-    for node, merging in (yield from _look(around, query_ids)).items():
+    for node, merging in (yield from _look(context, query_ids)).items():
         if others := sorted(set(merging) - set(partition_ids)):
-            yield from Say(
+            yield from Log(
                 name=f"OPTIMIZE on {shown(node)} merges to its end: SYSTEM STOP MERGES would end the merges of "
                 f"{', '.join(others)} too."
             )
         else:
-            yield from _stop_on(around, node, query_ids)
+            yield from _stop_on(context, node, query_ids)
 
 
-def _look(around: Surroundings, query_ids: str) -> Steps[dict[Node, list[str]]]:
+def _look(context: TargetContext, query_ids: str) -> Steps[dict[Node, list[str]]]:
     """The partitions of the table that merge, on each node where one of the queries runs."""
-    of_table = f"database = {literal(around.target.database)} AND table = {literal(around.target.table)}"
+    of_table = f"database = {literal(context.target.database)} AND table = {literal(context.target.table)}"
     sql = Sql(
         f"SELECT (SELECT count() FROM system.processes WHERE query_id IN ({query_ids})), "
         f"(SELECT groupArray(partition_id) FROM system.merges WHERE {of_table})"
     )
-    answers = yield from around.on_each(name="Look for OPTIMIZEs", sql=sql)
+    answers = yield from context.on_each(name="Look for OPTIMIZEs", sql=sql)
     return {node: rows[0][1] for node, rows in answers.items() if rows[0][0]}
 
 
-def _stop_on(around: Surroundings, node: Node, query_ids: str) -> Steps[None]:
-    name = table(around.target)
+def _stop_on(context: TargetContext, node: Node, query_ids: str) -> Steps[None]:
+    name = table(context.target)
     try:
         yield from _on((node,), "Stop merges", f"SYSTEM STOP MERGES {name}")
     except ClickHouseServerError as error:
         if error.code != _ACCESS_DENIED:
             raise
-        yield from Say(name=f"OPTIMIZE on {shown(node)} merges to its end, as the user may not stop merges: {error}")
+        yield from Log(name=f"OPTIMIZE on {shown(node)} merges to its end, as the user may not stop merges: {error}")
         return
     try:
         for _ in range(_LOOKS):
-            if node not in (yield from _look(around, query_ids)):
+            if node not in (yield from _look(context, query_ids)):
                 break
-            yield from Pause(name="Wait until the merge ends", seconds=_LOOK_SECONDS)
+            yield from Sleep(name="Wait until the merge ends", seconds=_LOOK_SECONDS)
     finally:
         yield from _on((node,), "Let merges go on", f"SYSTEM START MERGES {name}")
 
 
-def _on(nodes: Iterable[Node], name: str, sql: str) -> AskNodes:
-    return AskNodes(name=name, sql=dict.fromkeys(nodes, Sql(sql)))
+def _on(nodes: Iterable[Node], name: str, sql: str) -> QueryNodes:
+    return QueryNodes(name=name, sql=dict.fromkeys(nodes, Sql(sql)))

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.merges.health import FREE_SPACE_FACTOR
-from airflow_provider_chs3.core.merges.merge_rate import pace_of
+from airflow_provider_chs3.core.merges.merge_rate import merge_rate_of
 from airflow_provider_chs3.core.merges.observation import MergeState
 from airflow_provider_chs3.core.values.error_codes import is_terminal
 from airflow_provider_chs3.core.values.models import Month, Node
@@ -114,7 +114,7 @@ def advanced(job: Job, states: Iterable[MergeState], running_seconds: float | No
             status=Status.RUNNING,
             is_started=job.is_started or running_seconds is not None,
             started_at=began if job.started_at is None else job.started_at,
-            progress=str(pace_of(state, most_parts=target_parts)),
+            progress=str(merge_rate_of(state, most_parts=target_parts)),
         )
     if job.is_started and parts >= (job.parts or 0):
         return _in_vain(seen, "it ended, and the parts are as many as before; system.query_log may say why")

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.attempt.context import Load, rows_of_shards, values_of
+from airflow_provider_chs3.core.attempt.context import LoadContext, rows_of_shards, values_of
 from airflow_provider_chs3.core.attempt.discovery import list_ready_month
-from airflow_provider_chs3.core.attempt.retry_policy import Course
+from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_capacity import shown
-from airflow_provider_chs3.core.cluster.node_facts import look_around
+from airflow_provider_chs3.core.cluster.node_facts import inspect_target
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import count_rows, read_columns
-from airflow_provider_chs3.core.ledger.comparison import Standing, standing
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, record
 from airflow_provider_chs3.core.ledger.table import make_ledger
@@ -22,7 +22,7 @@ from airflow_provider_chs3.core.publication.evidence_renewal import ROOM_FOR_REC
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Say, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import (
     NotReadyError,
     ObjectsChangedError,
@@ -79,7 +79,7 @@ def adopt_months(requests: Sequence[LoadRequest]) -> Steps[list[AdoptedMonth]]:
             month = yield from adopt_month(request)
         except _REFUSALS as error:
             month = AdoptedMonth(month=request.month, status="refused", reason=str(error), rows_by_node={})
-        yield from Say(name=f"{month}.".replace("..", "."))
+        yield from Log(name=f"{month}.".replace("..", "."))
         adopted.append(month)
     return adopted
 
@@ -115,30 +115,30 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
         return AdoptedMonth(
             month=request.month,
             status="refused",
-            reason=_mismatch(load.around.target, counted.rows_by_node, counted.source_rows),
+            reason=_mismatch(load.context.target, counted.rows_by_node, counted.source_rows),
             rows_by_node=counted.rows_by_node,
         )
-    ledgers = {node: facts.ledger_columns for node, facts in load.around.nodes.items()}
-    yield from make_ledger(load.around.ledger, ledgers)
+    ledgers = {node: facts.ledger_columns for node, facts in load.context.nodes.items()}
+    yield from make_ledger(load.context.ledger, ledgers)
     load = load.with_ledger()
     yield from _check_unchanged(load, before)
     shards = rows_of_shards({node: each.state for node, each in before.items()})
     records = {node: _record(load, node, each.state, shards, counted) for node, each in before.items()}
-    yield from AskNodes(name=f"Record {request.month} as published", sql=records, settings=ROOM_FOR_RECORDS)
+    yield from QueryNodes(name=f"Record {request.month} as published", sql=records, settings=ROOM_FOR_RECORDS)
     reason = f"its {len(load.files.manifest.objects)} objects hold as many rows"
     return AdoptedMonth(month=request.month, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
 
 
-def _look(request: LoadRequest) -> Steps[Load]:
+def _look(request: LoadRequest) -> Steps[LoadContext]:
     source, manifest = yield from list_ready_month(request)
-    around = yield from look_around(request, needs_all=True)
-    check_target(around, required_settings=())
-    partition_id = yield from partition_id_of(around, request.month)
-    return Load.of(request, around, Course(), source=source, manifest=manifest, partition_id=partition_id)
+    context = yield from inspect_target(request, needs_all=True)
+    check_target(context, required_settings=())
+    partition_id = yield from partition_id_of(context, request.month)
+    return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)
 
 
-def _is_published(load: Load, before: Mapping[Node, MonthOnNode]) -> bool:
-    return standing(before, load.wanted, load.around.shape).standing is Standing.UNCHANGED
+def _is_published(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> bool:
+    return standing(before, load.wanted, load.context.table_facts).standing is ComparisonStatus.UNCHANGED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,14 +150,16 @@ class _Counted:
     reading: Reading
 
 
-def _count(load: Load) -> Steps[_Counted]:
-    reading = yield from read_columns(load.files, load.request.selection, load.around.shape.columns)
+def _count(load: LoadContext) -> Steps[_Counted]:
+    reading = yield from read_columns(load.files, load.request.selection, load.context.table_facts.columns)
     source_rows = yield from count_rows(load.files, reading)
     # Not out of system.parts: rows that a lightweight DELETE took away count there.
-    sql = Sql(f"SELECT count() FROM {table(load.around.target)} WHERE _partition_id = {literal(load.key.partition_id)}")
+    sql = Sql(
+        f"SELECT count() FROM {table(load.context.target)} WHERE _partition_id = {literal(load.key.partition_id)}"
+    )
     # A row counts once, however many replicas have it.
-    statements = dict.fromkeys(load.around.publishers, sql)
-    answers = yield from AskNodes(name=f"Count the rows of {load.request.month}", sql=statements)
+    statements = dict.fromkeys(load.context.publishers, sql)
+    answers = yield from QueryNodes(name=f"Count the rows of {load.request.month}", sql=statements)
     return _Counted(
         rows_by_node={shown(node): int(rows[0][0]) for node, rows in answers.items()},
         source_rows=source_rows,
@@ -165,15 +167,15 @@ def _count(load: Load) -> Steps[_Counted]:
     )
 
 
-def _check_sight(load: Load, before: Mapping[Node, MonthOnNode], counted: _Counted) -> None:
+def _check_sight(load: LoadContext, before: Mapping[Node, MonthOnNode], counted: _Counted) -> None:
     """Refuse a month of which the user does not see all rows, but for those that a lightweight DELETE hides."""
-    for node in load.around.publishers:
+    for node in load.context.publishers:
         state, seen = before[node].state, counted.rows_by_node[shown(node)]
         parts = state.each_part
         if parts is not None and seen != state.rows and not any(part.hides_rows for part in parts):
             raise TargetChangedError(
-                f"{load.around.target} on {shown(node)} has {state.rows:,} rows of {load.request.month}, and shows the "
-                f"user {seen:,} of them: adopt it as a user for whom no row policy hides any, while nobody writes"
+                f"{load.context.target} on {shown(node)} has {state.rows:,} rows of {load.request.month}, and shows "
+                f"the user {seen:,} of them: adopt it as a user for whom no row policy hides any, while nobody writes"
             )
 
 
@@ -185,7 +187,7 @@ def _mismatch(target: TableName, counted: Mapping[str, int], source_rows: int) -
     )
 
 
-def _check_unchanged(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps[None]:
+def _check_unchanged(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[None]:
     month = load.request.month
     _, manifest = yield from load.files.source.list_month(month)
     if manifest.fingerprint != load.files.manifest.fingerprint:
@@ -195,12 +197,12 @@ def _check_unchanged(load: Load, before: Mapping[Node, MonthOnNode]) -> Steps[No
         was, is_now = before[node].state, each.state
         if (was.max_block, was.data_version) != (is_now.max_block, is_now.data_version):
             raise TargetChangedError(
-                f"Somebody wrote to {load.around.target} on {shown(node)} while the rows of {month} were counted: "
+                f"Somebody wrote to {load.context.target} on {shown(node)} while the rows of {month} were counted: "
                 "try again"
             )
 
 
-def _record(load: Load, node: Node, state: PartitionState, shards: Mapping[int, int], counted: _Counted) -> Sql:
+def _record(load: LoadContext, node: Node, state: PartitionState, shards: Mapping[int, int], counted: _Counted) -> Sql:
     values = values_of(
         load,
         rows=state.rows,
@@ -209,4 +211,4 @@ def _record(load: Load, node: Node, state: PartitionState, shards: Mapping[int, 
         structure=structure_text(load, node, loaded=counted.reading.loaded, in_files=counted.reading.names),
         details={"adopted": True},
     )
-    return record(load.around.ledger, load.key_on(node), "published", values)
+    return record(load.context.ledger, load.key_on(node), "published", values)

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.ledger.comparison import Standing, Wanted, standing
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, standing
 from airflow_provider_chs3.core.ledger.queries import look_up_months
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.ledger.structure_record import structure_of
@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.request.reload import ASKED_FOR, Reload
 from airflow_provider_chs3.core.source.key_template import KeyTemplate, MonthKeys
 from airflow_provider_chs3.core.source.s3_source import S3Source
 from airflow_provider_chs3.core.values.models import Fingerprint, Month, Node, S3Object, SettingValues, TableName
-from airflow_provider_chs3.core.workflow.operations import Say, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import SourceError
 
 
@@ -96,42 +96,42 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
     """
     reload = request.reload
     if reload and (yield from reload.leaves_out_table(request.target, request.cluster)):
-        yield from Say(name=f"Nothing to load into {request.target}: this run reloads {reload}.")
+        yield from Log(name=f"Nothing to load into {request.target}: this run reloads {reload}.")
         return []
     listed = yield from list_months(request.source, request.months)
-    around = yield from look_around(request)
-    check_target(around, required_settings=())
-    published = yield from look_up_months(around, listed)
-    wanted = Wanted(
+    context = yield from inspect_target(request)
+    check_target(context, required_settings=())
+    published = yield from look_up_months(context, listed)
+    wanted = ExpectedMonth(
         definition=request.definition,
-        structure=structure_of(around, distribution=request.distribution, settings=request.settings),
+        structure=structure_of(context, distribution=request.distribution, settings=request.settings),
     )
-    planned = [_planned(request, around, wanted, month, listed[month], published[month]) for month in sorted(listed)]
+    planned = [_planned(request, context, wanted, month, listed[month], published[month]) for month in sorted(listed)]
     for each in planned:
-        yield from Say(name=f"{each}.")
+        yield from Log(name=f"{each}.")
     return planned
 
 
 def _planned(
     request: PlanRequest,
-    around: Surroundings,
-    wanted: Wanted,
+    context: TargetContext,
+    wanted: ExpectedMonth,
     month: Month,
     objects: MonthObjects,
     nodes: Mapping[Node, MonthOnNode],
 ) -> PlannedMonth:
-    found, _, why = standing(nodes, replace(wanted, fingerprint=objects.fingerprint), around.shape)
-    if request.reload and found is Standing.UNCHANGED:
-        return PlannedMonth(month, objects, ASKED_FOR, is_to_load=True, target=around.target)
-    if found is Standing.NEW and not objects.count and request.leave_out_empty:
-        return PlannedMonth(month, objects, "it has no objects yet", is_to_load=False, target=around.target)
+    found, _, why = standing(nodes, replace(wanted, fingerprint=objects.fingerprint), context.table_facts)
+    if request.reload and found is ComparisonStatus.UNCHANGED:
+        return PlannedMonth(month, objects, ASKED_FOR, is_to_load=True, target=context.target)
+    if found is ComparisonStatus.NEW and not objects.count and request.leave_out_empty:
+        return PlannedMonth(month, objects, "it has no objects yet", is_to_load=False, target=context.target)
     return PlannedMonth(
         month,
         objects,
         why,
-        is_to_load=found is not Standing.UNCHANGED,
-        target=around.target,
-        has_changed_objects=found is Standing.OBJECTS_CHANGED,
+        is_to_load=found is not ComparisonStatus.UNCHANGED,
+        target=context.target,
+        has_changed_objects=found is ComparisonStatus.OBJECTS_CHANGED,
         attempts=tuple(sorted({each.record.attempt for each in nodes.values() if each.record})),
     )
 
@@ -174,7 +174,7 @@ def list_months(source: S3Source, months: Collection[Month] | None) -> Steps[dic
     """
     folded = {month: _Folded() for month in months or ()}
     for keys, wanted in _passes(source.template, months):
-        listing, objects = yield from source.list_around(keys)
+        listing, objects = yield from source.list_and_inspect_quickly(keys)
         for month, each in _sorted_out(source.template, objects, base=listing.base):
             if wanted is None or month in wanted:
                 folded.setdefault(month, _Folded()).add(each)

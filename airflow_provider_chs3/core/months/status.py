@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.ledger.comparison import Standing, Wanted, standing
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION, state_columns
 from airflow_provider_chs3.core.ledger.queries import look_up_months
@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import Month, Node
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Row, Steps
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ _Records: TypeAlias = Mapping[Node, Mapping[Month, _Newest]]
 _States: TypeAlias = Mapping[Node, Mapping[str, PartitionState]]
 
 
-def look_at_table(request: LedgerRequest, *, needs_all: bool = False) -> Steps[Surroundings]:
+def look_at_table(request: LedgerRequest, *, needs_all: bool = False) -> Steps[TargetContext]:
     """Find the nodes and the table, and check that it is one that can be loaded.
 
     Args:
@@ -128,9 +128,9 @@ def look_at_table(request: LedgerRequest, *, needs_all: bool = False) -> Steps[S
     Raises:
         PreflightError: If cluster or table are not there, or not fit.
     """
-    around = yield from look_around(request, needs_all=needs_all)
-    check_target(around, required_settings=())
-    return around
+    context = yield from inspect_target(request, needs_all=needs_all)
+    check_target(context, required_settings=())
+    return context
 
 
 def list_ledger(request: LedgerRequest) -> Steps[list[MonthInLedger]]:
@@ -142,23 +142,25 @@ def list_ledger(request: LedgerRequest) -> Steps[list[MonthInLedger]]:
     Raises:
         PreflightError: If cluster or table are not there, or not fit.
     """
-    around = yield from look_at_table(request)
-    return (yield from list_months_of(around, request.months))
+    context = yield from look_at_table(request)
+    return (yield from list_months_of(context, request.months))
 
 
-def list_months_of(around: Surroundings, wanted: Collection[Month] | None) -> Steps[list[MonthInLedger]]:
+def list_months_of(context: TargetContext, wanted: Collection[Month] | None) -> Steps[list[MonthInLedger]]:
     """The same, of a table that was looked at.
 
     Args:
-        around: The table and its nodes.
+        context: The table and its nodes.
         wanted: The months; None stands for all that the ledgers know.
     """
-    newest, partitions = yield from _ask(around)
+    newest, partitions = yield from _ask(context)
     known = {month for months in newest.values() for month in months}
     months = sorted(known if wanted is None else known.intersection(wanted))
-    found = (yield from look_up_months(around, months)) if months else {}
-    loads = yield from _ask_for_loads(around)
-    listed = [_listed(around, month, _seen(found[month], month, newest, partitions), newest, loads) for month in months]
+    found = (yield from look_up_months(context, months)) if months else {}
+    loads = yield from _ask_for_loads(context)
+    listed = [
+        _listed(context, month, _seen(found[month], month, newest, partitions), newest, loads) for month in months
+    ]
     if wanted is not None:
         return listed
     with_month = {each.partition_id for of_node in newest.values() for each in of_node.values()}
@@ -175,11 +177,11 @@ def _seen(nodes: Mapping[Node, MonthOnNode], month: Month, newest: _Records, par
     }
 
 
-def _ask(around: Surroundings) -> Steps[tuple[_Records, _States]]:
+def _ask(context: TargetContext) -> Steps[tuple[_Records, _States]]:
     """The newest record of each month, and the partitions, on each node."""
-    answers = yield from AskNodes(
+    answers = yield from QueryNodes(
         name="Ask the ledgers for their months",
-        sql={node: _months_query(around, node, facts.ledger_columns) for node, facts in around.nodes.items()},
+        sql={node: _months_query(context, node, facts.ledger_columns) for node, facts in context.nodes.items()},
     )
     newest, partitions = {}, {}
     for node, ((months, states),) in answers.items():
@@ -188,59 +190,59 @@ def _ask(around: Surroundings) -> Steps[tuple[_Records, _States]]:
     return newest, partitions
 
 
-def _months_query(around: Surroundings, node: Node, columns: Collection[str]) -> Sql:
+def _months_query(context: TargetContext, node: Node, columns: Collection[str]) -> Sql:
     months = "emptyArrayString()"
     if columns:
         fields = "(partition_id, formatDateTime(recorded_at, '%F %T', 'UTC'), objects, details)"
         months = (
             f"(SELECT groupArray(found) FROM (SELECT (month, argMax({fields}, (sequence, recorded_at))) AS found "
-            f"FROM {table(around.ledger)} WHERE {_table_condition(around, node)} AND event IN ({STANDING_EVENTS}) "
+            f"FROM {table(context.ledger)} WHERE {_table_condition(context, node)} AND event IN ({STANDING_EVENTS}) "
             "GROUP BY month))"
         )
     return Sql(
         f"SELECT {months}, (SELECT groupArray(found) FROM (SELECT ({PARTITION} AS partition, "
         f"({state_columns(with_content=False)})) AS found FROM system.parts "
-        f"WHERE database = {literal(around.target.database)} AND table = {literal(around.target.table)} "
+        f"WHERE database = {literal(context.target.database)} AND table = {literal(context.target.table)} "
         "AND active AND rows > 0 GROUP BY partition))"
     )
 
 
-def ledger_key(around: Surroundings, node: Node, month: Month, partition_id: str) -> LedgerKey:
+def ledger_key(context: TargetContext, node: Node, month: Month, partition_id: str) -> LedgerKey:
     """What a node's ledger knows a month by."""
-    target = around.nodes[node].target
+    target = context.nodes[node].target
     assert target is not None  # the preflight saw to it
-    return LedgerKey(around.target, target.uuid, month, partition_id)
+    return LedgerKey(context.target, target.uuid, month, partition_id)
 
 
-def _table_condition(around: Surroundings, node: Node) -> str:
-    return ledger_key(around, node, Month(2000, 1), "").table_condition
+def _table_condition(context: TargetContext, node: Node) -> str:
+    return ledger_key(context, node, Month(2000, 1), "").table_condition
 
 
-def _ask_for_loads(around: Surroundings) -> Steps[dict[str, Mapping[str, Any]]]:
+def _ask_for_loads(context: TargetContext) -> Steps[dict[str, Mapping[str, Any]]]:
     """What loads did, by their attempts; the coordinator knows."""
-    coordinator = around.coordinator
-    if not around.nodes[coordinator].ledger_columns:
+    coordinator = context.coordinator
+    if not context.nodes[coordinator].ledger_columns:
         return {}
     sql = Sql(
-        f"SELECT attempt, details FROM {table(around.ledger)} "
-        f"WHERE {_table_condition(around, coordinator)} AND event = 'load' ORDER BY sequence DESC LIMIT 1 BY month"
+        f"SELECT attempt, details FROM {table(context.ledger)} "
+        f"WHERE {_table_condition(context, coordinator)} AND event = 'load' ORDER BY sequence DESC LIMIT 1 BY month"
     )
-    rows: Sequence[Row] = (yield from AskNodes(name="Ask what the loads did", sql={coordinator: sql}))[coordinator]
+    rows: Sequence[Row] = (yield from QueryNodes(name="Ask what the loads did", sql={coordinator: sql}))[coordinator]
     return {attempt: json.loads(details) for attempt, details in rows}
 
 
 def _listed(
-    around: Surroundings, month: Month, nodes: _Nodes, newest: _Records, loads: Mapping[str, Mapping[str, Any]]
+    context: TargetContext, month: Month, nodes: _Nodes, newest: _Records, loads: Mapping[str, Mapping[str, Any]]
 ) -> MonthInLedger:
     published = {node: each.record for node, each in nodes.items() if each.record and each.record.event == "published"}
     one = next(iter(published.values()), None)
-    found, where, why = standing(nodes, Wanted(), around.shape)
+    found, where, why = standing(nodes, ExpectedMonth(), context.table_facts)
     nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(shown, where))})"
     listed = MonthInLedger(
         month=month,
         partition_id=next(each[month].partition_id for each in newest.values() if month in each),
         standing=why + nowhere_else,
-        is_as_published=found is Standing.UNCHANGED,
+        is_as_published=found is ComparisonStatus.UNCHANGED,
         nodes=nodes,
     )
     # A replica may go by the record of another.
@@ -263,7 +265,7 @@ def _unknown(partition_id: str, partitions: _States) -> MonthInLedger:
     return MonthInLedger(
         month=None,
         partition_id=partition_id,
-        standing=Standing.ROWS_UNKNOWN.value,
+        standing=ComparisonStatus.ROWS_UNKNOWN.value,
         is_as_published=False,
         nodes={
             node: MonthOnNode(None, states.get(partition_id, PartitionState())) for node, states in partitions.items()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
 from airflow_provider_chs3.core.sql.server_text import elements, strings
 from airflow_provider_chs3.core.values.models import Month
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 _VALUE = "_partition_value"
 _DATES = ("Nullable(Date)", "LowCardinality(Date)", "LowCardinality(Nullable(Date))")
@@ -41,7 +41,7 @@ def has_times(column: Column) -> bool:
     return ColumnType(column.type).bare.name in ("DateTime", "DateTime64")
 
 
-def parts_of_key(around: Surroundings) -> Steps[tuple[str, ...]]:
+def parts_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
     """What `partitionId` must be given so that it tells the ids that the table's partitions have.
 
     A tuple's id is not that of its parts, of which the table makes it. And each part must have the type that it has in
@@ -51,16 +51,16 @@ def parts_of_key(around: Surroundings) -> Steps[tuple[str, ...]]:
     table writes the number of the day, 19844 (seen on 26.9).
 
     Args:
-        around: The nodes, and the target.
+        context: The nodes, and the target.
     """
-    ask = AskNodes(
+    ask = QueryNodes(
         name="Ask for the types of the partition key",
-        sql={around.coordinator: Sql(f"DESCRIBE TABLE {table(around.target)}")},
+        sql={context.coordinator: Sql(f"DESCRIBE TABLE {table(context.target)}")},
         settings={"describe_include_virtual_columns": 1},
     )
-    rows = (yield from ask)[around.coordinator]
+    rows = (yield from ask)[context.coordinator]
     of_key = next(ColumnType(row[1]) for row in rows if row[0] == _VALUE)
-    parts = elements(around.shape.partition_key)
+    parts = elements(context.table_facts.partition_key)
     return tuple(_typed(part, of.text) for part, of in zip(parts, of_key.inner, strict=True))
 
 
@@ -69,18 +69,18 @@ def _typed(part: str, of: str) -> str:
     return f"toUInt16({value})" if of in _DATES else value
 
 
-def zones_of_key(around: Surroundings) -> Steps[tuple[str, ...]]:
+def zones_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
     """The time zones that the key names, as in `toYYYYMM(at, 'America/New_York')`.
 
     Args:
-        around: The nodes, and the target.
+        context: The nodes, and the target.
     """
-    names = strings(around.shape.partition_key)
+    names = strings(context.table_facts.partition_key)
     if not names:
         return ()
     sql = Sql(f"SELECT time_zone FROM system.time_zones WHERE {one_of('time_zone', names)}")
-    ask = AskNodes(name="Ask for the time zones of the partition key", sql={around.coordinator: sql})
-    known = {zone for (zone,) in (yield from ask)[around.coordinator]}
+    ask = QueryNodes(name="Ask for the time zones of the partition key", sql={context.coordinator: sql})
+    known = {zone for (zone,) in (yield from ask)[context.coordinator]}
     return tuple(name for name in names if name in known)
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
-from airflow_provider_chs3.core.cluster.topology import Place
+from airflow_provider_chs3.core.cluster.topology import TableLocation
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
 from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: What a load reads of `system`, beside what everybody may read: tables, columns, databases, settings.
@@ -59,7 +59,7 @@ _OF_MERGES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
+class RequiredPrivileges:
     """Privileges, as they stand in a GRANT.
 
     Args:
@@ -76,90 +76,90 @@ class Needed:
         return self.on_servers + self.on_tables
 
 
-def privileges_of_replacing(place: Place, *, named_collection: str | None) -> Needed:
+def privileges_of_replacing(location: TableLocation, *, named_collection: str | None) -> RequiredPrivileges:
     """The privileges of a load by `write_mode='replace'`.
 
     REPLACE PARTITION asks for INSERT and ALTER DELETE on the target. Table functions ask for CREATE TEMPORARY TABLE,
     which CREATE TABLE brings with it.
 
     Args:
-        place: Where it takes place.
+        location: Where it takes place.
         named_collection: The named collection that it reads through; None where it reads by other means.
     """
-    own_tables = _own_tables(place.ledger)
-    return Needed(
-        (*_of_reading(place, named_collection), "TABLE ENGINE ON MergeTree"),
+    own_tables = _own_tables(location.ledger)
+    return RequiredPrivileges(
+        (*_of_reading(location, named_collection), "TABLE ENGINE ON MergeTree"),
         (
-            f"INSERT ON {table(place.target)}",
-            f"ALTER DELETE ON {table(place.target)}",
+            f"INSERT ON {table(location.target)}",
+            f"ALTER DELETE ON {table(location.target)}",
             *(f"{each} ON {own_tables}" for each in ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")),
         ),
     )
 
 
-def privileges_of_appending(place: Place, *, named_collection: str | None) -> tuple[str, ...]:
+def privileges_of_appending(location: TableLocation, *, named_collection: str | None) -> tuple[str, ...]:
     """The privileges of a load by `write_mode='append'`.
 
     Args:
-        place: Where it takes place.
+        location: Where it takes place.
         named_collection: As in `privileges_of_replacing`.
     """
-    reading = _of_reading(place, named_collection)
-    return (*reading, "CREATE TEMPORARY TABLE ON *.*", f"INSERT ON {table(place.target)}")
+    reading = _of_reading(location, named_collection)
+    return (*reading, "CREATE TEMPORARY TABLE ON *.*", f"INSERT ON {table(location.target)}")
 
 
-def _of_reading(place: Place, named_collection: str | None) -> tuple[str, ...]:
+def _of_reading(location: TableLocation, named_collection: str | None) -> tuple[str, ...]:
     needed = [*_on_system(_SYSTEM_TABLES), "READ ON S3"]
     if named_collection:
         needed.append(f"NAMED COLLECTION ON {identifier(named_collection)}")
-    if place.cluster:
+    if location.cluster:
         needed += ["SELECT ON system.clusters", "WRITE ON REMOTE"]
     return tuple(needed)
 
 
-def privileges_of_planning(place: Place) -> Needed:
+def privileges_of_planning(location: TableLocation) -> RequiredPrivileges:
     """The privileges of planning, and of listing the ledger."""
-    of_cluster = ("SELECT ON system.clusters", "READ ON REMOTE") if place.cluster else ()
-    return Needed(
+    of_cluster = ("SELECT ON system.clusters", "READ ON REMOTE") if location.cluster else ()
+    return RequiredPrivileges(
         ("CREATE TEMPORARY TABLE ON *.*", *of_cluster, *_on_system((*_OF_TARGET, "mutations"))),
-        (*_sight_of(place), f"SELECT ON {table(place.ledger)}"),
+        (*_sight_of(location), f"SELECT ON {table(location.ledger)}"),
     )
 
 
-def privileges_of_adopting(place: Place) -> Needed:
+def privileges_of_adopting(location: TableLocation) -> RequiredPrivileges:
     """The further privileges of adopting months, beside those of a load."""
-    return Needed((), (f"SELECT ON {table(place.target)}",))
+    return RequiredPrivileges((), (f"SELECT ON {table(location.target)}",))
 
 
-def privileges_of_merge_health(place: Place) -> Needed:
+def privileges_of_merge_health(location: TableLocation) -> RequiredPrivileges:
     """The privileges of looking at merges."""
-    return Needed(_on_system((*_of_cluster(place), *_OF_TARGET, *_OF_MERGES)), _sight_of(place))
+    return RequiredPrivileges(_on_system((*_of_cluster(location), *_OF_TARGET, *_OF_MERGES)), _sight_of(location))
 
 
-def privileges_of_optimizing(place: Place) -> Needed:
+def privileges_of_optimizing(location: TableLocation) -> RequiredPrivileges:
     """The further privileges of merging closed months, beside those of looking at merges."""
-    on_target = (f"{each} ON {table(place.target)}" for each in ("OPTIMIZE", "SYSTEM MERGES"))
-    return Needed(("SELECT ON system.processes",), tuple(on_target))
+    on_target = (f"{each} ON {table(location.target)}" for each in ("OPTIMIZE", "SYSTEM MERGES"))
+    return RequiredPrivileges(("SELECT ON system.processes",), tuple(on_target))
 
 
-def privileges_of_page(place: Place) -> Needed:
+def privileges_of_page(location: TableLocation) -> RequiredPrivileges:
     """The privileges of the page in Airflow's UI."""
-    return Needed(
-        _on_system((*_of_cluster(place), *_OF_MERGES, *_OF_PAGE)),
-        (*_sight_of(place), f"SELECT ON {table(place.ledger)}"),
+    return RequiredPrivileges(
+        _on_system((*_of_cluster(location), *_OF_MERGES, *_OF_PAGE)),
+        (*_sight_of(location), f"SELECT ON {table(location.ledger)}"),
     )
 
 
-def _of_cluster(place: Place) -> tuple[str, ...]:
-    return ("clusters",) if place.cluster else ()
+def _of_cluster(location: TableLocation) -> tuple[str, ...]:
+    return ("clusters",) if location.cluster else ()
 
 
 def _on_system(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"SELECT ON system.{name}" for name in names)
 
 
-def _sight_of(place: Place) -> tuple[str, ...]:
-    return tuple(f"{each} ON {table(place.target)}" for each in ("SHOW TABLES", "SHOW COLUMNS"))
+def _sight_of(location: TableLocation) -> tuple[str, ...]:
+    return tuple(f"{each} ON {table(location.target)}" for each in ("SHOW TABLES", "SHOW COLUMNS"))
 
 
 def privileges_of_detaching(cluster: str | None) -> tuple[str, ...]:
@@ -212,7 +212,7 @@ def check_privileges(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[None
             if not rows[0][0]:
                 missing[node].append(privilege)
     who = Sql("SELECT currentUser(), getSetting('readonly'), getSetting('allow_ddl')")
-    users = yield from AskNodes(name="Ask for the user", sql=dict.fromkeys(lacking, who))
+    users = yield from QueryNodes(name="Ask for the user", sql=dict.fromkeys(lacking, who))
     raise PreflightError([_lacks(node, privileges, *users[node][0]) for node, privileges in missing.items()])
 
 
@@ -227,5 +227,5 @@ def _lacks(node: Node, privileges: Sequence[str], user: str, readonly: int, allo
     return f"User {user!r} lacks privileges on {shown(node)}: run GRANT {granted} there."
 
 
-def _check(nodes: Sequence[Node], privileges: str) -> AskNodes:
-    return AskNodes(name="Ask for privileges", sql=dict.fromkeys(nodes, Sql(f"CHECK GRANT {privileges}")))
+def _check(nodes: Sequence[Node], privileges: str) -> QueryNodes:
+    return QueryNodes(name="Ask for privileges", sql=dict.fromkeys(nodes, Sql(f"CHECK GRANT {privileges}")))

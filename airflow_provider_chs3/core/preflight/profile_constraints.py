@@ -11,14 +11,14 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, OF_THOSE_UP, passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, settings_clause
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.values.error_codes import ACCESS_DENIED, is_of_servers
 from airflow_provider_chs3.core.values.models import Node, SettingValues
-from airflow_provider_chs3.core.workflow.operations import Ask, AskNodes, Row, Say, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, Query, QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
 
 # Not in a sub-query: there a server shows limits as it has them for sub-queries. No array may be NULL (43, on 25.8).
@@ -93,7 +93,7 @@ def check_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: Sett
 
 def find_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: SettingValues) -> Steps[list[str]]:
     """A sentence for each node and setting that a profile forbids there; the arguments are those above."""
-    ask = AskNodes(
+    ask = QueryNodes(
         name="Ask what the user's profile allows", sql=dict.fromkeys(nodes, Sql(_QUERY)), is_under_profile=True
     )
     answers = yield from ask
@@ -115,7 +115,7 @@ def explain_refusal(error: ClickHouseServerError, needed: SettingValues, *, own:
     # A statement with a limit of its profile does not see it: the error itself tells best.
     matched = _REFUSED.search(error.message)
     rows = (
-        yield from AskNodes(name="Ask for the user's profile", sql={ONLY_NODE: Sql(_PROFILES)}, is_under_profile=True)
+        yield from QueryNodes(name="Ask for the user's profile", sql={ONLY_NODE: Sql(_PROFILES)}, is_under_profile=True)
     )[ONLY_NODE]
     name = matched[1] if matched else ""
     if not rows or name in own or name not in needed:
@@ -160,7 +160,7 @@ def check_taken(own: SettingValues) -> Steps[None]:
     """
     for name, value in own.items():
         try:
-            yield from Ask(name=f"Try settings={{{name!r}: …}}", sql=Sql(f"SELECT 1{settings_clause({name: value})}"))
+            yield from Query(name=f"Try settings={{{name!r}: …}}", sql=Sql(f"SELECT 1{settings_clause({name: value})}"))
         except ClickHouseServerError as error:
             if is_of_servers(error):
                 raise
@@ -168,37 +168,39 @@ def check_taken(own: SettingValues) -> Steps[None]:
             raise PreflightError([finding]) from error
 
 
-def check_passed_on(around: Surroundings, sent: SettingValues) -> Steps[None]:
+def check_passed_on(context: TargetContext, sent: SettingValues) -> Steps[None]:
     """Ask all nodes of a cluster whether the settings of a statement reach them as they are sent.
 
     Args:
-        around: The nodes.
+        context: The nodes.
         sent: Name → value; those that a node does not know are left out.
 
     Raises:
         PreflightError: If the profile of the user as whom nodes ask each other keeps a setting from it.
     """
-    if not around.cluster:
+    if not context.cluster:
         return
-    known = COMPLETE.keys() | around.known_settings.keys() | around.reading_defaults.keys()
+    known = COMPLETE.keys() | context.known_settings.keys() | context.reading_defaults.keys()
     sent = {name: value for name, value in sent.items() if name in known}
-    if around.absent:
+    if context.absent:
         sent |= OF_THOSE_UP
     # Not the table by its name: who asks another node for that needs a right to its columns.
     there = (
         "SELECT hostName() AS host, tcpPort() AS port, currentProfiles() AS profiles, name, value "
         f"FROM system.settings WHERE {one_of('name', sent)}"
     )
-    text = f"SELECT host, port, profiles, name, value FROM clusterAllReplicas({literal(around.cluster)}, view({there}))"
+    text = (
+        f"SELECT host, port, profiles, name, value FROM clusterAllReplicas({literal(context.cluster)}, view({there}))"
+    )
     try:
-        rows = yield from Ask(name="Ask which settings reach all nodes", sql=passed_on(Sql(text), sent))
+        rows = yield from Query(name="Ask which settings reach all nodes", sql=passed_on(Sql(text), sent))
     except ClickHouseServerError as error:
         if error.code != ACCESS_DENIED:
             raise
         # Which loads can do without.
-        yield from Say(name="Without READ ON REMOTE nobody knows whether the settings of this load reach all nodes.")
+        yield from Log(name="Without READ ON REMOTE nobody knows whether the settings of this load reach all nodes.")
         return
-    if findings := list(_not_passed_on(rows, sent, nodes=len(around.nodes))):
+    if findings := list(_not_passed_on(rows, sent, nodes=len(context.nodes))):
         raise PreflightError(findings)
 
 

@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import KeeperPlace
 from airflow_provider_chs3.core.preflight.privileges import check_privileges, privileges_of_replication
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Row, Steps
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
 
-def find_replicas(around: Surroundings) -> Steps[Surroundings]:
+def find_replicas(context: TargetContext) -> Steps[TargetContext]:
     """Ask every node where in Keeper its replica of the target is, where the target is replicated.
 
     Args:
-        around: What the nodes said, with a target that passed the preflight.
+        context: What the nodes said, with a target that passed the preflight.
 
     Returns:
         The same, with these places.
@@ -28,24 +28,24 @@ def find_replicas(around: Surroundings) -> Steps[Surroundings]:
     Raises:
         PreflightError: If privileges are missing, or the nodes do not replicate as the cluster says.
     """
-    if not around.shape.is_replicated:
-        return around
-    yield from check_privileges(tuple(around.nodes), privileges_of_replication(around.target, around.ledger))
-    target, database = around.target, around.staging_database
+    if not context.table_facts.is_replicated:
+        return context
+    yield from check_privileges(tuple(context.nodes), privileges_of_replication(context.target, context.ledger))
+    target, database = context.target, context.staging_database
     sql = Sql(
         "SELECT zookeeper_name, zookeeper_path, replica_name, "
         f"(SELECT any(engine) FROM system.databases WHERE name = {literal(database)}) FROM system.replicas "
         f"WHERE database = {literal(target.database)} AND table = {literal(target.table)}"
     )
-    answers = yield from AskNodes(name=f"Ask for the replicas of {target}", sql=dict.fromkeys(around.nodes, sql))
+    answers = yield from QueryNodes(name=f"Ask for the replicas of {target}", sql=dict.fromkeys(context.nodes, sql))
     places = {node: KeeperPlace(*rows[0][:3]) for node, rows in answers.items()}
-    if findings := [*_databases(around, answers), *_shards(around, places)]:
+    if findings := [*_databases(context, answers), *_shards(context, places)]:
         raise PreflightError(findings)
-    return replace(around, nodes={node: replace(facts, keeper=places[node]) for node, facts in around.nodes.items()})
+    return replace(context, nodes={node: replace(facts, keeper=places[node]) for node, facts in context.nodes.items()})
 
 
-def _databases(around: Surroundings, answers: Mapping[Node, list[Row]]) -> Iterator[str]:
-    database = around.staging_database
+def _databases(context: TargetContext, answers: Mapping[Node, list[Row]]) -> Iterator[str]:
+    database = context.staging_database
     if any(rows[0][3] == "Replicated" for rows in answers.values()):
         yield (
             f"Database {database!r} has the engine Replicated, which repeats on every node what is created on one: "
@@ -53,7 +53,7 @@ def _databases(around: Surroundings, answers: Mapping[Node, list[Row]]) -> Itera
         )
 
 
-def _shards(around: Surroundings, places: Mapping[Node, KeeperPlace]) -> Iterator[str]:
+def _shards(context: TargetContext, places: Mapping[Node, KeeperPlace]) -> Iterator[str]:
     """Nodes that are replicas of each other, but not by the cluster; or the other way round.
 
     Shards that replicate each other would replace each other's rows, one after the other.
@@ -67,13 +67,13 @@ def _shards(around: Surroundings, places: Mapping[Node, KeeperPlace]) -> Iterato
         if len(found) > 1:
             on = ", ".join(f"{shown(node)}: {place.path}" for node, place in places.items() if node.shard_num == shard)
             yield (
-                f"The nodes of shard {shard} of cluster {around.cluster!r} do not replicate {around.target} to each "
+                f"The nodes of shard {shard} of cluster {context.cluster!r} do not replicate {context.target} to each "
                 f"other ({on}): give its replicas one path in Keeper, or name another cluster."
             )
     for (_, path), numbers in shards.items():
         if len(numbers) > 1:
             yield (
-                f"Shards {', '.join(map(str, sorted(numbers)))} of cluster {around.cluster!r} replicate "
-                f"{around.target} to each other ({path}), so that each would replace the other's rows: name a cluster "
+                f"Shards {', '.join(map(str, sorted(numbers)))} of cluster {context.cluster!r} replicate "
+                f"{context.target} to each other ({path}), so that each would replace the other's rows: name a cluster "
                 "in which they are replicas of one shard."
             )

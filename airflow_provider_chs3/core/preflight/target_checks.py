@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.table import lacks_of_ledger
 from airflow_provider_chs3.core.preflight.partition_key import (
     has_times,
@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.preflight.partition_key import (
 )
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier
 from airflow_provider_chs3.core.values.models import Month, Node
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: What ClickHouse makes of toYYYYMM and of toStartOfMonth.
@@ -26,22 +26,22 @@ _MONTHLY_PARTITION = re.compile(r"(197[1-9]|19[89]\d|20\d\d|210[0-4])(0[1-9]|1[0
 _STRUCTURE = ("columns", "partition_key", "sorting_key", "primary_key", "sampling_key", "indices", "projections")
 
 
-def check_target(around: Surroundings, *, required_settings: Iterable[str]) -> None:
+def check_target(context: TargetContext, *, required_settings: Iterable[str]) -> None:
     """Check what the nodes said.
 
     Args:
-        around: What they said.
+        context: What they said.
         required_settings: Settings without which a load could go wrong silently.
 
     Raises:
         PreflightError: With everything that is in the way.
     """
     findings = [
-        *_missing(around),
-        *_differing(around),
-        *_engines(around),
-        *_unknown_settings(around, required_settings),
-        *_ledgers(around),
+        *_missing(context),
+        *_differing(context),
+        *_engines(context),
+        *_unknown_settings(context, required_settings),
+        *_ledgers(context),
     ]
     if findings:
         raise PreflightError(findings)
@@ -51,13 +51,13 @@ def _named(nodes: Iterable[Node]) -> str:
     return ", ".join(str(node) for node in nodes)
 
 
-def _missing(around: Surroundings) -> Iterator[str]:
-    target, nodes = around.target, around.nodes
-    for database in sorted({target.database, around.staging_database}):
-        if "." in database and around.cluster:
+def _missing(context: TargetContext) -> Iterator[str]:
+    target, nodes = context.target, context.nodes
+    for database in sorted({target.database, context.staging_database}):
+        if "." in database and context.cluster:
             yield f"Database {database!r} has a dot in its name, which the function cluster() cannot take: use another."
     absent = [node for node, facts in nodes.items() if facts.target is None]
-    where = f"on {_named(absent)}" if around.cluster else "on the server"
+    where = f"on {_named(absent)}" if context.cluster else "on the server"
     no_database = any(target.database not in nodes[node].databases for node in absent)
     if no_database:
         yield f"Database {target.database!r} does not exist {where}: create it, or check the name."
@@ -65,15 +65,15 @@ def _missing(around: Surroundings) -> Iterator[str]:
         yield f"Table {target} does not exist {where}: create it, or check the name."
     elif absent:
         present = _named(node for node in nodes if node not in absent)
-        yield f"Table {target} exists on {present} but not {where}: create it on every node of {around.cluster!r}."
-    if around.staging_database != target.database:
-        without = [node for node, facts in nodes.items() if around.staging_database not in facts.databases]
+        yield f"Table {target} exists on {present} but not {where}: create it on every node of {context.cluster!r}."
+    if context.staging_database != target.database:
+        without = [node for node, facts in nodes.items() if context.staging_database not in facts.databases]
         if without:
-            yield f"staging_database={around.staging_database!r} does not exist on {_named(without)}: create it there."
+            yield f"staging_database={context.staging_database!r} does not exist on {_named(without)}: create it there."
 
 
-def _differing(around: Surroundings) -> Iterator[str]:
-    present = {node: facts.target for node, facts in around.nodes.items() if facts.target is not None}
+def _differing(context: TargetContext) -> Iterator[str]:
+    present = {node: facts.target for node, facts in context.nodes.items() if facts.target is not None}
     if not present:
         return
     for part in _STRUCTURE:
@@ -82,7 +82,7 @@ def _differing(around: Surroundings) -> Iterator[str]:
         if times < len(values):
             odd = next(node for node, value in values.items() if value != usual)
             difference = _difference(part, values[odd], usual)
-            yield f"Table {around.target} differs on {odd}: {difference}. Make its structure the same on every node."
+            yield f"Table {context.target} differs on {odd}: {difference}. Make its structure the same on every node."
 
 
 def _difference(part: str, odd: object, usual: object) -> str:
@@ -95,55 +95,55 @@ def _difference(part: str, odd: object, usual: object) -> str:
     return f"its {part} are {there or 'missing'} there and {elsewhere or 'missing'} elsewhere"
 
 
-def _engines(around: Surroundings) -> Iterator[str]:
-    shards = Counter(node.shard_num for node in around.nodes)
-    replicated = [node for node, facts in around.nodes.items() if facts.target and facts.target.is_replicated]
-    if 0 < len(replicated) < sum(facts.target is not None for facts in around.nodes.values()):
+def _engines(context: TargetContext) -> Iterator[str]:
+    shards = Counter(node.shard_num for node in context.nodes)
+    replicated = [node for node, facts in context.nodes.items() if facts.target and facts.target.is_replicated]
+    if 0 < len(replicated) < sum(facts.target is not None for facts in context.nodes.values()):
         yield (
-            f"Table {around.target} is replicated on {_named(replicated)}, but not on the other nodes: give it one "
+            f"Table {context.target} is replicated on {_named(replicated)}, but not on the other nodes: give it one "
             "engine on all."
         )
-    for node, facts in around.nodes.items():
+    for node, facts in context.nodes.items():
         engine = facts.target.engine if facts.target else "MergeTree"
         if not engine.endswith("MergeTree"):
-            yield f"Table {around.target} on {node} has engine {engine}: only MergeTree tables have partitions."
+            yield f"Table {context.target} on {node} has engine {engine}: only MergeTree tables have partitions."
         elif engine.endswith("VersionedCollapsingMergeTree"):
             yield (
-                f"Table {around.target} on {node} is a {engine}, whose hidden sorting column keeps the partitions of a "
-                "plain staging table out: use CollapsingMergeTree or ReplacingMergeTree."
+                f"Table {context.target} on {node} is a {engine}, whose hidden sorting column keeps the partitions of "
+                "a plain staging table out: use CollapsingMergeTree or ReplacingMergeTree."
             )
         elif not facts.is_rehearsed:
             yield (
-                f"Table {around.target} on {node} is a {engine}, which no test of this package has seen: run "
-                f"`python -m airflow_provider_chs3 rehearse --like {around.target} …` on this cluster. Once that has "
+                f"Table {context.target} on {node} is a {engine}, which no test of this package has seen: run "
+                f"`python -m airflow_provider_chs3 rehearse --like {context.target} …` on this cluster. Once that has "
                 "passed, loads run until ClickHouse's version, the engine or the storage policy change."
             )
         elif shards[node.shard_num] > 1 and not engine.startswith("Replicated"):
             yield (
-                f"Shard {node.shard_num} of cluster {around.cluster!r} has {shards[node.shard_num]} replicas, but "
-                f"{around.target} on {node} is a plain {engine}: each replica would get a part of the rows. "
+                f"Shard {node.shard_num} of cluster {context.cluster!r} has {shards[node.shard_num]} replicas, but "
+                f"{context.target} on {node} is a plain {engine}: each replica would get a part of the rows. "
                 "Name a cluster with one replica a shard."
             )
 
 
-def _unknown_settings(around: Surroundings, required: Iterable[str]) -> Iterator[str]:
-    for node, facts in around.nodes.items():
+def _unknown_settings(context: TargetContext, required: Iterable[str]) -> Iterator[str]:
+    for node, facts in context.nodes.items():
         unknown = sorted(set(required) - facts.known_settings.keys())
         if unknown:
             yield f"Node {node} does not know {', '.join(unknown)}, which a load depends on: upgrade it."
 
 
-def _ledgers(around: Surroundings) -> Iterator[str]:
-    for node, facts in around.nodes.items():
+def _ledgers(context: TargetContext) -> Iterator[str]:
+    for node, facts in context.nodes.items():
         if lacking := lacks_of_ledger(facts.ledger_columns):
             yield (
-                f"{around.ledger} on {node} is not a ledger of this package, as it has no column {', '.join(lacking)}: "
-                "rename it, or give another database as staging_database."
+                f"{context.ledger} on {node} is not a ledger of this package, as it has no column {', '.join(lacking)}"
+                ": rename it, or give another database as staging_database."
             )
         elif facts.ledger_engine and not facts.ledger_engine.endswith("MergeTree"):
             yield (
-                f"{around.ledger} on {node} is a {facts.ledger_engine}, which keeps no records: rename it, so that the "
-                "next load makes a new one."
+                f"{context.ledger} on {node} is a {facts.ledger_engine}, which keeps no records: rename it, so that "
+                "the next load makes a new one."
             )
 
 
@@ -156,7 +156,7 @@ def month_of_partition(partition_id: str) -> Month | None:
     return Month(int(matched[1]), int(matched[2])) if matched else None
 
 
-def partition_id_of(around: Surroundings, month: Month) -> Steps[str]:
+def partition_id_of(context: TargetContext, month: Month) -> Steps[str]:
     """The id of the month's partition, which the servers give.
 
     A partition key is monthly if it is the same through the whole month and different in the months before and after,
@@ -165,18 +165,18 @@ def partition_id_of(around: Surroundings, month: Month) -> Steps[str]:
     Raises:
         PreflightError: If the key is not monthly.
     """
-    columns = [column for column in around.shape.columns if column.in_partition_key]
+    columns = [column for column in context.table_facts.columns if column.in_partition_key]
     if len(columns) != 1 or not is_of_days(columns[0]):
-        raise PreflightError([_not_monthly(around, "it must depend on one Date or DateTime column and nothing else")])
-    parts = yield from parts_of_key(around)
-    zones = (yield from zones_of_key(around)) if has_times(columns[0]) else ()
+        raise PreflightError([_not_monthly(context, "it must depend on one Date or DateTime column and nothing else")])
+    parts = yield from parts_of_key(context)
+    zones = (yield from zones_of_key(context)) if has_times(columns[0]) else ()
     whys = []
     for zone in (*zones, None):
         sql = Sql(partition_ids_query(columns[0], parts, month, zone=zone))
-        ask = AskNodes(
-            name=f"Ask for the partition of {month}", sql={around.coordinator: sql}, settings=around.evaluating
+        ask = QueryNodes(
+            name=f"Ask for the partition of {month}", sql={context.coordinator: sql}, settings=context.evaluating
         )
-        rows = (yield from ask)[around.coordinator]
+        rows = (yield from ask)[context.coordinator]
         own = {partition_id for number, partition_id in rows if number == month.year * 100 + month.number}
         others = {partition_id for number, partition_id in rows if number != month.year * 100 + month.number}
         if len(own) == 1 and not own & others:
@@ -186,18 +186,18 @@ def partition_id_of(around: Surroundings, month: Month) -> Steps[str]:
             if len(own) > 1
             else f"{month} shares a partition with other months"
         )
-    raise PreflightError([_not_monthly(around, whys[0])])
+    raise PreflightError([_not_monthly(context, whys[0])])
 
 
-def _not_monthly(around: Surroundings, why: str) -> str:
-    shape = around.shape
-    dates = [column.name for column in shape.columns if is_of_days(column)]
+def _not_monthly(context: TargetContext, why: str) -> str:
+    table_facts = context.table_facts
+    dates = [column.name for column in table_facts.columns if is_of_days(column)]
     use = (
         f"PARTITION BY toYYYYMM({identifier(dates[0])})"
         if dates
         else "a Date or DateTime column and PARTITION BY toYYYYMM of it"
     )
     return (
-        f"Table {around.target} is not partitioned by month (its key is {shape.partition_key or 'none'!r}; {why}), "
-        f"so that a month could not be replaced: create it with {use}."
+        f"Table {context.target} is not partitioned by month (its key is {table_facts.partition_key or 'none'!r}; "
+        f"{why}), so that a month could not be replaced: create it with {use}."
     )

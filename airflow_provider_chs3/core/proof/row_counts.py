@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.attempt.context import Load
+from airflow_provider_chs3.core.attempt.context import LoadContext
 from airflow_provider_chs3.core.attempt.resume import DoneInsert
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import count_rows
 from airflow_provider_chs3.core.source.s3_source import Batch
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.operations import Pause, Row, Say, SourceRead, Steps, TryNodes
+from airflow_provider_chs3.core.workflow.operations import Log, Row, Sleep, SourceRead, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import Chs3Error, TransientError
 
 #: Parquet's footers tell the rows;
@@ -58,7 +58,7 @@ def source_read_of(counters: Mapping[str, int]) -> SourceRead | None:
     return SourceRead(counters.get(_FILES, 0), counters.get(_BYTES, 0)) if counters else None
 
 
-def rows_of_source(load: Load, reading: Reading, done: Sequence[DoneInsert]) -> Steps[SourceRows]:
+def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[SourceRows]:
     """Find how many rows the month's objects hold.
 
     Args:
@@ -78,11 +78,11 @@ def rows_of_source(load: Load, reading: Reading, done: Sequence[DoneInsert]) -> 
         why = yield from _why_not_proven(load, reading, done)
         if not why:
             return SourceRows(sum(each.stats.read_rows for each in done), INSERT)
-    yield from Say(name=f"The rows of {load.request.month} are counted by reading its objects a second time: {why}.")
+    yield from Log(name=f"The rows of {load.request.month} are counted by reading its objects a second time: {why}.")
     return SourceRows((yield from count_rows(load.files, reading)), SECOND_READ)
 
 
-def _why_not_proven(load: Load, reading: Reading, done: Sequence[DoneInsert]) -> Steps[str]:
+def _why_not_proven(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[str]:
     """Why the rows that the inserts read may not be those of the objects; empty where they are."""
     sizes = {each.path: each.size_bytes for each in load.files.manifest.objects}
     for (_, batch), each in zip(reading.batches(load.files), done, strict=True):
@@ -99,7 +99,7 @@ def _why_not_proven(load: Load, reading: Reading, done: Sequence[DoneInsert]) ->
     return ""
 
 
-def _check_all_was_sent(load: Load, read: SourceRead, wanted: SourceRead) -> None:
+def _check_all_was_sent(load: LoadContext, read: SourceRead, wanted: SourceRead) -> None:
     """Text is read to its end: of objects that were cut off a second read would count no more rows either."""
     if read.files == wanted.files and read.size_bytes < wanted.size_bytes and not load.files.format.is_typed:
         raise TransientError(
@@ -109,12 +109,12 @@ def _check_all_was_sent(load: Load, read: SourceRead, wanted: SourceRead) -> Non
         )
 
 
-def _read_by_logs(load: Load, batch: Batch, done: DoneInsert) -> Steps[SourceRead | None]:
+def _read_by_logs(load: LoadContext, batch: Batch, done: DoneInsert) -> Steps[SourceRead | None]:
     """What the nodes' logs tell, where the connection did not: that of HTTP tells no counters.
 
     A user who may not flush logs waits for them; one who may not read them learns nothing.
     """
-    nodes = load.around.nodes
+    nodes = load.context.nodes
     flushed = yield from _answers("Have the nodes write their logs", nodes, Sql("SYSTEM FLUSH LOGS query_log"))
     waits = 0 if len(flushed) == len(nodes) else min(_LOG_SECONDS, int(done.stats.seconds * _SECOND_READ_FRACTION))
     for wait in range(waits + 1):
@@ -123,7 +123,7 @@ def _read_by_logs(load: Load, batch: Batch, done: DoneInsert) -> Steps[SourceRea
         if len(rows) < len(nodes) or read.files >= len(batch.paths):
             break
         if wait < waits:
-            yield from Pause(name="Wait for the nodes' logs", seconds=1)
+            yield from Sleep(name="Wait for the nodes' logs", seconds=1)
     return read if len(rows) == len(nodes) and read.files else None
 
 
@@ -137,5 +137,5 @@ def _look_up(query_id: str) -> Sql:
 
 def _answers(name: str, nodes: Collection[Node], sql: Sql) -> Steps[list[Row]]:
     """The row of each node that answers, or an empty one where it has none to give."""
-    answers = yield from TryNodes(name=name, sql=dict.fromkeys(nodes, sql))
+    answers = yield from TryQueryNodes(name=name, sql=dict.fromkeys(nodes, sql))
     return [answer[0] if answer else () for answer in answers.values() if not isinstance(answer, Chs3Error)]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.attempt.context import Load, evidence_of_state, rows_of_shards, values_of
+from airflow_provider_chs3.core.attempt.context import LoadContext, evidence_of_state, rows_of_shards, values_of
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.ledger.comparison import evidence_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_o
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
 from airflow_provider_chs3.core.values.models import Node, SettingValues
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Say, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
 #: A record of a thousand columns and parts is longer than statements may be by default.
@@ -24,7 +24,7 @@ ROOM_FOR_RECORDS: SettingValues = {"max_query_size": PARSED["max_query_size"]}
 
 
 def structure_text(
-    load: Load, node: Node, *, loaded: Iterable[LoadedColumn] = (), in_files: Iterable[str] | None = None
+    load: LoadContext, node: Node, *, loaded: Iterable[LoadedColumn] = (), in_files: Iterable[str] | None = None
 ) -> str:
     """The structure for the record of a node: the table, and what was loaded into it.
 
@@ -37,12 +37,12 @@ def structure_text(
     selection = load.request.selection
     every_column = not selection.columns and not selection.select
     return as_text(
-        load.request.structure(load.around, shard_num=node.shard_num),
+        load.request.structure(load.context, shard_num=node.shard_num),
         loaded_of((each.column.name for each in loaded), in_files, every_column=every_column),
     )
 
 
-def renew_records(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[None]:
+def renew_records(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Steps[None]:
     """Record anew by what a month that is as published is known again, where its parts or its table changed since.
 
     The shorter the way from a record to what is there, the more it proves. A column that the table got meanwhile is
@@ -64,7 +64,7 @@ def renew_records(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[None]
     }
     if not old:
         return
-    ledger, nodes = load.around.ledger, load.around.nodes
+    ledger, nodes = load.context.ledger, load.context.nodes
     try:
         yield from make_ledger(ledger, {node: nodes[node].ledger_columns for node in old})
         statements = {
@@ -79,22 +79,22 @@ def renew_records(load: Load, months: Mapping[Node, MonthOnNode]) -> Steps[None]
             )
             for node, each in old.items()
         }
-        yield from AskNodes(
+        yield from QueryNodes(
             name=f"Record the parts of {load.request.month} anew", sql=statements, settings=ROOM_FOR_RECORDS
         )
     except Chs3Error as error:
-        yield from Say(name=f"The month is as published, but what it is made of now could not be recorded: {error}")
+        yield from Log(name=f"The month is as published, but what it is made of now could not be recorded: {error}")
 
 
-def _copy(load: Load, node: Node, newest: Record, state: PartitionState, shards: Mapping[int, int]) -> Sql:
+def _copy(load: LoadContext, node: Node, newest: Record, state: PartitionState, shards: Mapping[int, int]) -> Sql:
     """The record of another replica, for one that was down when that was written."""
     structure = _structure_of_now(load, node, newest)
     values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
     values["attempt"] = newest.attempt
-    return record(load.around.ledger, load.key_on(node), "published", values, number=newest.sequence)
+    return record(load.context.ledger, load.key_on(node), "published", values, number=newest.sequence)
 
 
-def _is_up_to_date(load: Load, node: Node, month: MonthOnNode, shards: Mapping[int, int]) -> bool:
+def _is_up_to_date(load: LoadContext, node: Node, month: MonthOnNode, shards: Mapping[int, int]) -> bool:
     evidence = evidence_of(month.record) if month.record else None
     return (
         month.record is not None
@@ -104,8 +104,8 @@ def _is_up_to_date(load: Load, node: Node, month: MonthOnNode, shards: Mapping[i
     )
 
 
-def _structure_of_now(load: Load, node: Node, newest: Record) -> str:
+def _structure_of_now(load: LoadContext, node: Node, newest: Record) -> str:
     """The table of now, which makes the same rows as the recorded one, with what is recorded of the files."""
     if not newest.structure:
         return structure_text(load, node)
-    return as_text(json.loads(newest.structure), load.request.structure(load.around, shard_num=node.shard_num))
+    return as_text(json.loads(newest.structure), load.request.structure(load.context, shard_num=node.shard_num))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_provider_chs3.core.attempt.context import Load, rows_of_shards, values_of
+from airflow_provider_chs3.core.attempt.context import LoadContext, rows_of_shards, values_of
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.insertion.insert import Staged, count_staged
@@ -14,12 +14,12 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, record
 from airflow_provider_chs3.core.publication.evidence_renewal import ROOM_FOR_RECORDS, structure_text
-from airflow_provider_chs3.core.publication.schema_drift import check_structure
+from airflow_provider_chs3.core.publication.schema_drift import check_schema_drift
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.staging.tables import ddl_settings
 from airflow_provider_chs3.core.tuning.insert_settings import EMPTY_SOURCE
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Pause, Steps, Together
+from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Sleep, Steps
 from airflow_provider_chs3.exceptions import (
     ClickHouseServerError,
     TargetChangedError,
@@ -35,7 +35,7 @@ _WAITS_FOR_REPLACED_SECONDS = (1, 2, 4, 8, 15, 30, 30, 30)
 
 
 def publish(
-    load: Load, plan: InsertPlan, before: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]
+    load: LoadContext, plan: InsertPlan, before: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]
 ) -> Steps[dict[Node, PartitionState]]:
     """Replace the month's partition on every node by what is staged there.
 
@@ -57,15 +57,15 @@ def publish(
         TransientError: If the target was altered meanwhile.
         VerificationError: If staging does not hold any more what was counted, or the partition does not hold it then.
     """
-    looks = (load.look_up(), check_structure(load), count_staged(load, name="Count what is staged once more"))
-    now, _, staged_now = yield from Together(
-        name=f"Look at {load.around.target} before it is published", workflows=looks
+    looks = (load.look_up(), check_schema_drift(load), count_staged(load, name="Count what is staged once more"))
+    now, _, staged_now = yield from Gather(
+        name=f"Look at {load.context.target} before it is published", workflows=looks
     )
     _check_untouched(load, before, now)
     _check_staged(load, staged, staged_now)
     intents = {node: _intent(load, node, each, state=now[node].state) for node, each in staged_now.items()}
     # With query ids, so that whoever takes over ends these too before it goes on.
-    yield from AskNodes(
+    yield from QueryNodes(
         name=f"Record the intent to publish {load.request.month}",
         sql=intents,
         settings=ROOM_FOR_RECORDS,
@@ -73,7 +73,7 @@ def publish(
     )
     yield from _replace(load, staged)
     yield from _remove_replaced(load, {node: month.state for node, month in now.items()})
-    yield from follow(load.around, load.around.target)
+    yield from follow(load.context, load.context.target)
     months = yield from load.look_up()
     states = {node: month.state for node, month in months.items()}
     _check_published(load, staged_now, states)
@@ -81,11 +81,11 @@ def publish(
     return states
 
 
-def _replace(load: Load, staged: Mapping[Node, Staged]) -> Steps[None]:
-    step = AskNodes(
+def _replace(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[None]:
+    step = QueryNodes(
         name=f"Publish {load.request.month}",
-        sql={node: _replace_partition(load, rows=staged[node].rows) for node in load.around.publishers},
-        settings=ddl_settings(load.around),
+        sql={node: _replace_partition(load, rows=staged[node].rows) for node in load.context.publishers},
+        settings=ddl_settings(load.context),
         query_id=f"{load.attempt.name}_publish",
     )
     try:
@@ -99,7 +99,7 @@ def _replace(load: Load, staged: Mapping[Node, Staged]) -> Steps[None]:
         ) from error
 
 
-def _remove_replaced(load: Load, before: Mapping[Node, PartitionState]) -> Steps[None]:
+def _remove_replaced(load: LoadContext, before: Mapping[Node, PartitionState]) -> Steps[None]:
     """Have the parts that were replaced taken off the disks, and wait until they are gone.
 
     Until then they come back beside the new ones where a server is killed or restarted (before 26.6), and on any
@@ -109,9 +109,9 @@ def _remove_replaced(load: Load, before: Mapping[Node, PartitionState]) -> Steps
     Raises:
         TransientError: If queries read them for too long.
     """
-    nodes = [] if load.around.shape.is_replicated else [node for node, state in before.items() if state.parts]
-    sql = Sql(f"ALTER TABLE {table(load.around.target)} DETACH PARTITION ID {literal(_NO_PARTITION)}")
-    target = load.around.target
+    nodes = [] if load.context.table_facts.is_replicated else [node for node, state in before.items() if state.parts]
+    sql = Sql(f"ALTER TABLE {table(load.context.target)} DETACH PARTITION ID {literal(_NO_PARTITION)}")
+    target = load.context.target
     look = Sql(
         f"SELECT count() FROM system.parts WHERE database = {literal(target.database)} AND table = "
         f"{literal(target.table)} AND partition_id = {literal(load.key.partition_id)} AND rows > 0 "
@@ -120,38 +120,38 @@ def _remove_replaced(load: Load, before: Mapping[Node, PartitionState]) -> Steps
     for seconds in (*_WAITS_FOR_REPLACED_SECONDS, 0):
         if not nodes:
             return
-        yield from AskNodes(
+        yield from QueryNodes(
             name="Remove the parts that were replaced",
             sql=dict.fromkeys(nodes, sql),
-            settings=ddl_settings(load.around),
+            settings=ddl_settings(load.context),
             query_id=f"{load.attempt.name}_remove",
         )
-        answers = yield from AskNodes(name="Look for parts that were replaced", sql=dict.fromkeys(nodes, look))
+        answers = yield from QueryNodes(name="Look for parts that were replaced", sql=dict.fromkeys(nodes, look))
         nodes = [node for node, rows in answers.items() if rows[0][0]]
         if nodes and seconds:
-            yield from Pause(name="Wait for queries that read replaced parts", seconds=seconds)
+            yield from Sleep(name="Wait for queries that read replaced parts", seconds=seconds)
     raise TransientError(
-        f"{load.around.target} on {', '.join(map(str, nodes))}: {load.request.month} was replaced, but queries that "
+        f"{load.context.target} on {', '.join(map(str, nodes))}: {load.request.month} was replaced, but queries that "
         f"began before still read what it held {sum(_WAITS_FOR_REPLACED_SECONDS)} s later (see system.processes). If "
         "the server died now, those rows would come back; so the month is not recorded as published, and the next "
         "try loads it again. Run long queries at another time, or give them max_execution_time."
     )
 
 
-def _replace_partition(load: Load, *, rows: int) -> Sql:
+def _replace_partition(load: LoadContext, *, rows: int) -> Sql:
     """The statement for one node: an empty source may only replace the month where nothing was staged.
 
     Older servers do not know the setting, and take an empty source for what it is.
     """
-    is_known = EMPTY_SOURCE in load.around.known_settings
+    is_known = EMPTY_SOURCE in load.context.known_settings
     settings = f" SETTINGS {EMPTY_SOURCE} = {int(not rows)}" if is_known else ""
     return Sql(
-        f"ALTER TABLE {table(load.around.target)} REPLACE PARTITION ID {literal(load.key.partition_id)} "
+        f"ALTER TABLE {table(load.context.target)} REPLACE PARTITION ID {literal(load.key.partition_id)} "
         f"FROM {table(load.staging)}{settings}"
     )
 
 
-def _check_staged(load: Load, staged: Mapping[Node, Staged], now: Mapping[Node, Staged]) -> None:
+def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], now: Mapping[Node, Staged]) -> None:
     """Staging that lost rows since they were counted would take them from the month, or all of it."""
     for node, each in staged.items():
         if now[node] != each:
@@ -162,19 +162,19 @@ def _check_staged(load: Load, staged: Mapping[Node, Staged], now: Mapping[Node, 
             )
 
 
-def _intent(load: Load, node: Node, staged: Staged, *, state: PartitionState) -> Sql:
+def _intent(load: LoadContext, node: Node, staged: Staged, *, state: PartitionState) -> Sql:
     values = values_of(load, rows=staged.rows, state=state, beside=staged.contents)
     return _record(load, node, "intent", values)
 
 
-def _record(load: Load, node: Node, event: str, values: Mapping[str, str | int | Mapping[str, object]]) -> Sql:
-    around = load.around
-    is_replicated = around.shape.is_replicated
-    return record(around.ledger, load.key_on(node), event, values, staging=load.staging, is_replicated=is_replicated)
+def _record(load: LoadContext, node: Node, event: str, values: Mapping[str, str | int | Mapping[str, object]]) -> Sql:
+    context = load.context
+    is_replicated = context.table_facts.is_replicated
+    return record(context.ledger, load.key_on(node), event, values, staging=load.staging, is_replicated=is_replicated)
 
 
 def _record_published(
-    load: Load, plan: InsertPlan, states: Mapping[Node, PartitionState], *, replaced: Mapping[Node, Contents]
+    load: LoadContext, plan: InsertPlan, states: Mapping[Node, PartitionState], *, replaced: Mapping[Node, Contents]
 ) -> Steps[None]:
     records, shards = {}, rows_of_shards(states)
     for node, state in states.items():
@@ -183,7 +183,7 @@ def _record_published(
             load, rows=state.rows, state=state, rows_of_shards=shards, beside=replaced[node], structure=structure
         )
         records[node] = _record(load, node, "published", values)
-    yield from AskNodes(
+    yield from QueryNodes(
         name=f"Record {load.request.month} as published",
         sql=records,
         settings=ROOM_FOR_RECORDS,
@@ -191,47 +191,51 @@ def _record_published(
     )
 
 
-def _check_untouched(load: Load, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:
+def _check_untouched(load: LoadContext, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:
     if load.request.policies.on_target_changed == "reload":
         return
     for node, month in now.items():
         if _is_written_by_others(load, before[node], month):
             raise TargetChangedError(
-                f"{load.around.target} on {node}: somebody wrote to partition {load.key.partition_id} while "
+                f"{load.context.target} on {node}: somebody wrote to partition {load.key.partition_id} while "
                 f"{load.request.month} was loaded. Nothing was published. Find out who does; "
                 "on_target_changed='reload' replaces such rows."
             )
 
 
-def _is_written_by_others(load: Load, before: MonthOnNode, now: MonthOnNode) -> bool:
+def _is_written_by_others(load: LoadContext, before: MonthOnNode, now: MonthOnNode) -> bool:
     """Whether somebody other than a load wrote to the partition since this load looked first."""
     was, is_now = before.state, now.state
-    if now.record is not None and before.record == now.record and is_changed(before, shape=load.around.shape):
+    if (
+        now.record is not None
+        and before.record == now.record
+        and is_changed(before, table_facts=load.context.table_facts)
+    ):
         # A server lost parts of it before this load began: none may have been added since.
         return bool(set(is_now.each_part or ()) - set(was.each_part or ()))
     if now.record is not None:
-        return is_changed(now, shape=load.around.shape)
+        return is_changed(now, table_facts=load.context.table_facts)
     # Replicas number from 0, so that the first block of others has no higher number than no block at all.
     return (is_now.rows > 0 and not was.rows) or max(is_now.max_block, is_now.data_version) > max(
         was.max_block, was.data_version
     )
 
 
-def _check_published(load: Load, staged: Mapping[Node, Staged], states: Mapping[Node, PartitionState]) -> None:
+def _check_published(load: LoadContext, staged: Mapping[Node, Staged], states: Mapping[Node, PartitionState]) -> None:
     for node, state in states.items():
         wanted = staged[node].rows
         # Other engines merge rows away, and TTL drops them, at any moment: there, only more rows than staged are wrong.
-        wrong = state.rows != wanted if load.around.shape.keeps_every_row else state.rows > wanted
+        wrong = state.rows != wanted if load.context.table_facts.keeps_every_row else state.rows > wanted
         if wrong:
             raise VerificationError(
-                f"{load.around.target} on {node} holds {state.rows} rows of {load.request.month} right after "
+                f"{load.context.target} on {node} holds {state.rows} rows of {load.request.month} right after "
                 "publishing, "
                 f"but {wanted} were staged: somebody else writes to it. It is not recorded as published. Find out who "
                 "does; on_target_changed='reload' loads it again."
             )
         if not is_made_of_staged(staged[node].contents, state):
             raise TargetChangedError(
-                f"{load.around.target} on {node}: somebody changed partition {load.key.partition_id} right after "
+                f"{load.context.target} on {node}: somebody changed partition {load.key.partition_id} right after "
                 f"{load.request.month} was published. It is not recorded as published. Find out who does; "
                 "on_target_changed='reload' loads it again."
             )

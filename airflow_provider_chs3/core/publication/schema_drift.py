@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from airflow_provider_chs3.core.attempt.context import Load
-from airflow_provider_chs3.core.cluster.node_facts import look_at_target
-from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
+from airflow_provider_chs3.core.attempt.context import LoadContext
+from airflow_provider_chs3.core.cluster.node_facts import fetch_table_facts
+from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import TransientError
 
@@ -14,7 +14,7 @@ from airflow_provider_chs3.exceptions import TransientError
 _COMPARED = ("columns", "partition_key", "sorting_key", "primary_key", "indices", "projections", "engine")
 
 
-def check_structure(load: Load) -> Steps[None]:
+def check_schema_drift(load: LoadContext) -> Steps[None]:
     """Compare the target on every node with what it was when the load began.
 
     REPLACE PARTITION would refuse a staging of another structure, but on each node by itself: where one node was
@@ -26,18 +26,18 @@ def check_structure(load: Load) -> Steps[None]:
     Raises:
         TransientError: If it was altered, or made anew. The next run takes it as it is then.
     """
-    around = load.around
-    for node, is_now in (yield from look_at_target(around)).items():
-        was = around.nodes[node].target
+    context = load.context
+    for node, is_now in (yield from fetch_table_facts(context)).items():
+        was = context.nodes[node].target
         differences = list(_differences(was, is_now)) if was and is_now else ["it is gone"]
         if differences:
             raise TransientError(
-                f"{around.target} on {node} was altered while {load.request.month} was loaded: "
+                f"{context.target} on {node} was altered while {load.request.month} was loaded: "
                 f"{'; '.join(differences)}. Nothing was published. The next run loads into the table as it is then."
             )
 
 
-def _differences(was: TargetFacts, is_now: TargetFacts) -> Iterator[str]:
+def _differences(was: TableFacts, is_now: TableFacts) -> Iterator[str]:
     if was.uuid != is_now.uuid:
         yield "it was dropped and made anew"
     for part in _COMPARED:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import look_at
-from airflow_provider_chs3.core.cluster.topology import Place, locate
+from airflow_provider_chs3.core.cluster.topology import TableLocation, resolve_table
 from airflow_provider_chs3.core.cluster.untested_engines import NAME_PREFIX
 from airflow_provider_chs3.core.rehearsal.scratch import MONTH, Where
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.staging.tables import Attempt, end_earlier_attempts
 from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.workflow.fan_out import try_nodes
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
+from airflow_provider_chs3.core.workflow.fan_out import query_reachable
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
 
@@ -39,19 +39,19 @@ class Cleaned:
         return f"left on {nodes}: {', '.join(self.tables) or 'what rehearsals made there'}, with staging and records"
 
 
-def clean_after(place: Place) -> Steps[Cleaned]:
+def clean_after(location: TableLocation) -> Steps[Cleaned]:
     """Drop a rehearsal's table, the staging of its loads and their records, on every node that answers.
 
     The ledger goes too where it has no other records.
 
     Args:
-        place: The table, and the nodes.
+        location: The table, and the nodes.
     """
     down: dict[Node, Chs3Error] = {}
-    up = yield from try_nodes("Ask which nodes are up", dict.fromkeys(place.nodes, Sql("SELECT 1")), down)
+    up = yield from query_reachable("Ask which nodes are up", dict.fromkeys(location.nodes, Sql("SELECT 1")), down)
     if up:
-        yield from _drop(replace(place, nodes=tuple(up)))
-    return Cleaned((place.target.table,), down)
+        yield from _drop(replace(location, nodes=tuple(up)))
+    return Cleaned((location.target.table,), down)
 
 
 def clean_database(where: Where) -> Steps[Cleaned]:
@@ -63,31 +63,31 @@ def clean_database(where: Where) -> Steps[Cleaned]:
     Raises:
         Chs3Error: If the server that the connection leads to cannot tell the nodes.
     """
-    place = yield from locate(where)
+    location = yield from resolve_table(where)
     database = where.target.database
     sql = Sql(
         f"SELECT name FROM system.tables WHERE database = {literal(database)} "
         f"AND startsWith(name, {literal(NAME_PREFIX)})"
     )
     down: dict[Node, Chs3Error] = {}
-    answers = yield from try_nodes("Look for tables of rehearsals", dict.fromkeys(place.nodes, sql), down)
+    answers = yield from query_reachable("Look for tables of rehearsals", dict.fromkeys(location.nodes, sql), down)
     names = sorted({name for rows in answers.values() for (name,) in rows})
     for name in names:
-        yield from _drop(replace(place, target=TableName(database, name), nodes=tuple(answers)))
+        yield from _drop(replace(location, target=TableName(database, name), nodes=tuple(answers)))
     return Cleaned(tuple(names), down)
 
 
-def _drop(place: Place) -> Steps[None]:
-    around = yield from look_at(place, settings=())
-    target = place.target
-    yield from end_earlier_attempts(around, Attempt(target, MONTH, ""))
-    yield from around.on_each(name=f"Drop {target}", sql=Sql(f"DROP TABLE IF EXISTS {table(target)} SYNC"))
-    ledger = table(place.ledger)
-    knowing = [node for node, facts in around.nodes.items() if facts.has_ledger]
+def _drop(location: TableLocation) -> Steps[None]:
+    context = yield from look_at(location, settings=())
+    target = location.target
+    yield from end_earlier_attempts(context, Attempt(target, MONTH, ""))
+    yield from context.on_each(name=f"Drop {target}", sql=Sql(f"DROP TABLE IF EXISTS {table(target)} SYNC"))
+    ledger = table(location.ledger)
+    knowing = [node for node, facts in context.nodes.items() if facts.has_ledger]
     others = Sql(f"SELECT countIf(NOT startsWith(target_table, {literal(NAME_PREFIX)})) FROM {ledger}")
-    answers = yield from AskNodes(name="Look for other records", sql=dict.fromkeys(knowing, others))
+    answers = yield from QueryNodes(name="Look for other records", sql=dict.fromkeys(knowing, others))
     own = f"target_table = {literal(target.table)}"
     delete = Sql(f"ALTER TABLE {ledger} DELETE WHERE {own} SETTINGS mutations_sync = 1")
     drop = Sql(f"DROP TABLE IF EXISTS {ledger} SYNC")
     statements = {node: delete if rows[0][0] else drop for node, rows in answers.items()}
-    yield from AskNodes(name="Take its records out of the ledger", sql=statements)
+    yield from QueryNodes(name="Take its records out of the ledger", sql=statements)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Scenario:
     """What came of one scene.
 
     Args:
@@ -26,7 +26,7 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class ScenarioResult:
     """A rehearsal that has ended.
 
     Args:
@@ -41,7 +41,7 @@ class Played:
     nodes: int
     shards: int
     engine: str
-    scenes: list[Scene]
+    scenes: list[Scenario]
 
     @property
     def is_exact(self) -> bool:

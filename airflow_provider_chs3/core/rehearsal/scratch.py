@@ -10,15 +10,15 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
-from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, Surroundings, look_around
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, Place, TableRequest
+from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, TargetContext, inspect_target
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, TableLocation, TableRequest
 from airflow_provider_chs3.core.cluster.untested_engines import family, remember
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.staging.orphans import missing_database
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: Long past, so that nothing real is there.
@@ -66,10 +66,10 @@ def rows_of_file(number: int, *, version: int) -> list[Row]:
     begin, end = datetime(2001, 2, 1, tzinfo=UTC), datetime(2001, 2, 28, 23, 59, 59, tzinfo=UTC)
     first = (version * 1000 + number) * ROWS_PER_FILE
     rows: list[Row] = []
-    for place in range(ROWS_PER_FILE):
-        at = (begin, end, begin + timedelta(hours=place, seconds=number))[place % 3]
-        fare = Decimal(first + place) / 100 * (-1 if place % 5 == 0 else 1)
-        rows.append((first + place, at, fare, _NOTES[place % len(_NOTES)], _TAGS[place % len(_TAGS)]))
+    for location in range(ROWS_PER_FILE):
+        at = (begin, end, begin + timedelta(hours=location, seconds=number))[location % 3]
+        fare = Decimal(first + location) / 100 * (-1 if location % 5 == 0 else 1)
+        rows.append((first + location, at, fare, _NOTES[location % len(_NOTES)], _TAGS[location % len(_TAGS)]))
     return rows
 
 
@@ -91,11 +91,11 @@ class Plan:
     """A table that is to be made for a rehearsal.
 
     Args:
-        place: The table, and the nodes.
+        location: The table, and the nodes.
         engines: Its engine on each, with all clauses.
     """
 
-    place: Place
+    location: TableLocation
     engines: Mapping[Node, str]
 
 
@@ -109,13 +109,15 @@ def plan_table(where: Where) -> Steps[Plan]:
         PreflightError: If cluster or database are not known, or the table that it is to be like is not one for loads.
         ClickHouseConnectionError: If a node does not answer.
     """
-    around = yield from _look_around(where, where.like or where.target, staging_database=where.target.database)
-    if findings := list(_hindrances(where, around)):
+    context = yield from _inspect_target(where, where.like or where.target, staging_database=where.target.database)
+    if findings := list(_hindrances(where, context)):
         raise PreflightError(findings)
     if where.like:
-        around = yield from find_replicas(around)
-    place = Place(cluster=around.cluster, target=where.target, ledger=where.ledger, nodes=tuple(around.nodes))
-    return Plan(place, {node: _engine(where, facts) for node, facts in around.nodes.items()})
+        context = yield from find_replicas(context)
+    location = TableLocation(
+        cluster=context.cluster, target=where.target, ledger=where.ledger, nodes=tuple(context.nodes)
+    )
+    return Plan(location, {node: _engine(where, facts) for node, facts in context.nodes.items()})
 
 
 def create_table(plan: Plan) -> Steps[None]:
@@ -124,27 +126,27 @@ def create_table(plan: Plan) -> Steps[None]:
     Args:
         plan: What it is to be.
     """
-    target = plan.place.target
+    target = plan.location.target
     columns = ", ".join(f"{name} {declared}" for name, declared in _TYPES.items())
     head = f"CREATE TABLE {table(target)} ({columns}) ENGINE ="
-    yield from AskNodes(
+    yield from QueryNodes(
         name=f"Create {target}", sql={node: Sql(f"{head} {engine}") for node, engine in plan.engines.items()}
     )
 
 
-def _hindrances(where: Where, around: Surroundings) -> Iterator[str]:
-    like = where.like and around.target
-    if finding := missing_database(where.target.database, around):
+def _hindrances(where: Where, context: TargetContext) -> Iterator[str]:
+    like = where.like and context.target
+    if finding := missing_database(where.target.database, context):
         yield finding
-    elif like is None and len(around.publishers) < len(around.nodes):
+    elif like is None and len(context.publishers) < len(context.nodes):
         yield (
-            f"Cluster {around.cluster!r} has shards of several replicas, which a plain MergeTree would not keep alike: "
-            "give --like DATABASE.TABLE, the replicated table that loads go into."
+            f"Cluster {context.cluster!r} has shards of several replicas, which a plain MergeTree would not keep "
+            "alike: give --like DATABASE.TABLE, the replicated table that loads go into."
         )
-    elif like and (lacking := [node for node, facts in around.nodes.items() if facts.target is None]):
+    elif like and (lacking := [node for node, facts in context.nodes.items() if facts.target is None]):
         yield f"Table {like} does not exist on {', '.join(map(shown, lacking))}: check --like DATABASE.TABLE."
     elif like:
-        engines = {facts.target.engine for facts in around.nodes.values() if facts.target}
+        engines = {facts.target.engine for facts in context.nodes.values() if facts.target}
         for engine in sorted(each for each in engines if not each.endswith("MergeTree")):
             yield f"{like} is a {engine}, not a MergeTree: give --like the table that loads go into."
 
@@ -190,7 +192,7 @@ def digests(where: Where, nodes: Sequence[Node]) -> Steps[dict[Node, object]]:
         nodes: The nodes.
     """
     sql = Sql(f"SELECT count(), sum(cityHash64(*)) FROM {table(where.target)}")
-    answers = yield from AskNodes(name=f"Read {where.target} on every node", sql=dict.fromkeys(nodes, sql))
+    answers = yield from QueryNodes(name=f"Read {where.target} on every node", sql=dict.fromkeys(nodes, sql))
     return {node: rows[0] for node, rows in answers.items()}
 
 
@@ -207,7 +209,7 @@ def look_at_servers(where: Where, nodes: Sequence[Node]) -> Steps[tuple[tuple[st
         f"AND name = {literal(target.table)})"
     )
     sql = Sql(f"SELECT version(), {engine}")
-    answers = yield from AskNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, sql))
+    answers = yield from QueryNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, sql))
     versions = sorted({rows[0][0] for rows in answers.values()})
     return tuple(versions), answers[nodes[0]][0][1]
 
@@ -225,19 +227,19 @@ def remember_passed(where: Where, staging_database: str | None) -> Steps[TableNa
     if where.like is None:
         return None
     ledger = TableName(staging_database or where.like.database, LEDGER_TABLE)
-    around = yield from _look_around(where, where.like, staging_database=ledger.database)
-    if not any(facts.target and family(facts.target.engine) for facts in around.nodes.values()):
+    context = yield from _inspect_target(where, where.like, staging_database=ledger.database)
+    if not any(facts.target and family(facts.target.engine) for facts in context.nodes.values()):
         return None
-    yield from make_ledger(ledger, {node: facts.ledger_columns for node, facts in around.nodes.items()})
-    yield from around.on_each(name="Record that the rehearsal has passed", sql=remember(ledger, where.like))
+    yield from make_ledger(ledger, {node: facts.ledger_columns for node, facts in context.nodes.items()})
+    yield from context.on_each(name="Record that the rehearsal has passed", sql=remember(ledger, where.like))
     return ledger
 
 
-def _look_around(where: Where, target: TableName, *, staging_database: str) -> Steps[Surroundings]:
+def _inspect_target(where: Where, target: TableName, *, staging_database: str) -> Steps[TargetContext]:
     request = TableRequest(
         target=target,
         cluster=where.cluster,
         default_cluster=where.default_cluster,
         staging_database=staging_database,
     )
-    return (yield from look_around(request, needs_all=True))
+    return (yield from inspect_target(request, needs_all=True))

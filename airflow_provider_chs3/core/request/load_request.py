@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.ledger.structure_record import Structure, structure_of
 from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.source.formats import Format, format_of_key
 from airflow_provider_chs3.core.source.s3_source import S3Source
-from airflow_provider_chs3.core.tuning.resource_share import Share
+from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
 from airflow_provider_chs3.core.values.models import Manifest, Month, NodeSpec, SettingValues
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -141,7 +141,7 @@ class LoadRequest(TableRequest):
     settings: SettingValues = field(default_factory=dict)
     node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
     connection_node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
-    share: Share = field(default_factory=Share)
+    share: ShareOptions = field(default_factory=ShareOptions)
     use_calibration: bool = True
     owner: str = ""
     is_durable: bool = False
@@ -171,15 +171,15 @@ class LoadRequest(TableRequest):
         write_mode = self.policies.write_mode
         return (yield from self.reload.leaves_out(self.target, self.cluster, self.month, write_mode=write_mode))
 
-    def structure(self, around: Surroundings, *, shard_num: int | None = None) -> Structure:
+    def structure(self, context: TargetContext, *, shard_num: int | None = None) -> Structure:
         """What decides about rows beside objects and definition (see `core.ledger.structure_record`).
 
         Args:
-            around: The table and its nodes.
+            context: The table and its nodes.
             shard_num: The shard that it is recorded of; None where it is only compared with.
         """
         return structure_of(
-            around, distribution=self.policies.distribution, settings=self.settings, shard_num=shard_num
+            context, distribution=self.policies.distribution, settings=self.settings, shard_num=shard_num
         )
 
     def format_of(self, manifest: Manifest) -> Format:

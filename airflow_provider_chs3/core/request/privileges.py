@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.cluster.topology import Place
+from airflow_provider_chs3.core.cluster.topology import TableLocation
 from airflow_provider_chs3.core.preflight.privileges import (
     privileges_of_appending,
     privileges_of_detaching,
@@ -11,15 +11,15 @@ from airflow_provider_chs3.core.preflight.privileges import (
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 
 
-def privileges_of_load(request: LoadRequest, place: Place) -> tuple[str, ...]:
+def privileges_of_load(request: LoadRequest, location: TableLocation) -> tuple[str, ...]:
     """Give the privileges that a load needs on every node, as they stand in a GRANT.
 
     Args:
         request: The load.
-        place: Where it takes place.
+        location: Where it takes place.
     """
     named_collection = request.source.credentials.named_collection
-    detaching = privileges_of_detaching(place.cluster) if request.is_durable else ()
+    detaching = privileges_of_detaching(location.cluster) if request.is_durable else ()
     if request.policies.write_mode == "append":
-        return (*privileges_of_appending(place, named_collection=named_collection), *detaching)
-    return (*privileges_of_replacing(place, named_collection=named_collection).every, *detaching)
+        return (*privileges_of_appending(location, named_collection=named_collection), *detaching)
+    return (*privileges_of_replacing(location, named_collection=named_collection).every, *detaching)

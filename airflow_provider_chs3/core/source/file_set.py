@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.source.s3_source import READ_SETTINGS, Batch, S3
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
 from airflow_provider_chs3.core.values.models import Manifest, SettingValues
-from airflow_provider_chs3.core.workflow.operations import Ask
+from airflow_provider_chs3.core.workflow.operations import Query
 
 #: Of statements that look into files before anything is loaded.
 LOOK_SETTINGS: SettingValues = {
@@ -60,7 +60,7 @@ class Files:
         """Of statements that look into them before anything is loaded."""
         return {**self.neutral, **LOOK_SETTINGS, **self.waiting, **self.settings}
 
-    def look(self, name: str, sql: Sql, settings: SettingValues | None = None) -> Ask:
+    def look(self, name: str, sql: Sql, settings: SettingValues | None = None) -> Query:
         """Ask what they hold, on all nodes.
 
         Args:
@@ -68,7 +68,7 @@ class Files:
             sql: A SELECT.
             settings: Settings beside those of all looks; none by default.
         """
-        return Ask(name=name, sql=passed_on(sql, {**self.look_settings, **(settings or {})}), settings=PARSED)
+        return Query(name=name, sql=passed_on(sql, {**self.look_settings, **(settings or {})}), settings=PARSED)
 
     def read(
         self, glob: str, *, structure: str = "auto", file_format: str | None = None, on_cluster: bool = True

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from airflow_provider_chs3.core.source.key_template import KeyTemplate, MonthKeys
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
 from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, SettingValues
-from airflow_provider_chs3.core.workflow.operations import Ask, ListObjects, Steps
+from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, Steps
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 #: What may stand in a URL of the s3 table function and means itself; everything else is matched by a glob.
@@ -146,10 +146,10 @@ class S3Source:
             SourceError: If ClickHouse cannot read an object of such a key.
         """
         keys = self.template.keys_of(month)
-        source, objects = yield from self.list_around(keys)
+        source, objects = yield from self.list_and_inspect_quickly(keys)
         return source, Manifest.of(_selected(objects, keys, source.base))
 
-    def list_around(self, keys: MonthKeys) -> Steps[tuple[S3Source, Iterable[S3Object]]]:
+    def list_and_inspect_quickly(self, keys: MonthKeys) -> Steps[tuple[S3Source, Iterable[S3Object]]]:
         """List all objects among which those keys are, as a stream where the worker lists.
 
         Returns:
@@ -173,7 +173,7 @@ class S3Source:
             glob = plain + _any_name(prefix[len(plain) :].count("/") + levels_below)
         function = self.table_function(glob, file_format="One")
         sql = Sql(f"SELECT _path, _size, _etag, toUnixTimestamp(_time) FROM {function.text}", function.secrets)
-        rows = yield from Ask(name=f"List {glob} through ClickHouse", sql=sql, settings=READ_SETTINGS)
+        rows = yield from Query(name=f"List {glob} through ClickHouse", sql=sql, settings=READ_SETTINGS)
         listed = [
             S3Object(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC))
             for path, size, etag, written in rows

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings, look_around
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, TableRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.staging.tables import end_named
 from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS
 from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.workflow.operations import Row, Say, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, Row, Steps
 from airflow_provider_chs3.exceptions import ConfigurationError, PreflightError
 
 #: The names of staging tables, see `core.staging.tables.Attempt`. Nothing else is ever dropped, whatever its name
@@ -90,25 +90,25 @@ def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
         cluster=request.cluster,
         default_cluster=request.default_cluster,
     )
-    around = yield from look_around(ledger, settings=DDL_SETTINGS)
-    if finding := missing_database(request.database, around):
+    context = yield from inspect_target(ledger, settings=DDL_SETTINGS)
+    if finding := missing_database(request.database, context):
         raise PreflightError([finding])
-    answers = yield from around.on_each(name="Look for staging", sql=_look(request.database))
+    answers = yield from context.on_each(name="Look for staging", sql=_look(request.database))
     orphans = list(_orphans(answers, request))
-    yield from Say(name=f"{len(orphans)} staging tables are older than {request.older_than_seconds:g} s.")
+    yield from Log(name=f"{len(orphans)} staging tables are older than {request.older_than_seconds:g} s.")
     if orphans and not request.is_dry_run:
-        yield from end_named(around, [each.name for each in orphans])
+        yield from end_named(context, [each.name for each in orphans])
     return orphans
 
 
-def missing_database(database: str, around: Surroundings) -> str:
+def missing_database(database: str, context: TargetContext) -> str:
     """Tell where a database does not exist; empty where every node has it.
 
     Args:
         database: The target's, or the ledger's.
-        around: What the nodes said.
+        context: What the nodes said.
     """
-    missing = [shown(node) for node, facts in around.nodes.items() if database not in facts.databases]
+    missing = [shown(node) for node, facts in context.nodes.items() if database not in facts.databases]
     return f"Database {database!r} does not exist on {', '.join(missing)}: check the name." if missing else ""
 
 

@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.cluster.node_facts import Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.table import DURABLE, durable_settings
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, one_of, table
 from airflow_provider_chs3.core.sql.server_text import items
 from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS
 from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Month, Node, SettingValues, TableName
-from airflow_provider_chs3.core.workflow.operations import AskNodes, Pause, Row, Steps
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Sleep, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
 
 _QUERY_WAS_CANCELLED = 394
@@ -62,17 +62,17 @@ class Attempt:
         """Name of the staging table, and beginning of the query ids."""
         return f"{self.prefix}{self.nonce}"
 
-    def staging(self, around: Surroundings) -> TableName:
+    def staging(self, context: TargetContext) -> TableName:
         """The staging table."""
-        return TableName(around.staging_database, self.name)
+        return TableName(context.staging_database, self.name)
 
 
-def ddl_settings(around: Surroundings) -> SettingValues:
+def ddl_settings(context: TargetContext) -> SettingValues:
     """The settings for REPLACE PARTITION and DROP TABLE that every node knows."""
-    return {name: value for name, value in DDL_SETTINGS.items() if name in around.known_settings}
+    return {name: value for name, value in DDL_SETTINGS.items() if name in context.known_settings}
 
 
-def create_staging(around: Surroundings, attempt: Attempt) -> Steps[None]:
+def create_staging(context: TargetContext, attempt: Attempt) -> Steps[None]:
     """Create this attempt's staging on every node: MergeTree without TTL, replicated where the target is.
 
     Nothing is merged away in it, whatever the target's engine, so that its count is proof. Columns, codecs, defaults,
@@ -82,15 +82,15 @@ def create_staging(around: Surroundings, attempt: Attempt) -> Steps[None]:
     Raises:
         SupersededError: If it was killed: who starts later ends whatever runs for the month.
     """
-    head = f"CREATE TABLE {table(attempt.staging(around))} AS {table(around.target)} ENGINE ="
+    head = f"CREATE TABLE {table(attempt.staging(context))} AS {table(context.target)} ENGINE ="
     engines = {
         node: facts.keeper.engine_beside(attempt.name) if facts.keeper else "MergeTree"
-        for node, facts in around.nodes.items()
+        for node, facts in context.nodes.items()
     }
-    step = AskNodes(
+    step = QueryNodes(
         name=f"Create staging {attempt.name}",
-        sql={node: Sql(f"{head} {engine} {_clauses(around, node)}") for node, engine in engines.items()},
-        settings=around.permissions,
+        sql={node: Sql(f"{head} {engine} {_clauses(context, node)}") for node, engine in engines.items()},
+        settings=context.permissions,
         query_id=f"{attempt.name}_create",
     )
     try:
@@ -101,50 +101,50 @@ def create_staging(around: Surroundings, attempt: Attempt) -> Steps[None]:
         raise
 
 
-def _clauses(around: Surroundings, node: Node) -> str:
-    shape = around.shape
+def _clauses(context: TargetContext, node: Node) -> str:
+    table_facts = context.table_facts
     clauses = (
-        ("PARTITION BY", shape.partition_key),
-        ("PRIMARY KEY", shape.explicit_primary_key),
-        ("ORDER BY", shape.order_by),
-        ("SAMPLE BY", shape.sampling_key),
-        ("SETTINGS", ", ".join(_staging_settings(around, node))),
+        ("PARTITION BY", table_facts.partition_key),
+        ("PRIMARY KEY", table_facts.explicit_primary_key),
+        ("ORDER BY", table_facts.order_by),
+        ("SAMPLE BY", table_facts.sampling_key),
+        ("SETTINGS", ", ".join(_staging_settings(context, node))),
     )
     return " ".join(f"{keyword} {value}" for keyword, value in clauses if value)
 
 
-def _staging_settings(around: Surroundings, node: Node) -> Iterator[str]:
-    shape = around.shape
+def _staging_settings(context: TargetContext, node: Node) -> Iterator[str]:
+    table_facts = context.table_facts
     # Each node's own: the policy of a disk that the table itself defines may have another name on each.
-    on_node = around.nodes[node].target
+    on_node = context.nodes[node].target
     own = items(on_node.settings) if on_node else ()
     yield from (each for each in own if each.partition(" ")[0] not in DURABLE)
     # A REPLACE PARTITION that was recorded must not be of rows that a power cut takes away.
     yield from durable_settings()
-    if not shape.is_plain:
+    if not table_facts.is_plain:
         yield _WITHOUT_MERGES
     if (
-        len(shape.columns) >= _MANY_COLUMNS
-        and ADAPTIVE_BUFFERS in around.known_settings
-        and ADAPTIVE_BUFFERS not in shape.settings
+        len(table_facts.columns) >= _MANY_COLUMNS
+        and ADAPTIVE_BUFFERS in context.known_settings
+        and ADAPTIVE_BUFFERS not in table_facts.settings
     ):
         yield f"{ADAPTIVE_BUFFERS} = {_MANY_COLUMNS}"
 
 
-def end_earlier_attempts(around: Surroundings, attempt: Attempt) -> Steps[None]:
+def end_earlier_attempts(context: TargetContext, attempt: Attempt) -> Steps[None]:
     """Before staging is created: end what other attempts of this month run or left, their queries first.
 
     Raises:
         TransientError: If queries do not end.
     """
     yield from _end(
-        around,
+        context,
         queries=f"startsWith(initial_query_id, {literal(attempt.prefix)})",
         tables=f"startsWith(name, {literal(attempt.prefix)})",
     )
 
 
-def take_over(around: Surroundings, attempt: Attempt) -> Steps[None]:
+def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
     """Once staging is created: end the attempts that created theirs at the same time, or give way to them.
 
     All go by what they read on the coordinator: the newest staging there wins, by that node's clock. Whoever looks
@@ -156,55 +156,55 @@ def take_over(around: Surroundings, attempt: Attempt) -> Steps[None]:
         TransientError: If queries do not end.
     """
     query = (
-        f"SELECT name FROM system.tables WHERE {_in_staging(around)} AND startsWith(name, {literal(attempt.prefix)}) "
+        f"SELECT name FROM system.tables WHERE {_in_staging(context)} AND startsWith(name, {literal(attempt.prefix)}) "
         "ORDER BY metadata_modification_time DESC, name DESC"
     )
-    ask = AskNodes(name="Look for other attempts", sql={around.coordinator: Sql(query)})
-    names = [name for (name,) in (yield from ask)[around.coordinator]]
+    ask = QueryNodes(name="Look for other attempts", sql={context.coordinator: Sql(query)})
+    names = [name for (name,) in (yield from ask)[context.coordinator]]
     if not names or names[0] != attempt.name:
         raise SupersededError(superseded(attempt))
     if older := names[1:]:
-        yield from end_named(around, older)
+        yield from end_named(context, older)
 
 
-def rename_staging(around: Surroundings, attempt: Attempt, *, to: Attempt) -> Steps[None]:
+def rename_staging(context: TargetContext, attempt: Attempt, *, to: Attempt) -> Steps[None]:
     """Take staging over from a process that is gone: should it come back, it does not find its staging any more.
 
     Raises:
         SupersededError: If staging is gone from a node.
     """
-    sql = Sql(f"RENAME TABLE {table(attempt.staging(around))} TO {table(to.staging(around))}")
+    sql = Sql(f"RENAME TABLE {table(attempt.staging(context))} TO {table(to.staging(context))}")
     try:
-        yield from around.on_each(name=f"Take staging over as {to.name}", sql=sql)
+        yield from context.on_each(name=f"Take staging over as {to.name}", sql=sql)
     except ClickHouseServerError as error:
-        yield from check_not_superseded(around, attempt, error)
+        yield from check_not_superseded(context, attempt, error)
         raise
 
 
-def end_attempt(around: Surroundings, attempt: Attempt) -> Steps[None]:
+def end_attempt(context: TargetContext, attempt: Attempt) -> Steps[None]:
     """End this attempt, and those that it started over with: queries on every node, then staging."""
     name = literal(attempt.name)
-    yield from _end(around, queries=f"startsWith(initial_query_id, {name})", tables=f"startsWith(name, {name})")
+    yield from _end(context, queries=f"startsWith(initial_query_id, {name})", tables=f"startsWith(name, {name})")
 
 
-def end_named(around: Surroundings, names: Collection[str]) -> Steps[None]:
+def end_named(context: TargetContext, names: Collection[str]) -> Steps[None]:
     """End the attempts of these names: queries on every node, then staging.
 
     Raises:
         TransientError: If queries do not end.
     """
     yield from _end(
-        around,
+        context,
         queries=f"arrayExists(name -> startsWith(initial_query_id, name), [{literals(names)}])",
         tables=f"{one_of('name', names)}",
     )
 
 
-def check_not_superseded(around: Surroundings, attempt: Attempt, error: Exception) -> Steps[None]:
+def check_not_superseded(context: TargetContext, attempt: Attempt, error: Exception) -> Steps[None]:
     """After an error: was it a newer attempt's doing? That kills this one's queries, and then drops its staging.
 
     Args:
-        around: Where to look.
+        context: Where to look.
         attempt: This attempt.
         error: What went wrong.
 
@@ -214,15 +214,15 @@ def check_not_superseded(around: Surroundings, attempt: Attempt, error: Exceptio
     was_killed = isinstance(error, ClickHouseServerError) and error.code == _QUERY_WAS_CANCELLED
     for waited_seconds in range(_TAKE_OVER_SECONDS if was_killed else 1):
         if waited_seconds:
-            yield from Pause(name="Wait to see who killed the query", seconds=1)
-        if not (yield from is_staging_there(around, attempt)):
+            yield from Sleep(name="Wait to see who killed the query", seconds=1)
+        if not (yield from is_staging_there(context, attempt)):
             raise SupersededError(superseded(attempt))
 
 
-def is_staging_there(around: Surroundings, attempt: Attempt) -> Steps[bool]:
+def is_staging_there(context: TargetContext, attempt: Attempt) -> Steps[bool]:
     """Whether every node still has the attempt's staging."""
-    query = f"SELECT count() FROM system.tables WHERE {_in_staging(around)} AND name = {literal(attempt.name)}"
-    answers = yield from around.on_each(name="Look whether staging is still there", sql=Sql(query))
+    query = f"SELECT count() FROM system.tables WHERE {_in_staging(context)} AND name = {literal(attempt.name)}"
+    answers = yield from context.on_each(name="Look whether staging is still there", sql=Sql(query))
     return all(rows[0][0] for rows in answers.values())
 
 
@@ -235,32 +235,32 @@ def superseded(attempt: Attempt) -> str:
     )
 
 
-def _in_staging(around: Surroundings) -> str:
-    return f"database = {literal(around.staging_database)}"
+def _in_staging(context: TargetContext) -> str:
+    return f"database = {literal(context.staging_database)}"
 
 
-def _end(around: Surroundings, *, queries: str, tables: str) -> Steps[None]:
+def _end(context: TargetContext, *, queries: str, tables: str) -> Steps[None]:
     """Kill queries, wait, and drop staging.
 
     KILL QUERY answers "finished" while other nodes still run, so the nodes are asked until nothing is found.
 
     Args:
-        around: Where to look.
+        context: Where to look.
         queries: Condition on `initial_query_id` that finds the queries.
         tables: Condition on `name` that finds the staging.
     """
     look = Sql(
         f"SELECT 'query', query_id FROM system.processes WHERE {queries} "
-        f"UNION ALL SELECT 'table', name FROM system.tables WHERE {_in_staging(around)} AND {tables}"
+        f"UNION ALL SELECT 'table', name FROM system.tables WHERE {_in_staging(context)} AND {tables}"
     )
     for _ in range(_END_TIMEOUT_SECONDS):
-        found = yield from around.on_each(name="Look for what attempts left", sql=look)
+        found = yield from context.on_each(name="Look for what attempts left", sql=look)
         running = [node for node, rows in found.items() if any(kind == "query" for kind, _ in rows)]
         if running:
             yield from _kill(running, queries)
-            yield from Pause(name="Wait until they end", seconds=1)
+            yield from Sleep(name="Wait until they end", seconds=1)
         elif any(found.values()):
-            yield from _drop(around, found)
+            yield from _drop(context, found)
         else:
             return
     raise TransientError(
@@ -273,15 +273,17 @@ def _end(around: Surroundings, *, queries: str, tables: str) -> Steps[None]:
 def _kill(nodes: list[Node], queries: str) -> Steps[None]:
     kill = Sql(f"KILL QUERY WHERE {queries} ASYNC")
     try:
-        yield from AskNodes(name="Kill queries", sql=dict.fromkeys(nodes, kill))
+        yield from QueryNodes(name="Kill queries", sql=dict.fromkeys(nodes, kill))
     except ClickHouseServerError as error:
         # Where nodes log in to each other as another user, a query's parts there are that user's: they end with it.
         if error.code != _ACCESS_DENIED:
             raise
 
 
-def _drop(around: Surroundings, found: dict[Node, list[Row]]) -> Steps[None]:
+def _drop(context: TargetContext, found: dict[Node, list[Row]]) -> Steps[None]:
     for name in sorted({name for rows in found.values() for _, name in rows}):
         nodes = [node for node, rows in found.items() if ("table", name) in rows]
-        sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(around.staging_database, name))} SYNC")
-        yield from AskNodes(name=f"Drop staging {name}", sql=dict.fromkeys(nodes, sql), settings=ddl_settings(around))
+        sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))} SYNC")
+        yield from QueryNodes(
+            name=f"Drop staging {name}", sql=dict.fromkeys(nodes, sql), settings=ddl_settings(context)
+        )

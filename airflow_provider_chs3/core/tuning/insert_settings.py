@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.files.data_volume import DataShape
+from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.source.csv_dialect import READING_SETTING_NAMES
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, WHOLE, WITHOUT_ABSENT
 from airflow_provider_chs3.core.sql.quoting import PARSED
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Knobs, Profile
 from airflow_provider_chs3.core.tuning.reader_settings import downloads, read_threads, reader_bytes, reader_memory
-from airflow_provider_chs3.core.tuning.resource_share import BLOCKS_OF_A_THREAD, Slice, is_small
+from airflow_provider_chs3.core.tuning.resource_share import BLOCKS_OF_A_THREAD, ResourceShare, is_small
 from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Setting, SettingValue, SettingValues
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -100,7 +100,7 @@ DDL_SETTINGS: SettingValues = {
 }
 
 
-def tuned_settings(one: Slice, data: DataShape, profile: Profile | None = None) -> tuple[Setting, ...]:
+def tuned_settings(one: ResourceShare, data: DataVolume, profile: Profile | None = None) -> tuple[Setting, ...]:
     """The settings that make a load fast, each with its reason. `docs/tuning.md` tells where each rule is from.
 
     Args:
@@ -118,7 +118,7 @@ def tuned_settings(one: Slice, data: DataShape, profile: Profile | None = None) 
     return tuple(same.get(each.name) or replace(each, reason=profile.reason) for each in found.values())
 
 
-def _settings(one: Slice, data: DataShape, knobs: Knobs) -> tuple[Setting, ...]:
+def _settings(one: ResourceShare, data: DataVolume, knobs: Knobs) -> tuple[Setting, ...]:
     threads, block = _threads(one, data, knobs), _block(one, data, knobs)
     readers = read_threads(one, data, knobs)
     return (
@@ -135,7 +135,7 @@ def _settings(one: Slice, data: DataShape, knobs: Knobs) -> tuple[Setting, ...]:
     )
 
 
-def _threads(one: Slice, data: DataShape, knobs: Knobs) -> Setting:
+def _threads(one: ResourceShare, data: DataVolume, knobs: Knobs) -> Setting:
     """Half of the cores, as the guide has it. Below a block each, a thread more costs no part more: then all cores."""
     threads, reason = one.rule_threads, f"half of {one.node_cores} cores; the others merge"
     if one.parallel_months > 1:
@@ -153,7 +153,7 @@ def _threads(one: Slice, data: DataShape, knobs: Knobs) -> Setting:
     return Setting("max_insert_threads", threads, reason)
 
 
-def _block(one: Slice, data: DataShape, knobs: Knobs) -> tuple[Setting, ...]:
+def _block(one: ResourceShare, data: DataVolume, knobs: Knobs) -> tuple[Setting, ...]:
     """`min_insert_block_size_bytes = memory / (3 × max_insert_threads)`: three blocks of each thread are in memory.
 
     But no more than half of a thread's part of the data: larger blocks keep one thread sorting while others wait, which
@@ -194,7 +194,7 @@ def _block_of_little(
     )
 
 
-def _writing(one: Slice, data: DataShape, threads: int) -> Iterator[Setting]:
+def _writing(one: ResourceShare, data: DataVolume, threads: int) -> Iterator[Setting]:
     name = "max_insert_delayed_streams_for_parallel_write"
     if 0 < one.memory_bytes < 3 * threads * DEFAULT_BLOCK_BYTES:
         yield Setting(name, 1, "little memory: a part is written before the next one is begun")
@@ -203,15 +203,15 @@ def _writing(one: Slice, data: DataShape, threads: int) -> Iterator[Setting]:
         yield Setting(name, threads, reason)
 
 
-def _limit(one: Slice) -> Iterator[Setting]:
+def _limit(one: ResourceShare) -> Iterator[Setting]:
     if one.limit_bytes:
         yield Setting("max_memory_usage", one.limit_bytes, "all loads' share: what needs more begins again with less")
 
 
 def load_settings(
     *,
-    one: Slice,
-    data: DataShape,
+    one: ResourceShare,
+    data: DataVolume,
     known: Mapping[str, int | None],
     own: SettingValues,
     null_as_default: bool,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from airflow_provider_chs3.core.files.data_volume import DataShape
+from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.tuning.calibrated_profile import Knobs
-from airflow_provider_chs3.core.tuning.resource_share import Slice
+from airflow_provider_chs3.core.tuning.resource_share import ResourceShare
 from airflow_provider_chs3.core.values.models import Setting
 
 #: With many small files, each thread waits for the storage most of its time. On two cores 8 threads took 0.36 of the
@@ -24,7 +24,7 @@ _DOWNLOAD_BUFFER_BYTES = 50 * 1024**2
 _DEFAULT_DOWNLOADS = 4
 
 
-def read_threads(one: Slice, data: DataShape, knobs: Knobs) -> Setting:
+def read_threads(one: ResourceShare, data: DataVolume, knobs: Knobs) -> Setting:
     """`max_threads`: each opens one file after another, and asks for it in several requests.
 
     Args:
@@ -43,7 +43,7 @@ def read_threads(one: Slice, data: DataShape, knobs: Knobs) -> Setting:
     return Setting("max_threads", threads, f"all {threads} cores read")
 
 
-def _threads_of_small_files(one: Slice, data: DataShape) -> int:
+def _threads_of_small_files(one: ResourceShare, data: DataVolume) -> int:
     """As many as have files enough, while the files that are open at the same time fit into the reader's memory."""
     if not one.memory_bytes or not data.share_bytes:
         return 0
@@ -53,11 +53,11 @@ def _threads_of_small_files(one: Slice, data: DataShape) -> int:
     return min(_THREADS_OF_A_CORE * one.cores, _MOST_OF_SMALL_FILES, with_work, fitting)
 
 
-def _reader_share(one: Slice) -> int:
+def _reader_share(one: ResourceShare) -> int:
     return one.memory_bytes // 8
 
 
-def reader_bytes(one: Slice, data: DataShape) -> int:
+def reader_bytes(one: ResourceShare, data: DataVolume) -> int:
     """Memory of the Parquet reader; 0 for other formats.
 
     Args:
@@ -67,7 +67,7 @@ def reader_bytes(one: Slice, data: DataShape) -> int:
     return min(_PARQUET_READER_BYTES, _reader_share(one)) if data.is_parquet else 0
 
 
-def reader_memory(one: Slice, data: DataShape) -> Iterator[Setting]:
+def reader_memory(one: ResourceShare, data: DataVolume) -> Iterator[Setting]:
     """The guide's formula leaves out the reader, which would take up to 4 GiB besides.
 
     Args:
@@ -80,7 +80,7 @@ def reader_memory(one: Slice, data: DataShape) -> Iterator[Setting]:
         yield Setting("input_format_parquet_memory_high_watermark", size_bytes, reason)
 
 
-def downloads(data: DataShape, threads: int) -> Iterator[Setting]:
+def downloads(data: DataVolume, threads: int) -> Iterator[Setting]:
     """How files are fetched and cut up.
 
     Args:

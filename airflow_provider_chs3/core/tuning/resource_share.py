@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow
-from airflow_provider_chs3.core.files.data_volume import DataShape
+from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.values.arguments import SHARED
 from airflow_provider_chs3.core.values.models import NodeSpec
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -30,7 +30,7 @@ _LEAST_FRACTION = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class ShareOptions:
     """What a user lets loads have.
 
     Args:
@@ -52,7 +52,7 @@ class Share:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slice:
+class ResourceShare:
     """What one load may use on every node.
 
     Args:
@@ -96,14 +96,14 @@ def smallest(specs: Iterable[NodeSpec]) -> NodeSpec:
     return NodeSpec(min(spec.cores for spec in every), min(spec.memory_bytes for spec in every))
 
 
-def slice_of(
+def resource_share_of(
     spec: NodeSpec,
-    share: Share,
-    data: DataShape,
+    share: ShareOptions,
+    data: DataVolume,
     now: Collection[NodeNow] = (),
     *,
     calibrated_months: int | None = None,
-) -> Slice:
+) -> ResourceShare:
     """One load's slice of the smallest node.
 
     Args:
@@ -135,7 +135,7 @@ def slice_of(
     if free < memory_bytes:
         memory_bytes = free
         notes.append(f"other queries hold {busy} bytes, so that {free} are left")
-    return Slice(
+    return ResourceShare(
         node_cores=max(1, spec.cores),
         memory_bytes=memory_bytes,
         parallel_months=months,
@@ -145,7 +145,7 @@ def slice_of(
     )
 
 
-def _too_small(share_bytes: int, months: int, data: DataShape) -> Iterator[str]:
+def _too_small(share_bytes: int, months: int, data: DataVolume) -> Iterator[str]:
     """Smaller blocks help no more: so many months would together take more than the share."""
     needed = _SMALLEST_BLOCKS_BYTES
     if data.share_bytes is not None:
@@ -168,13 +168,13 @@ def _limit(share_bytes: int, now: Collection[NodeNow]) -> int:
     return min([max(share_bytes, _LEAST_LIMIT_BYTES), *profiles]) if share_bytes else 0
 
 
-def _default_months(spec: NodeSpec, share: Share, data: DataShape) -> int:
+def _default_months(spec: NodeSpec, share: ShareOptions, data: DataVolume) -> int:
     """Enough months to keep all cores busy: one, where a month is so small that all cores share it."""
-    alone = Slice(node_cores=max(1, spec.cores), memory_bytes=int(spec.memory_bytes * share.memory_share))
+    alone = ResourceShare(node_cores=max(1, spec.cores), memory_bytes=int(spec.memory_bytes * share.memory_share))
     return 1 if is_small(alone, data) else alone.node_cores // alone.rule_threads
 
 
-def is_small(one: Slice, data: DataShape) -> bool:
+def is_small(one: ResourceShare, data: DataVolume) -> bool:
     """Whether a node's share of the data is less than two of the guide's blocks for each thread.
 
     Three such blocks of each thread fill the memory.

@@ -216,7 +216,7 @@ class LoadResult:
         attempt: The attempt's nonce.
         query_ids: The inserts' query ids.
         settings: Name to value, as sent.
-        seconds_by_step: Where the time went: those of `core.workflow.step_timer.LAPS` that took place → seconds.
+        seconds_by_step: Where the time went: those of `core.workflow.step_timer.STEP_NAMES` that took place → seconds.
         counted_by: What told how many rows the objects hold: `footers` of Parquet, the `insert` that read them, or a
             `second read`; empty where nothing was counted.
     """

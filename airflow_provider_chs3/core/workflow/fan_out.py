@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.driving import interpose
-from airflow_provider_chs3.core.workflow.operations import AnyStep, AskNodes, Row, Say, Steps, TryNodes
+from airflow_provider_chs3.core.workflow.operations import AnyStep, Log, QueryNodes, Row, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import Chs3Error
 
 
-def try_nodes(name: str, statements: Mapping[Node, Sql], errors: dict[Node, Chs3Error]) -> Steps[dict[Node, list[Row]]]:
+def query_reachable(
+    name: str, statements: Mapping[Node, Sql], errors: dict[Node, Chs3Error]
+) -> Steps[dict[Node, list[Row]]]:
     """Ask each node.
 
     Args:
@@ -23,7 +25,7 @@ def try_nodes(name: str, statements: Mapping[Node, Sql], errors: dict[Node, Chs3
     Returns:
         The rows of the others.
     """
-    answers = yield from TryNodes(name=name, sql=statements)
+    answers = yield from TryQueryNodes(name=name, sql=statements)
     errors |= {node: answer for node, answer in answers.items() if isinstance(answer, Chs3Error)}
     return {node: answer for node, answer in answers.items() if not isinstance(answer, Chs3Error)}
 
@@ -40,7 +42,7 @@ def texts_of(errors: Mapping[Node, Chs3Error]) -> dict[Node, str]:
 T = TypeVar("T")
 
 
-def leniently(steps: Steps[T], errors: dict[Node, Chs3Error]) -> Steps[T]:
+def tolerating_errors(steps: Steps[T], errors: dict[Node, Chs3Error]) -> Steps[T]:
     """Run a workflow that asks all nodes, so that it goes on with those that answer.
 
     Args:
@@ -49,14 +51,14 @@ def leniently(steps: Steps[T], errors: dict[Node, Chs3Error]) -> Steps[T]:
     """
 
     def carry_out(step: AnyStep) -> Steps[Any]:
-        if isinstance(step, AskNodes):
-            return (yield from try_nodes(step.name, step.sql, errors))
+        if isinstance(step, QueryNodes):
+            return (yield from query_reachable(step.name, step.sql, errors))
         return (yield step)
 
     return (yield from interpose(steps, carry_out))
 
 
-def overhearing(steps: Steps[T], said: list[str]) -> Steps[T]:
+def capturing_logs(steps: Steps[T], said: list[str]) -> Steps[T]:
     """Run a workflow, and keep to oneself what it tells the user.
 
     Args:
@@ -65,7 +67,7 @@ def overhearing(steps: Steps[T], said: list[str]) -> Steps[T]:
     """
 
     def carry_out(step: AnyStep) -> Steps[Any]:
-        if isinstance(step, Say):
+        if isinstance(step, Log):
             said.append(step.name)
             return None
         return (yield step)

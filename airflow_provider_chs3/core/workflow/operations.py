@@ -58,7 +58,7 @@ class ListObjects(Step[Iterator[S3Object]]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(Step[list[Row]]):
+class Query(Step[list[Row]]):
     """Run a statement on the node that the connection leads to. Gives a list of rows.
 
     Args:
@@ -71,7 +71,7 @@ class Ask(Step[list[Row]]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskNodes(Step[dict[Node, list[Row]]]):
+class QueryNodes(Step[dict[Node, list[Row]]]):
     """Run one statement on each of several nodes, all at once. Gives a list of rows for each node.
 
     Args:
@@ -89,7 +89,7 @@ class AskNodes(Step[dict[Node, list[Row]]]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TryNodes(Step[dict[Node, list[Row] | Chs3Error]]):
+class TryQueryNodes(Step[dict[Node, list[Row] | Chs3Error]]):
     """Run one statement on each of several nodes, all at once. Gives rows, or the error, for each node.
 
     Args:
@@ -100,7 +100,7 @@ class TryNodes(Step[dict[Node, list[Row] | Chs3Error]]):
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class TimedAnswer:
     """What came of something, and how long it took.
 
     Args:
@@ -115,10 +115,10 @@ class Timed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimeNodes(Step[dict[Node, Timed]]):
+class TimeQueryNodes(Step[dict[Node, TimedAnswer]]):
     """Run one statement on each of several nodes, all at once, and time each.
 
-    Gives for each node `Timed` rows, or the error.
+    Gives for each node `TimedAnswer` rows, or the error.
 
     Args:
         sql: The statement for each node.
@@ -130,8 +130,8 @@ class TimeNodes(Step[dict[Node, Timed]]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimeListing(Step[Timed]):
-    """List the first page of a bucket from the worker. Gives `Timed` tuple of `S3Object`, or the error.
+class TimeListing(Step[TimedAnswer]):
+    """List the first page of a bucket from the worker. Gives `TimedAnswer` tuple of `S3Object`, or the error.
 
     Args:
         bucket: The bucket.
@@ -143,12 +143,12 @@ class TimeListing(Step[Timed]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TryHosts(Step[list[tuple[bool, str]]]):
+class CheckHosts(Step[list[tuple[bool, str]]]):
     """Try every host of the connection. Gives for each whether it works, and a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Together(Step[list[Any]]):
+class Gather(Step[list[Any]]):
     """Carry out workflows that do not wait for each other, side by side. Gives what each returns, in their order.
 
     All come to their end, whatever becomes of the others; then the error of the first that failed, in their order, is
@@ -230,7 +230,7 @@ class InsertSideBySide(Step[tuple[InsertStats, ...]]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pause(Step[None]):
+class Sleep(Step[None]):
     """Wait.
 
     Args:
@@ -241,12 +241,12 @@ class Pause(Step[None]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Now(Step[float]):
+class ReadClock(Step[float]):
     """Read the clock. Gives seconds since some moment, which only tell how long something took."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Say(Step[None]):
+class Log(Step[None]):
     """Tell the user `name`."""
 
 

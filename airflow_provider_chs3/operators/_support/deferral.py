@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.workflow.operations import Insert
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.runners.insert import Log
+from airflow_provider_chs3.runners.insert import ProgressLog
 from airflow_provider_chs3.triggers.load import InsertTrigger
 from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger, Merges
 
@@ -128,7 +128,7 @@ class MergeWait:
             poll_interval_seconds=task.progress_interval_seconds,
         )
 
-    def outcome(self, hook: ClickHouseHook, log: Log, *, is_patient: bool) -> dict[str, Any] | None:
+    def outcome(self, hook: ClickHouseHook, log: ProgressLog, *, is_patient: bool) -> dict[str, Any] | None:
         """What the wait ends with: the verdicts, as `ClickHouseMergeHealthSensor` gives them.
 
         Args:

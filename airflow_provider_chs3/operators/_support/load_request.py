@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.tuning.insert_settings import tunable
-from airflow_provider_chs3.core.tuning.resource_share import Share
+from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.core.values.run_month import given_month
 from airflow_provider_chs3.core.workflow.operations import Insert
@@ -65,7 +65,7 @@ def load_request(task: LoadTask, context: Context, listing: S3Listing, *, resume
             on_other_months=task.on_other_months,
             count_again=task.count_again,
         ),
-        share=Share(memory_share=task.memory_share, parallel_months=task.parallel_months),
+        share=ShareOptions(memory_share=task.memory_share, parallel_months=task.parallel_months),
         use_calibration=task.use_calibration,
         owner=_owner(context),
         is_durable=task.defers_inserts,

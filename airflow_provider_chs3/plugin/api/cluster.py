@@ -9,8 +9,8 @@ from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.plugin.api.months import Look, insert_as_json, task_as_json
-from airflow_provider_chs3.plugin.cache import Looks, Seen, carry_out
+from airflow_provider_chs3.plugin.api.months import MonthsAnswer, insert_as_json, task_as_json
+from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
 from airflow_provider_chs3.plugin.observation.cluster import ClusterOverview, InsertOverview, NodeOverview
 from airflow_provider_chs3.plugin.observation.cluster_facts import look_at_cluster
@@ -21,7 +21,7 @@ _NOTHING = ClusterOverview(cluster=None, nodes={}, down={})
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterLook(Seen):
+class ClusterAnswer(Answer):
     """The nodes, as they were seen.
 
     Args:
@@ -30,7 +30,7 @@ class ClusterLook(Seen):
 
     seen: ClusterOverview = _NOTHING
 
-    def as_json(self, months: Look, *, readable_dags: Collection[str]) -> dict[str, Any]:
+    def as_json(self, months: MonthsAnswer, *, readable_dags: Collection[str]) -> dict[str, Any]:
         """The same as JSON-safe values.
 
         Args:
@@ -47,15 +47,15 @@ class ClusterLook(Seen):
         }
 
 
-def cluster_looks() -> Looks[ClusterLook]:
+def cluster_answers() -> LastAnswers[ClusterAnswer]:
     """Looks at nodes that remember."""
-    return Looks(_look, nothing=lambda conn_id: ClusterLook(conn_id=conn_id))
+    return LastAnswers(_look, nothing=lambda conn_id: ClusterAnswer(conn_id=conn_id))
 
 
-def _look(conn_id: str) -> ClusterLook:
+def _look(conn_id: str) -> ClusterAnswer:
     hook = hook_of(conn_id)
     seen = carry_out(look_at_cluster(hook.options.cluster, hook.options.node_specs), hook)
-    return ClusterLook(conn_id=conn_id, seen_at=time.time(), seen=seen)
+    return ClusterAnswer(conn_id=conn_id, seen_at=time.time(), seen=seen)
 
 
 def _node_as_json(node: NodeOverview) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def _node_as_json(node: NodeOverview) -> dict[str, Any]:
     return values
 
 
-def _loads(seen: ClusterOverview, months: Look, readable_dags: Collection[str]) -> Iterator[dict[str, Any]]:
+def _loads(seen: ClusterOverview, months: MonthsAnswer, readable_dags: Collection[str]) -> Iterator[dict[str, Any]]:
     """Loads at work: of those that are between two queries, Airflow knows; an append has no ledger to name it."""
     left = {each.query_id: each for each in seen.inserts}
     for table, of_table in months.tables.items():

@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.values.models import Month, TableName
-from airflow_provider_chs3.core.workflow.step_timer import LAPS
+from airflow_provider_chs3.core.workflow.step_timer import STEP_NAMES
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.api.months import task_as_json
 from airflow_provider_chs3.plugin.cache import carry_out
@@ -33,7 +33,7 @@ _OF_ERROR = ("type", "code", "name", "host", "query_id", "message", "hint", "is_
 
 
 @dataclass(frozen=True, kw_only=True)
-class DetailsLook:
+class DetailsAnswer:
     """What was seen of a month.
 
     Args:
@@ -70,7 +70,7 @@ class DetailsLook:
         }
 
 
-def look_at_details(question: str) -> DetailsLook:
+def look_at_details(question: str) -> DetailsAnswer:
     """Look at one month; it may block for some seconds.
 
     Args:
@@ -80,10 +80,10 @@ def look_at_details(question: str) -> DetailsLook:
     try:
         hook = hook_of(conn_id)
         steps = look_at_month(hook.options.cluster, TableName(database, name), Month.parse(month))
-        return DetailsLook(details=carry_out(steps, hook))
+        return DetailsAnswer(details=carry_out(steps, hook))
     except Chs3Error as error:
         _LOG.info("The page cannot look at %s of %s: %s", month, conn_id, error)
-        return DetailsLook(error=str(error))
+        return DetailsAnswer(error=str(error))
 
 
 def question_of(conn_id: str, table: TableName, month: str) -> str:
@@ -111,7 +111,7 @@ def _load(entry: Entry) -> dict[str, Any]:
         | {
             "rows_per_second": round(did.get("rows", 0) / seconds) if seconds else None,
             "bytes_per_second": round(entry.source_bytes / seconds) if seconds else None,
-            "seconds_by_step": [{"step": step, "seconds": spent[step]} for step in LAPS if step in spent],
+            "seconds_by_step": [{"step": step, "seconds": spent[step]} for step in STEP_NAMES if step in spent],
             "settings": [
                 {"name": name, "value": value, "reason": reasons.get(name, "")}
                 for name, value in did.get("settings", {}).items()

@@ -12,13 +12,12 @@ from typing import Any
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.merges.health import Thresholds
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.plugin.cache import Looks, Seen, carry_out
+from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import at_work, hook_of
 from airflow_provider_chs3.plugin.observation.cluster import InsertOverview
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
 from airflow_provider_chs3.plugin.observation.months import MonthOverview, RunningInsert, overview, owners_to_ask_for
-from airflow_provider_chs3.plugin.observation.months_facts import Seen as Facts
-from airflow_provider_chs3.plugin.observation.months_facts import look_at_all_tables
+from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot, look_at_all_tables
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.xcom import ChangedMonth, changed_in_s3
 
@@ -28,7 +27,7 @@ _HIDDEN_BY_CHANGES = (MonthState.PUBLISHED, MonthState.MERGING, MonthState.TOO_M
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look(Seen):
+class MonthsAnswer(Answer):
     """The months of all tables, as they were seen.
 
     Args:
@@ -76,7 +75,7 @@ class Look(Seen):
         return {"state": CHANGED_IN_S3, "why": why}
 
 
-def look_at_months(conn_id: str) -> Look:
+def look_at_months(conn_id: str) -> MonthsAnswer:
     """Look at all tables that a connection leads to; it may block for some seconds.
 
     Args:
@@ -87,7 +86,7 @@ def look_at_months(conn_id: str) -> Look:
     """
     hook = hook_of(conn_id)
     seen = carry_out(look_at_all_tables(hook.options.cluster), hook)
-    return Look(
+    return MonthsAnswer(
         conn_id=conn_id,
         seen_at=time.time(),
         cluster=seen.cluster,
@@ -97,13 +96,13 @@ def look_at_months(conn_id: str) -> Look:
     )
 
 
-def month_looks() -> Looks[Look]:
+def month_answers() -> LastAnswers[MonthsAnswer]:
     """Looks at months that remember."""
-    return Looks(look_at_months, nothing=lambda conn_id: Look(conn_id=conn_id, nodes={}, tables={}))
+    return LastAnswers(look_at_months, nothing=lambda conn_id: MonthsAnswer(conn_id=conn_id, nodes={}, tables={}))
 
 
 def _not_loaded_since(
-    changed: Mapping[tuple[TableName, str], ChangedMonth], seen: Facts
+    changed: Mapping[tuple[TableName, str], ChangedMonth], seen: ClusterSnapshot
 ) -> dict[tuple[TableName, str], ChangedMonth]:
     """Those that are published still as they were when the plan looked."""
     attempts: dict[tuple[TableName, str], set[str]] = defaultdict(set)

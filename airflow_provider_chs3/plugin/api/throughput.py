@@ -11,7 +11,7 @@ from typing import Any
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.plugin.api.months import task_as_json
-from airflow_provider_chs3.plugin.cache import Looks, Seen, carry_out
+from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
 from airflow_provider_chs3.plugin.observation.load_history import SeenLoad
 from airflow_provider_chs3.plugin.observation.throughput import NOTHING, PartsAt, Throughput, look_at_throughput
@@ -28,7 +28,7 @@ class Days(IntEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThroughputLook(Seen):
+class ThroughputAnswer(Answer):
     """The loads and parts, as they were seen.
 
     Args:
@@ -67,19 +67,19 @@ class ThroughputLook(Seen):
         }
 
 
-def throughput_looks(days: Days) -> Looks[ThroughputLook]:
+def throughput_answers(days: Days) -> LastAnswers[ThroughputAnswer]:
     """Looks at loads that remember.
 
     Args:
         days: How far they look back.
     """
 
-    def look(conn_id: str) -> ThroughputLook:
+    def look(conn_id: str) -> ThroughputAnswer:
         hook = hook_of(conn_id)
         seen = carry_out(look_at_throughput(hook.options.cluster, days=int(days)), hook)
-        return ThroughputLook(conn_id=conn_id, seen_at=time.time(), seen=seen)
+        return ThroughputAnswer(conn_id=conn_id, seen_at=time.time(), seen=seen)
 
-    return Looks(look, nothing=lambda conn_id: ThroughputLook(conn_id=conn_id))
+    return LastAnswers(look, nothing=lambda conn_id: ThroughputAnswer(conn_id=conn_id))
 
 
 def _load_as_json(load: SeenLoad, readable_dags: Collection[str]) -> dict[str, Any]:

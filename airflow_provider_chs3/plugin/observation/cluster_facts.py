@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from airflow_provider_chs3.core.cluster.node_capacity import Declared, NodeNow, SizedNode, physical_memory, size_nodes
-from airflow_provider_chs3.core.cluster.node_facts import SIZE, NodeFacts, Surroundings
+from airflow_provider_chs3.core.cluster.node_facts import SIZE, NodeFacts, TargetContext
 from airflow_provider_chs3.core.cluster.topology import nodes_of
 from airflow_provider_chs3.core.sql.quoting import Sql, one_of
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Node, NodeSpec, TableName
-from airflow_provider_chs3.core.workflow.fan_out import texts_of, try_nodes
+from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
 from airflow_provider_chs3.plugin.observation.cluster import (
@@ -104,10 +104,10 @@ def look_at_cluster(cluster: str | None, specs: Declared) -> Steps[ClusterOvervi
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
     size = size_query()
-    sizes = yield from try_nodes("Ask the nodes for their size", dict.fromkeys(nodes, size), down)
+    sizes = yield from query_reachable("Ask the nodes for their size", dict.fromkeys(nodes, size), down)
     facts = {node: _facts(*rows[0][2:]) for node, rows in sizes.items()}
     statements: dict[Node, Sql] = {node: state_query(each) for node, each in facts.items()}
-    states = yield from try_nodes("Ask the nodes how they are", statements, down)
+    states = yield from query_reachable("Ask the nodes how they are", statements, down)
     told = {node: _node_overview(node, sizes[node][0], rows[0], facts[node], specs) for node, rows in states.items()}
     return ClusterOverview(cluster=cluster, nodes=told, down=texts_of(down))
 
@@ -149,10 +149,10 @@ def _node_overview(node: Node, size: Row, state: Row, facts: NodeFacts, specs: D
 
 def _size(node: Node, facts: NodeFacts, machine_bytes: int, specs: Declared) -> tuple[SizedNode | None, str]:
     nowhere = TableName("", "")
-    around = Surroundings(cluster=None, target=nowhere, ledger=nowhere, nodes={node: facts})
+    context = TargetContext(cluster=None, target=nowhere, ledger=nowhere, nodes={node: facts})
     now = {node: NodeNow(physical_memory_bytes=machine_bytes)}
     try:
-        return size_nodes(around, now, argument={}, connection=specs)[node], ""
+        return size_nodes(context, now, argument={}, connection=specs)[node], ""
     except ConfigurationError as error:
         return None, str(error)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import Row
 from airflow_provider_chs3.core.workflow.step_timer import in_order
-from airflow_provider_chs3.plugin.observation.slow_loads import MERGES, S3, Judgement, Timed, judge
+from airflow_provider_chs3.plugin.observation.slow_loads import MERGES, S3, Judgement, LoadTiming, judge
 
 _NOT_JUDGED = Judgement()
 
@@ -32,7 +32,7 @@ class SeenLoad:
         insert_seconds: What the insert took.
         peak_memory_bytes: The highest memory seen on one node; None where none was seen.
         memory_bytes: What it was allowed there; 0 where that is not known.
-        seconds_by_step: `core.workflow.step_timer.LAPS` → seconds; empty in records of older versions.
+        seconds_by_step: `core.workflow.step_timer.STEP_NAMES` → seconds; empty in records of older versions.
         s3_seconds: What all threads together waited for S3; None where no log tells.
         merge_seconds: From publishing to the end of the last merge that followed; None where no log tells, or merges
             go on.
@@ -68,12 +68,12 @@ class SeenLoad:
         return self.table.database, self.table.table, self.partition_id
 
     @property
-    def timed(self) -> Timed:
+    def timed(self) -> LoadTiming:
         """Its time, as it is judged."""
         steps = self.seconds_by_step or {"insert": self.insert_seconds}
         logged = {S3: self.s3_seconds, MERGES: self.merge_seconds}
         known = {step: seconds for step, seconds in logged.items() if seconds is not None}
-        return Timed(rows=self.rows, seconds={**steps, **known})
+        return LoadTiming(rows=self.rows, seconds={**steps, **known})
 
 
 def loads_of(rows: Iterable[Row]) -> tuple[SeenLoad, ...]:

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, nodes_of
 from airflow_provider_chs3.core.ledger.table import absent, columns_of_ledgers
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
-from airflow_provider_chs3.core.workflow.fan_out import texts_of, try_nodes
+from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
@@ -105,9 +105,9 @@ def look_at_month(cluster: str | None, target: TableName, month: Month) -> Steps
     """
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
-    found = yield from try_nodes("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
+    found = yield from query_reachable("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
     statements = {node: _of_month(target, month, dict(rows)) for node, rows in found.items()}
-    answers = yield from try_nodes(f"Ask for {month}", statements, down)
+    answers = yield from query_reachable(f"Ask for {month}", statements, down)
     told = {node: (_entries(rows[0][0]), rows[0][1:]) for node, rows in answers.items()}
     return _details(told, texts_of(down))
 

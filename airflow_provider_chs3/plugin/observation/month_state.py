@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum
 
-from airflow_provider_chs3.core.ledger.comparison import Standing
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.merges.health import Health
 
 
@@ -22,7 +22,7 @@ class MonthState(StrEnum):
     STUCK = "stuck"
 
 
-class Load(Enum):
+class LastLoad(Enum):
     """What became of the load that was recorded last."""
 
     NONE = "there is none, or it has published the month"
@@ -31,7 +31,7 @@ class Load(Enum):
     GONE = "it published nothing, and is gone"
 
 
-def state_of(found: Standing, load: Load, health: Health) -> MonthState:
+def state_of(found: ComparisonStatus, load: LastLoad, health: Health) -> MonthState:
     """Decide how a month stands: the first that applies, what a person must act on before what passes by itself.
 
     Args:
@@ -39,17 +39,17 @@ def state_of(found: Standing, load: Load, health: Health) -> MonthState:
         load: What became of its newest load.
         health: How its merges stand.
     """
-    if load is Load.RUNNING:
+    if load is LastLoad.RUNNING:
         return MonthState.LOADING
     if health is Health.STUCK:
         return MonthState.STUCK
-    if found in (Standing.ROWS_UNKNOWN, Standing.TARGET_CHANGED, Standing.FEWER_NODES):
+    if found in (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED, ComparisonStatus.FEWER_NODES):
         return MonthState.CHANGED
-    if load is Load.FAILED:
+    if load is LastLoad.FAILED:
         return MonthState.FAILED
-    if load is Load.GONE or found not in (Standing.UNCHANGED, Standing.NEW):
+    if load is LastLoad.GONE or found not in (ComparisonStatus.UNCHANGED, ComparisonStatus.NEW):
         return MonthState.UNFINISHED
-    if found is Standing.NEW:
+    if found is ComparisonStatus.NEW:
         return MonthState.NEVER_LOADED
     return {
         Health.SETTLING: MonthState.MERGING,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
-from airflow_provider_chs3.core.ledger.comparison import Found, Standing, Wanted, spread, standing
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, Found, spread, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.ledger.replicas import records_of_replicas
@@ -14,8 +14,8 @@ from airflow_provider_chs3.core.merges.health import Thresholds, Verdict, judge,
 from airflow_provider_chs3.core.preflight.target_checks import month_of_partition
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
 from airflow_provider_chs3.core.workflow.insert_progress import progress_of
-from airflow_provider_chs3.plugin.observation.month_state import Load, MonthState, state_of
-from airflow_provider_chs3.plugin.observation.months_facts import Seen
+from airflow_provider_chs3.plugin.observation.month_state import LastLoad, MonthState, state_of
+from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot
 from airflow_provider_chs3.plugin.observation.months_records import FailureRecord, InsertRecord, MonthRecords
 
 
@@ -107,7 +107,7 @@ class _Month:
         return newest.owner if newest else ""
 
 
-def owners_to_ask_for(seen: Seen) -> set[str]:
+def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:
     """The tasks of loads that have published nothing yet and of which no query runs: Airflow knows if they go on."""
     records = [each for node in seen.nodes.values() for each in node.records.values()]
     failed = {each.failure.owner for each in records if each.failure}
@@ -118,7 +118,7 @@ def owners_to_ask_for(seen: Seen) -> set[str]:
 
 
 def overview(
-    seen: Seen, *, at_work: Collection[str], thresholds: Thresholds
+    seen: ClusterSnapshot, *, at_work: Collection[str], thresholds: Thresholds
 ) -> dict[TableName, tuple[MonthOverview, ...]]:
     """The months of each table, in their order; months between its first and its last that nothing knows, too.
 
@@ -136,11 +136,13 @@ def overview(
 def _without_gaps(months: Mapping[Month, MonthOverview]) -> Iterator[MonthOverview]:
     month, last = min(months), max(months)
     while month <= last:
-        yield months.get(month) or MonthOverview(month=month, state=MonthState.NEVER_LOADED, why=Standing.NEW.value)
+        yield months.get(month) or MonthOverview(
+            month=month, state=MonthState.NEVER_LOADED, why=ComparisonStatus.NEW.value
+        )
         month = month.shifted(1)
 
 
-def _months(seen: Seen) -> Iterator[_Month]:
+def _months(seen: ClusterSnapshot) -> Iterator[_Month]:
     partition_ids: dict[tuple[TableName, Month], str] = {}
     for node in seen.nodes.values():
         for (table, partition_id), partition in node.partitions.items():
@@ -168,7 +170,9 @@ def _months(seen: Seen) -> Iterator[_Month]:
         yield _Month(table=table, month=month, partition_id=partition_id, records=records, nodes=nodes)
 
 
-def _month_overview(seen: Seen, month: _Month, at_work: Collection[str], thresholds: Thresholds) -> MonthOverview:
+def _month_overview(
+    seen: ClusterSnapshot, month: _Month, at_work: Collection[str], thresholds: Thresholds
+) -> MonthOverview:
     found = _standing(seen, month)
     verdicts = _verdicts(seen, month, thresholds)
     unpublished = month.unpublished
@@ -184,7 +188,7 @@ def _month_overview(seen: Seen, month: _Month, at_work: Collection[str], thresho
         size_bytes=sum(each.state.size_bytes for each in month.nodes.values()),
         parts=sum(each.state.parts for each in month.nodes.values()),
         owner=month.owner,
-        insert=_insert(seen, unpublished) if unpublished and load is Load.RUNNING else None,
+        insert=_insert(seen, unpublished) if unpublished and load is LastLoad.RUNNING else None,
     )
     if not published:
         return described
@@ -200,28 +204,28 @@ def _month_overview(seen: Seen, month: _Month, at_work: Collection[str], thresho
     )
 
 
-def _load(seen: Seen, month: _Month, at_work: Collection[str]) -> Load:
+def _load(seen: ClusterSnapshot, month: _Month, at_work: Collection[str]) -> LastLoad:
     if month.failure is None and month.unpublished is None:
-        return Load.NONE
+        return LastLoad.NONE
     if month.owner in at_work or (month.unpublished and _is_running(seen, month.unpublished)):
-        return Load.RUNNING
-    return Load.FAILED if month.failure else Load.GONE
+        return LastLoad.RUNNING
+    return LastLoad.FAILED if month.failure else LastLoad.GONE
 
 
-def _standing(seen: Seen, month: _Month) -> Found:
-    shape = next(node.tables[month.table] for node in seen.nodes.values() if month.table in node.tables)
-    nodes = records_of_replicas(month.nodes) if shape.is_replicated else dict(month.nodes)
+def _standing(seen: ClusterSnapshot, month: _Month) -> Found:
+    table_facts = next(node.tables[month.table] for node in seen.nodes.values() if month.table in node.tables)
+    nodes = records_of_replicas(month.nodes) if table_facts.is_replicated else dict(month.nodes)
     if seen.down:
         # Nodes that do not answer say nothing against the month: it is judged by the others.
-        unseen = spread((*nodes, *seen.down), shape) - spread(nodes, shape)
+        unseen = spread((*nodes, *seen.down), table_facts) - spread(nodes, table_facts)
         nodes = {
             node: replace(each, record=each.record and replace(each.record, nodes=each.record.nodes - unseen))
             for node, each in nodes.items()
         }
-    return standing(nodes, Wanted(), shape)
+    return standing(nodes, ExpectedMonth(), table_facts)
 
 
-def _verdicts(seen: Seen, month: _Month, thresholds: Thresholds) -> list[Verdict]:
+def _verdicts(seen: ClusterSnapshot, month: _Month, thresholds: Thresholds) -> list[Verdict]:
     states = (told.merge_state(node, month.table, month.month, month.partition_id) for node, told in seen.nodes.items())
     return [judge(state, thresholds) for state in states if state]
 
@@ -235,19 +239,19 @@ def _why(state: MonthState, found: Found, verdicts: Iterable[Verdict], month: _M
         return "; ".join(f"{shown(each.state.node)}: {each.reason}" for each in verdicts if each.health is worst)
     if state is MonthState.FAILED and month.failure:
         return f"its newest load failed: {month.failure.error}"
-    if state is MonthState.UNFINISHED and found.standing in (Standing.UNCHANGED, Standing.NEW):
-        verb = "was" if found.standing is Standing.NEW else "is"
+    if state is MonthState.UNFINISHED and found.standing in (ComparisonStatus.UNCHANGED, ComparisonStatus.NEW):
+        verb = "was" if found.standing is ComparisonStatus.NEW else "is"
         return f"its newest load ended without publishing; the partition {verb} {found.why}"
     nowhere_else = "" if len(found.nodes) in (0, len(month.nodes)) else f" ({', '.join(map(shown, found.nodes))})"
     return found.why + nowhere_else
 
 
-def _is_running(seen: Seen, insert: InsertRecord) -> bool:
+def _is_running(seen: ClusterSnapshot, insert: InsertRecord) -> bool:
     # Query ids begin with the staging's name, which ends with the attempt.
     return any(f"_{insert.attempt}_" in process[0] for node in seen.nodes.values() for process in node.processes)
 
 
-def _insert(seen: Seen, insert: InsertRecord) -> RunningInsert | None:
+def _insert(seen: ClusterSnapshot, insert: InsertRecord) -> RunningInsert | None:
     own = [
         (node, process)
         for node, told in seen.nodes.items()

@@ -7,16 +7,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
+from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import nodes_of
-from airflow_provider_chs3.core.ledger.mutations import Mutation as TableMutation
-from airflow_provider_chs3.core.ledger.mutations import mutations_of
+from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.table import columns_of_ledgers
-from airflow_provider_chs3.core.merges.observation import Merge, MergeState, Mutation, replica_of
+from airflow_provider_chs3.core.merges.observation import Merge, MergeState, UnfinishedMutation, replica_of
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
-from airflow_provider_chs3.core.workflow.fan_out import texts_of, try_nodes
+from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation import months_queries
@@ -35,7 +34,7 @@ class Partition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeSeen:
+class NodeSnapshot:
     """What one node told.
 
     Args:
@@ -51,7 +50,7 @@ class NodeSeen:
         limits: Of each table.
     """
 
-    tables: Mapping[TableName, TargetFacts] = field(default_factory=dict)
+    tables: Mapping[TableName, TableFacts] = field(default_factory=dict)
     records: Mapping[MonthOfTable, MonthRecords] = field(default_factory=dict)
     known: Collection[MonthOfTable] = frozenset()
     partitions: Mapping[tuple[TableName, str], Partition] = field(default_factory=dict)
@@ -88,7 +87,7 @@ class NodeSeen:
             unchanged_seconds=min(found.age_seconds, seen["uptime"]),
             merges=tuple(Merge(*merge) for (merge,) in seen["merges"].get(of_month, ())),
             mutations=tuple(
-                Mutation(command=command, fail_reason=fail_reason, age_seconds=age_seconds)
+                UnfinishedMutation(command=command, fail_reason=fail_reason, age_seconds=age_seconds)
                 for partition_ids, command, fail_reason, age_seconds in mutations
                 if partition_id in partition_ids
             ),
@@ -103,7 +102,7 @@ class NodeSeen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class ClusterSnapshot:
     """What was seen of a cluster.
 
     Args:
@@ -113,11 +112,11 @@ class Seen:
     """
 
     cluster: str | None
-    nodes: Mapping[Node, NodeSeen]
+    nodes: Mapping[Node, NodeSnapshot]
     down: Mapping[Node, str]
 
 
-def look_at_all_tables(cluster: str | None) -> Steps[Seen]:
+def look_at_all_tables(cluster: str | None) -> Steps[ClusterSnapshot]:
     """Ask every node for all tables that have a ledger; a node that does not answer is told of, and left out.
 
     Args:
@@ -129,26 +128,28 @@ def look_at_all_tables(cluster: str | None) -> Steps[Seen]:
     """
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
-    ledgers = yield from try_nodes("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
+    ledgers = yield from query_reachable("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
     columns: dict[Node, dict[str, Collection[str]]] = {node: dict(rows) for node, rows in ledgers.items() if rows}
     statements = {node: months_queries.records(each) for node, each in columns.items()}
-    records = yield from try_nodes("Ask the ledgers for their months", statements, down)
+    records = yield from query_reachable("Ask the ledgers for their months", statements, down)
     tables = sorted({TableName(*row[:2]) for rows in records.values() for row in rows})
     # A node that has lost its ledger may have the tables all the same.
     asked = [node for node in ledgers if node not in down] if tables else []
-    partitions = yield from try_nodes(
+    partitions = yield from query_reachable(
         "Look at the months' parts", dict.fromkeys(asked, months_queries.partitions(tables)), down
     )
-    rest = yield from try_nodes("Look at the tables", dict.fromkeys(asked, months_queries.circumstances(tables)), down)
+    rest = yield from query_reachable(
+        "Look at the tables", dict.fromkeys(asked, months_queries.circumstances(tables)), down
+    )
     told = {
-        node: _node_seen(records.get(node, []), partitions[node], rest[node][0]) if node in rest else NodeSeen()
+        node: _node_snapshot(records.get(node, []), partitions[node], rest[node][0]) if node in rest else NodeSnapshot()
         for node in ledgers
         if node not in down
     }
-    return Seen(cluster=cluster, nodes=told, down=texts_of(down))
+    return ClusterSnapshot(cluster=cluster, nodes=told, down=texts_of(down))
 
 
-def _node_seen(records: Iterable[Row], partitions: Iterable[Row], rest: Row) -> NodeSeen:
+def _node_snapshot(records: Iterable[Row], partitions: Iterable[Row], rest: Row) -> NodeSnapshot:
     tables, merges, mutations, limits, replicated_limits, policies, disks, pool, broken, replicas, queue = rest[:11]
     processes, all_mutations, uptime, at_seconds = rest[11:]
     facts = {TableName(*row[:2]): target_of(*row[2:5]) for row in tables}
@@ -158,7 +159,7 @@ def _node_seen(records: Iterable[Row], partitions: Iterable[Row], rest: Row) -> 
     for (table, _), partition in of_parts.items():
         table_parts[table] += partition.parts
     records = list(records)
-    return NodeSeen(
+    return NodeSnapshot(
         tables=facts,
         records=dict(of_current_tables(records, facts)),
         known={(TableName(*row[:2]), Month.parse(row[3])) for row in records if row[4]},
@@ -184,7 +185,7 @@ def _node_seen(records: Iterable[Row], partitions: Iterable[Row], rest: Row) -> 
 
 
 def _partitions(
-    rows: Iterable[Row], mutations: Mapping[TableName, tuple[TableMutation, ...]]
+    rows: Iterable[Row], mutations: Mapping[TableName, tuple[Mutation, ...]]
 ) -> Iterable[tuple[tuple[TableName, str], Partition]]:
     for database, table, partition_id, state, parts, size_bytes, two_smallest_bytes, age_seconds in rows:
         partition = Partition(
@@ -205,7 +206,7 @@ def _grouped(rows: Iterable[Row], size: int) -> dict[tuple[str, ...], list[Row]]
     return grouped
 
 
-def target_of(engine: str, engine_full: str, uuid: str) -> TargetFacts:
+def target_of(engine: str, engine_full: str, uuid: str) -> TableFacts:
     """As much of a table as the comparison with its ledger, and with its limits, needs.
 
     Args:
@@ -213,7 +214,7 @@ def target_of(engine: str, engine_full: str, uuid: str) -> TargetFacts:
         engine_full: The engine with all its clauses.
         uuid: Tells it from an earlier one of its name.
     """
-    return TargetFacts(
+    return TableFacts(
         engine=engine,
         engine_full=engine_full,
         uuid=uuid,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from airflow_provider_chs3.core.cluster.table_facts import TargetFacts
+from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.ledger.records import Record, record_of
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.core.workflow.operations import Row
@@ -77,7 +77,7 @@ class MonthRecords:
 
 
 def of_current_tables(
-    records: Iterable[Row], tables: Mapping[TableName, TargetFacts]
+    records: Iterable[Row], tables: Mapping[TableName, TableFacts]
 ) -> Iterable[tuple[MonthOfTable, MonthRecords]]:
     """The rows that `overview_statements.records` gives, without those of earlier tables.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from airflow_provider_chs3.core.workflow.step_timer import LAPS
+from airflow_provider_chs3.core.workflow.step_timer import STEP_NAMES
 
 #: So many loads of a table tell what is usual; the one that is judged is among them.
 MIN_LOADS = 3
@@ -38,7 +38,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Timed:
+class LoadTiming:
     """The time of one load.
 
     Args:
@@ -74,7 +74,7 @@ class Judgement:
     why: str = ""
 
 
-def judge(loads: Sequence[Timed]) -> list[Judgement]:
+def judge(loads: Sequence[LoadTiming]) -> list[Judgement]:
     """Judge the loads of one table, each beside all of them.
 
     A load is slow if it took, from listing to publishing, more than twice the usual time, and at least two seconds more
@@ -96,11 +96,11 @@ def judge(loads: Sequence[Timed]) -> list[Judgement]:
     return [_judge(load, usual) for load in loads]
 
 
-def _all_seconds(load: Timed) -> dict[str, float]:
+def _all_seconds(load: LoadTiming) -> dict[str, float]:
     if not load.is_known_by_steps:
         return dict(load.seconds)
     # A step that did not take place took no time, which is what is usual for a failed attempt.
-    return {**dict.fromkeys(LAPS, 0.0), **load.seconds, _WHOLE: load.whole}
+    return {**dict.fromkeys(STEP_NAMES, 0.0), **load.seconds, _WHOLE: load.whole}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +121,12 @@ class _Usual:
         for_a_row = [seconds / rows for rows, seconds in known if rows]
         return cls(median(seconds for _, seconds in known), median(for_a_row) if for_a_row else 0.0)
 
-    def beyond(self, load: Timed, seconds: float) -> float:
+    def beyond(self, load: LoadTiming, seconds: float) -> float:
         """By how many seconds a load took longer."""
         return seconds - max(self.seconds, self.seconds_for_a_row * load.rows)
 
 
-def _judge(load: Timed, usual: Mapping[str, _Usual]) -> Judgement:
+def _judge(load: LoadTiming, usual: Mapping[str, _Usual]) -> Judgement:
     seconds = _all_seconds(load)
     beyond = {step: usual[step].beyond(load, took) for step, took in seconds.items() if step in usual}
     slow = {step for step, more in beyond.items() if _is_slow(seconds[step], more)}

@@ -11,8 +11,8 @@ from airflow_provider_chs3.core.ledger.table import columns_of_ledgers
 from airflow_provider_chs3.core.merges.health import Thresholds
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.fan_out import texts_of, try_nodes
-from airflow_provider_chs3.core.workflow.operations import Row, Steps, TryNodes
+from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
+from airflow_provider_chs3.core.workflow.operations import Row, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 from airflow_provider_chs3.plugin.observation import throughput_queries
 from airflow_provider_chs3.plugin.observation.load_history import SeenLoad, judged, loads_of
@@ -154,9 +154,9 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
     """
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
-    columns = yield from try_nodes("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
+    columns = yield from query_reachable("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
     statements = {node: throughput_queries.loads(dict(rows), days=days) for node, rows in columns.items() if rows}
-    records = yield from try_nodes("Ask the ledgers for their loads", statements, down)
+    records = yield from query_reachable("Ask the ledgers for their loads", statements, down)
     loads = loads_of(row for rows in records.values() for row in rows)
     is_cut = any(len(rows) == throughput_queries.MAX_LOADS for rows in records.values())
     # A node without a ledger may have parts and logs all the same.
@@ -165,13 +165,13 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
     if not loads:
         return seen
     now_of = throughput_queries.now(sorted({load.table for load in loads}))
-    now = yield from try_nodes("Count parts", dict.fromkeys(answered, now_of), down)
+    now = yield from query_reachable("Count parts", dict.fromkeys(answered, now_of), down)
     seen = replace(seen, nodes=tuple(now), down=texts_of(down))
     return (yield from _with_logs(seen, {node: rows[0] for node, rows in now.items()}, days)) if now else seen
 
 
 def _ask_log(name: str, nodes: Collection[Node], sql: Sql) -> Steps[_Log]:
-    answers = yield from TryNodes(name=name, sql=dict.fromkeys(nodes, sql))
+    answers = yield from TryQueryNodes(name=name, sql=dict.fromkeys(nodes, sql))
     return {node: _why(answer) if isinstance(answer, Chs3Error) else answer for node, answer in answers.items()}
 
 

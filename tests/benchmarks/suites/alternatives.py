@@ -21,7 +21,7 @@ from tests.benchmarks.lake import BUCKET, Months
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, Table, Verdict, measure_in_turns
 from tests.benchmarks.servers import held_to
-from tests.benchmarks.suite import Bench
+from tests.benchmarks.suite import TrialContext
 from tests.benchmarks.ways import AFTER_DROP, PACKAGE, TABLE, WAYS, Given, Way
 
 TITLE = "Against what people do"
@@ -120,7 +120,7 @@ class Arena:
                     client.execute(sql)
 
 
-def run(bench: Bench) -> Iterator[Comparison | Table]:
+def run(bench: TrialContext) -> Iterator[Comparison | Table]:
     """Measure each way, then kill each, three nodes.
 
     Args:
@@ -138,14 +138,14 @@ def run(bench: Bench) -> Iterator[Comparison | Table]:
             yield _strike(bench, arena, [*ways, *([AFTER_DROP] if _is_there(bench, AFTER_DROP) else [])])
 
 
-def _is_there(bench: Bench, way: Way) -> bool:
+def _is_there(bench: TrialContext, way: Way) -> bool:
     missing = [name for name in way.needs if importlib.util.find_spec(name) is None]
     if missing:
         bench.say(f"Left out: {way.name}, as {', '.join(missing)} is not installed.")
     return not missing
 
 
-def _measure(bench: Bench, arena: Arena, ways: Sequence[Way], size: str) -> Comparison:
+def _measure(bench: TrialContext, arena: Arena, ways: Sequence[Way], size: str) -> Comparison:
     variants = {_name(way): lambda way=way: _measured(arena, way) for way in ways}
     rows = f"{arena.months.total_rows:,} rows in {_FILES} files"
     return Comparison(
@@ -186,7 +186,7 @@ def _load(arena: Arena, way: Way, files: int) -> Figures:
     return {SECONDS: taken.seconds, _CPU: taken.cpu_seconds, _MEMORY: taken.memory_mib}
 
 
-def _strike(bench: Bench, arena: Arena, ways: Sequence[Way]) -> Table:
+def _strike(bench: TrialContext, arena: Arena, ways: Sequence[Way]) -> Table:
     struck = []
     for way in ways:
         bench.say(f"Kill and retry: {way.name}")

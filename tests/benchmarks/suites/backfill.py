@@ -12,7 +12,7 @@ from airflow_provider_chs3.testbed.nodes import Node
 from tests.benchmarks.lake import BUCKET, Lake, Months
 from tests.benchmarks.measure import HEALTHY, PARTS, SECONDS, watched
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
-from tests.benchmarks.suite import Bench
+from tests.benchmarks.suite import TrialContext
 
 TITLE = "Backfill"
 
@@ -28,7 +28,7 @@ _MEMORY_SHARE = 0.5
 _MIB = 1024**2
 
 
-def run(bench: Bench) -> Iterator[Comparison]:
+def run(bench: TrialContext) -> Iterator[Comparison]:
     """Compare months side by side with months one after another, one node.
 
     Args:
@@ -44,7 +44,7 @@ def run(bench: Bench) -> Iterator[Comparison]:
         yield _side_by_side(bench, Lake(one, s3.endpoint, "bench_one"), months)
 
 
-def _side_by_side(bench: Bench, lake: Lake, months: Months) -> Comparison:
+def _side_by_side(bench: TrialContext, lake: Lake, months: Months) -> Comparison:
     def by_defaults() -> None:
         for month in months.names:
             lake.insert(months, month, {})

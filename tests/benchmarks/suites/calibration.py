@@ -13,7 +13,7 @@ from tests.benchmarks.lake import BUCKET, TABLE, Lake
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, Gate, Table, measure_in_turns
 from tests.benchmarks.servers import far_away
-from tests.benchmarks.suite import Bench
+from tests.benchmarks.suite import TrialContext
 
 TITLE = "Calibration"
 
@@ -32,7 +32,7 @@ _NEAR, _FAR = (_LARGE, _SMALL, _TEXT), (_TINY, _SMALL, _TEXT)
 _QUICK, _QUICK_KINDS = 32, (_SMALL,)
 
 
-def run(bench: Bench) -> Iterator[Comparison | Table]:
+def run(bench: TrialContext) -> Iterator[Comparison | Table]:
     """Calibrate for each kind of files, and compare loads by what was found with loads by the rules, one node.
 
     Args:
@@ -57,11 +57,11 @@ def run(bench: Bench) -> Iterator[Comparison | Table]:
     yield Table(title="What the calibrations found", rows=found)
 
 
-def _rows(bench: Bench, kind: Kind) -> int:
+def _rows(bench: TrialContext, kind: Kind) -> int:
     return bench.sized(full=kind.rows, quick=kind.rows // _QUICK)
 
 
-def _calibrate(bench: Bench, lake: Lake, kind: Kind, place: str) -> dict[str, Any]:
+def _calibrate(bench: TrialContext, lake: Lake, kind: Kind, place: str) -> dict[str, Any]:
     bench.say(f"Calibrate with {kind.name}, {place}")
     return CalibrateLoadOperator(
         task_id="calibrate",
@@ -85,7 +85,9 @@ def _told(kind: Kind, place: str, found: dict[str, Any]) -> dict[str, str | floa
     }
 
 
-def _compared(bench: Bench, lake: Lake, kind: Kind, place: str, found: list[dict[str, str | float]]) -> Comparison:
+def _compared(
+    bench: TrialContext, lake: Lake, kind: Kind, place: str, found: list[dict[str, str | float]]
+) -> Comparison:
     lake.start_afresh()
     found.append(_told(kind, place, _calibrate(bench, lake, kind, place)))
 

@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from tests.benchmarks.lake import Lake
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
-from tests.benchmarks.suite import Bench
+from tests.benchmarks.suite import TrialContext
 from tests.benchmarks.suites.formats import FEW, FORMATS, Format, lake_with_source, load_of, write
 
 TITLE = "Checks of values"
@@ -28,7 +28,7 @@ _UNCHECKED, _PACKAGE = "without the checks", "this package"
 _MOST = 1.05
 
 
-def run(bench: Bench) -> Iterator[Comparison]:
+def run(bench: TrialContext) -> Iterator[Comparison]:
     """Load a month of each format with its checks and without, into one node.
 
     Args:
@@ -39,7 +39,7 @@ def run(bench: Bench) -> Iterator[Comparison]:
         yield from (_compared(bench, lake, each, rows) for each in _CHECKED)
 
 
-def _compared(bench: Bench, lake: Lake, one: Format, rows: int) -> Comparison:
+def _compared(bench: TrialContext, lake: Lake, one: Format, rows: int) -> Comparison:
     write(lake, one, FEW)
     load = load_of(lake, one, rows, FEW)
 

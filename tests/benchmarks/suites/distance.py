@@ -11,7 +11,7 @@ from tests.benchmarks.lake import BUCKET, Lake
 from tests.benchmarks.measure import MEMORY, PARTS, SECONDS, watched
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
 from tests.benchmarks.servers import far_away
-from tests.benchmarks.suite import Bench
+from tests.benchmarks.suite import TrialContext
 
 TITLE = "S3 far away"
 
@@ -26,7 +26,7 @@ _QUICK = 32
 _DEFAULTS, _PACKAGE = "plain, the server's defaults", "this package"
 
 
-def run(bench: Bench) -> Iterator[Comparison]:
+def run(bench: TrialContext) -> Iterator[Comparison]:
     """Compare for each kind of files, on loopback and far away, one node.
 
     Args:
@@ -45,7 +45,7 @@ def run(bench: Bench) -> Iterator[Comparison]:
 
 
 def _compared(
-    bench: Bench, lake: Lake, kind: Kind, file_format: str, *, rows: int, place: str, is_far: bool
+    bench: TrialContext, lake: Lake, kind: Kind, file_format: str, *, rows: int, place: str, is_far: bool
 ) -> Comparison:
     all_rows = max(1, rows // kind.files) * kind.files
     variants: dict[str, Callable[[], Figures]] = {

@@ -11,7 +11,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
 from tests.benchmarks.measure import SECONDS, watched
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
-from tests.benchmarks.suite import Bench
+from tests.benchmarks.suite import TrialContext
 
 TITLE = "Durability"
 
@@ -21,7 +21,7 @@ _GATE = Gate(variant=_PACKAGE, figure=SECONDS, at_most=1.03)
 _FILE_ROWS = 500_000
 
 
-def run(bench: Bench) -> Iterator[Comparison]:
+def run(bench: TrialContext) -> Iterator[Comparison]:
     """Load a month of some 500 MB of parts into one node, with the settings that write through to the disk and without.
 
     Args:

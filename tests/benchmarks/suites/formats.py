@@ -12,7 +12,7 @@ from airflow_provider_chs3.testbed.trips import COLUMNS, create_table_sql
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
 from tests.benchmarks.measure import MEMORY, SECONDS, SPEED, watched
 from tests.benchmarks.rounds import Comparison, Figures, measure_in_turns
-from tests.benchmarks.suite import Bench
+from tests.benchmarks.suite import TrialContext
 
 TITLE = "Formats"
 
@@ -65,7 +65,7 @@ _ROW_GROUPS = tuple(
 )
 
 
-def run(bench: Bench) -> Iterator[Comparison]:
+def run(bench: TrialContext) -> Iterator[Comparison]:
     """Load each by this package, into one node.
 
     Args:
@@ -80,7 +80,7 @@ def run(bench: Bench) -> Iterator[Comparison]:
 
 
 @contextmanager
-def lake_with_source(bench: Bench, rows: int, conn_id: str) -> Iterator[Lake]:
+def lake_with_source(bench: TrialContext, rows: int, conn_id: str) -> Iterator[Lake]:
     """Start one node and S3, and give a lake whose table `source` has a month of rows.
 
     Args:
@@ -99,7 +99,7 @@ def lake_with_source(bench: Bench, rows: int, conn_id: str) -> Iterator[Lake]:
         yield lake
 
 
-def _compared(bench: Bench, lake: Lake, title: str, rows: int, files: int, formats: list[Format]) -> Comparison:
+def _compared(bench: TrialContext, lake: Lake, title: str, rows: int, files: int, formats: list[Format]) -> Comparison:
     sizes = {each.name: write(lake, each, files) for each in formats}
     variants = {each.name: load_of(lake, each, rows, files) for each in formats}
     theirs = {each.name: each.litwintschik_seconds for each in formats if each.litwintschik_seconds}

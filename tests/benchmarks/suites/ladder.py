@@ -16,7 +16,7 @@ from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
 from tests.benchmarks.measure import HEALTHY, MEMORY, MERGED, PARTS, SECONDS, SPEED, watched
 from tests.benchmarks.rounds import Comparison, Figures, measure_in_turns
 from tests.benchmarks.servers import held_to
-from tests.benchmarks.suite import Bench
+from tests.benchmarks.suite import TrialContext
 
 TITLE = "The guide's ladder"
 
@@ -82,7 +82,7 @@ _STEPS = (
 )
 
 
-def run(bench: Bench) -> Iterator[Comparison]:
+def run(bench: TrialContext) -> Iterator[Comparison]:
     """Climb it on three nodes, into a table partitioned by month, and into one that is not.
 
     Args:
@@ -101,7 +101,7 @@ def run(bench: Bench) -> Iterator[Comparison]:
         yield from _not_partitioned(bench, lake, months, about)
 
 
-def _by_month(bench: Bench, lake: Lake, months: Months, about: str) -> Iterator[Comparison]:
+def _by_month(bench: TrialContext, lake: Lake, months: Months, about: str) -> Iterator[Comparison]:
     create_sql = create_table_sql(f"default.{TABLE}") + _DEDUPLICATES
     variants = _variants(lake, months, create_sql)
     variants["this package"] = watched(
@@ -114,7 +114,7 @@ def _by_month(bench: Bench, lake: Lake, months: Months, about: str) -> Iterator[
     yield from _climb(bench, f"Partitioned by month: {about}", variants)
 
 
-def _not_partitioned(bench: Bench, lake: Lake, months: Months, about: str) -> Iterator[Comparison]:
+def _not_partitioned(bench: TrialContext, lake: Lake, months: Months, about: str) -> Iterator[Comparison]:
     partitioned = create_table_sql(f"default.{TABLE}")
     create_sql = partitioned.replace(" PARTITION BY toYYYYMM(pickup_at)", "") + _DEDUPLICATES
     assert "PARTITION" not in create_sql, "the test bed's table has another partition key now"
@@ -138,7 +138,7 @@ def _variants(lake: Lake, months: Months, create_sql: str) -> dict[str, Callable
     }
 
 
-def _climb(bench: Bench, title: str, variants: dict[str, Callable[[], Figures]]) -> Iterator[Comparison]:
+def _climb(bench: TrialContext, title: str, variants: dict[str, Callable[[], Figures]]) -> Iterator[Comparison]:
     # One insert by one node and one by all are enough to warm the servers up.
     for step in (_STEPS[1], _STEPS[-1]):
         variants[step.name]()

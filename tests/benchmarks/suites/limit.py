@@ -12,7 +12,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
 from tests.benchmarks.measure import MEMORY, SECONDS, SPEED, load_of, peak_memory_bytes, watched
 from tests.benchmarks.rounds import Comparison, Figures, Gate, Table, Verdict, measure_in_turns
-from tests.benchmarks.suite import Bench
+from tests.benchmarks.suite import TrialContext
 
 TITLE = "Against the limit"
 
@@ -26,7 +26,7 @@ _FILE_ROWS = 500_000
 _SMALL_ROUNDS = 2
 
 
-def run(bench: Bench) -> Iterator[Comparison | Table]:
+def run(bench: TrialContext) -> Iterator[Comparison | Table]:
     """Load a month that takes a while, and one that takes no time, into one node.
 
     Args:
@@ -45,7 +45,7 @@ def run(bench: Bench) -> Iterator[Comparison | Table]:
         yield _large(bench, lake, large)
 
 
-def _small(bench: Bench, lake: Lake, months: Months) -> Iterator[Comparison | Table]:
+def _small(bench: TrialContext, lake: Lake, months: Months) -> Iterator[Comparison | Table]:
     (month,) = months.names
     variants = {
         _PLAIN: watched(
@@ -78,7 +78,7 @@ def _small(bench: Bench, lake: Lake, months: Months) -> Iterator[Comparison | Ta
     yield Table(title="What a load takes however small it is", rows=[row], verdicts=[verdict])
 
 
-def _large(bench: Bench, lake: Lake, months: Months) -> Comparison:
+def _large(bench: TrialContext, lake: Lake, months: Months) -> Comparison:
     (month,) = months.names
     lake.start_afresh()
     # It warms the servers up, too.

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
 from tests.benchmarks.node_size import NodeSize
 from tests.benchmarks.rounds import Table, Verdict
-from tests.benchmarks.suite import Bench
+from tests.benchmarks.suite import TrialContext
 
 TITLE = "Memory"
 
@@ -45,7 +45,7 @@ class Case:
     group_rows: int = _GROUP_ROWS
 
 
-def run(bench: Bench) -> Iterator[Table]:
+def run(bench: TrialContext) -> Iterator[Table]:
     """Load each case on a node that has just started, and look at its queries' and its process's memory.
 
     Args:
@@ -108,7 +108,7 @@ def _write(lake: Lake, case: Case, *, prefix: str) -> None:
                 )
 
 
-def _measured(bench: Bench, lake: Lake, case: Case, *, prefix: str) -> Mapping[str, str | float]:
+def _measured(bench: TrialContext, lake: Lake, case: Case, *, prefix: str) -> Mapping[str, str | float]:
     columns = ", ".join(f"c{column} UInt64" for column in range(case.columns))
     lake.start_afresh(
         f"CREATE TABLE {TABLE} (at DateTime('UTC'), {columns}) ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY at"

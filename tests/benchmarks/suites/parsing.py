@@ -12,7 +12,7 @@ from statistics import median
 
 from tests.benchmarks.parser import Parse, Parses, arguments
 from tests.benchmarks.rounds import Comparison, Gate, Round, Table
-from tests.benchmarks.suite import ROOT, Bench
+from tests.benchmarks.suite import ROOT, TrialContext
 
 TITLE = "DAG parsing"
 
@@ -40,7 +40,7 @@ _IMPORTS = [
 ]
 
 
-def run(bench: Bench) -> Iterator[Comparison | Table]:
+def run(bench: TrialContext) -> Iterator[Comparison | Table]:
     """Measure imports, then DAG files.
 
     Args:

@@ -15,7 +15,7 @@ from tests.benchmarks.planner import Plan, plan
 from tests.benchmarks.published import TABLE, Objects, create_table, publish
 from tests.benchmarks.rounds import Table, Verdict
 from tests.benchmarks.servers import BenchS3
-from tests.benchmarks.suite import Bench
+from tests.benchmarks.suite import TrialContext
 
 TITLE = "Planning"
 
@@ -70,7 +70,7 @@ class Measured:
         }
 
 
-def run(bench: Bench) -> Iterator[Table]:
+def run(bench: TrialContext) -> Iterator[Table]:
     """Plan over more and more objects, all of them published, three nodes.
 
     Args:
@@ -93,7 +93,7 @@ def run(bench: Bench) -> Iterator[Table]:
     )
 
 
-def _sizes(bench: Bench, s3: BenchS3) -> dict[int, int]:
+def _sizes(bench: TrialContext, s3: BenchS3) -> dict[int, int]:
     scaled = {bench.sized(full=size, quick=size): often for size, often in _SIZES.items()}
     sizes = {max(1, size // len(_MONTHS)) * len(_MONTHS): often for size, often in scaled.items()}
     if s3.folder is None:

@@ -11,7 +11,7 @@ from airflow_provider_chs3.testbed.programs import keeper
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
 from tests.benchmarks.rounds import Table, Verdict
-from tests.benchmarks.suite import Bench
+from tests.benchmarks.suite import TrialContext
 
 TITLE = "Replicas"
 #: Four servers, and a ZooKeeper of Debian's.
@@ -22,7 +22,7 @@ _TIMEOUT_SECONDS = 60
 _ENGINE = f"ReplicatedMergeTree('/tables/{{shard}}/{TABLE}', '{{replica}}')"
 
 
-def run(bench: Bench) -> Iterator[Table]:
+def run(bench: TrialContext) -> Iterator[Table]:
     """Replace one small month by another and back.
 
     Args:
@@ -63,7 +63,7 @@ def run(bench: Bench) -> Iterator[Table]:
     yield Table(title="A load of 5,000 rows, two shards of two replicas", rows=rows, verdicts=verdicts)
 
 
-def _seconds(bench: Bench, lake: Lake, versions: list[Months]) -> list[float]:
+def _seconds(bench: TrialContext, lake: Lake, versions: list[Months]) -> list[float]:
     """Of each load but the first two."""
     seconds = []
     for number in range(bench.rounds + 2):

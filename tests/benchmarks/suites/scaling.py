@@ -13,7 +13,7 @@ from tests.benchmarks.measure import MEMORY, PARTS, SECONDS, SPEED, load_of
 from tests.benchmarks.node_size import NodeSize
 from tests.benchmarks.rounds import Comparison, Gate, measure_in_turns
 from tests.benchmarks.servers import BenchS3, held_to
-from tests.benchmarks.suite import Bench
+from tests.benchmarks.suite import TrialContext
 
 TITLE = "Scaling out and up"
 
@@ -23,7 +23,7 @@ _TWICE = NodeSize(cores=2, memory_gib=4, held_to_cores=1)
 _GATES = [Gate(variant="3 nodes", figure=SPEED, at_least=2.7)]
 
 
-def run(bench: Bench) -> Iterator[Comparison]:
+def run(bench: TrialContext) -> Iterator[Comparison]:
     """Compare more nodes with one, then a larger node with a smaller one.
 
     Args:
@@ -39,13 +39,13 @@ def run(bench: Bench) -> Iterator[Comparison]:
         yield _up(bench, s3, up)
 
 
-def _month(prefix: str, rows: int, bench: Bench) -> Months:
+def _month(prefix: str, rows: int, bench: TrialContext) -> Months:
     # Files are the units that nodes share out: many of them, as in most buckets, leave nobody idle at the end.
     files, copies = (24, 4) if bench.is_quick else (60, 5)
     return Months(prefix=prefix, names=["2026-01"], rows=rows, files=files, copies=copies)
 
 
-def _out(bench: Bench, s3: BenchS3, months: Months) -> Comparison:
+def _out(bench: TrialContext, s3: BenchS3, months: Months) -> Comparison:
     counts = {f"{count} node{'s' if count > 1 else ''}": count for count in ((1, 3) if bench.is_quick else (1, 2, 3))}
     with ExitStack() as stack:
         clusters = [stack.enter_context(ClickHouseCluster.start(count)) for count in counts.values()]
@@ -58,7 +58,7 @@ def _out(bench: Bench, s3: BenchS3, months: Months) -> Comparison:
         return _compared(bench, title, lakes, months, counts=counts, gates=_GATES)
 
 
-def _up(bench: Bench, s3: BenchS3, months: Months) -> Comparison:
+def _up(bench: TrialContext, s3: BenchS3, months: Months) -> Comparison:
     counts = {str(_SMALL): 1, str(_TWICE): 2}
     with _SMALL.lake(s3) as small, _TWICE.lake(s3) as twice:
         lakes = {str(_SMALL): small, str(_TWICE): twice}
@@ -67,7 +67,7 @@ def _up(bench: Bench, s3: BenchS3, months: Months) -> Comparison:
 
 
 def _compared(
-    bench: Bench,
+    bench: TrialContext,
     title: str,
     lakes: Mapping[str, Lake],
     months: Months,

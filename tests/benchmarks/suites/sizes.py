@@ -9,7 +9,7 @@ from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
 from tests.benchmarks.measure import HEALTHY, MEMORY, MERGED, PARTS, SECONDS, load_of, watched
 from tests.benchmarks.node_size import NodeSize
 from tests.benchmarks.rounds import Comparison, Gate, measure_in_turns
-from tests.benchmarks.suite import Bench
+from tests.benchmarks.suite import TrialContext
 
 TITLE = "Sizes of months and of nodes"
 
@@ -28,7 +28,7 @@ _LARGE = (
 )
 
 
-def run(bench: Bench) -> Iterator[Comparison]:
+def run(bench: TrialContext) -> Iterator[Comparison]:
     """Compare at every size.
 
     Args:
@@ -51,7 +51,7 @@ def _month(prefix: str, rows: int) -> Months:
     return Months(prefix=prefix, names=["2026-01"], rows=rows, files=24, copies=4)
 
 
-def _compared(bench: Bench, size: str, lake: Lake, months: Months, gates: list[Gate]) -> Comparison:
+def _compared(bench: TrialContext, size: str, lake: Lake, months: Months, gates: list[Gate]) -> Comparison:
     (month,), create_sql = months.names, create_table_sql(f"default.{TABLE}")
     lake.start_afresh()
     settings = lake.load(months, month)["settings"]

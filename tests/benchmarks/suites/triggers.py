@@ -14,7 +14,7 @@ from pathlib import Path
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.benchmarks.rounds import Table
-from tests.benchmarks.suite import ROOT, Bench
+from tests.benchmarks.suite import ROOT, TrialContext
 from tests.benchmarks.triggerer import Taken, Wait
 
 TITLE = "Deferred sensors in one triggerer"
@@ -59,7 +59,7 @@ class Waited:
         }
 
 
-def run(bench: Bench) -> Iterator[Table]:
+def run(bench: TrialContext) -> Iterator[Table]:
     """Measure numbers of triggers, with one poll for all, and where there are not too many, with one for each.
 
     Args:
