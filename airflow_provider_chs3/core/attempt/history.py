@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.attempt.context import LoadContext
+from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import compression_of_key
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from airflow_provider_chs3.core.attempt.context import LoadContext
 from airflow_provider_chs3.core.attempt.history import TableHistory, circumstances_of, read_history
+from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState, lowered
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode, shown, size_nodes
 from airflow_provider_chs3.core.files.data_volume import shape_of

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.attempt.context import LoadContext
 from airflow_provider_chs3.core.attempt.discovery import list_and_inspect
 from airflow_provider_chs3.core.attempt.history import circumstances_of, record_profile
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
+from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.attempt.warnings import nodes_without_room
 from airflow_provider_chs3.core.calibration.candidates import Candidate, TrialResult, themes

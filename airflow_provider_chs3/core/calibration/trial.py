@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.attempt.context import LoadContext
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
+from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.calibration.candidates import Candidate, TrialResult
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode
 from airflow_provider_chs3.core.files.data_volume import DataVolume, shape_of

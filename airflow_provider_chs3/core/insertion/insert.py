@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from airflow_provider_chs3.core.attempt.context import LoadContext
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
+from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.resume import DoneInsert, InitialState, ResumableLoad, record_resumable_load
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.files.parse_errors import file_of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.attempt.context import LoadContext
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
+from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, FileGroup
 from airflow_provider_chs3.core.source.s3_source import Batch
 from airflow_provider_chs3.core.sql.complete_answers import passed_on

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from airflow_provider_chs3.core.attempt.context import LoadContext
 from airflow_provider_chs3.core.attempt.discovery import inspect_target_for_load, list_and_inspect, needed_by
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan, plan_insert, read_files
+from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.resume import (
     PUBLISHED_BY_OWNER,
     DoneInsert,

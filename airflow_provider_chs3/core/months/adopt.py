@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.attempt.context import LoadContext, rows_of_shards, values_of
 from airflow_provider_chs3.core.attempt.discovery import list_ready_month
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, rows_of_shards, values_of
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import inspect_target

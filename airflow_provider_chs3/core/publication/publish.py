@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_provider_chs3.core.attempt.context import LoadContext, rows_of_shards, values_of
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, rows_of_shards, values_of
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.insertion.insert import Staged, count_staged
 from airflow_provider_chs3.core.ledger.comparison import is_changed
