@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.records import MonthOnNode, record
+from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, MonthOnNode, record
 from airflow_provider_chs3.core.ledger.table import LedgerKey, lacks_of_ledger
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -177,7 +177,7 @@ def _newest(ledger: TableName, key: LedgerKey) -> Sql:
     return Sql(
         "SELECT attempt, JSONExtractString(details, 'owner'), definition, fingerprint, details "
         f"FROM {table(ledger)} WHERE {key.condition} AND event = 'inserting' "
-        "ORDER BY sequence DESC, recorded_at DESC LIMIT 1"
+        f"{NEWEST_FIRST} LIMIT 1"
     )
 
 

@@ -80,6 +80,26 @@ def state_columns(*, with_content: bool = True) -> str:
     )
 
 
+def partition_states(
+    of_tables: str, *, by: str = "", source: str = "system.parts", with_content: bool = True, more: str = ""
+) -> str:
+    """Ask for partitions as the ledger compares them: the one statement that looks at what a month holds.
+
+    Args:
+        of_tables: Condition that names the table, or tables, and may name a partition.
+        by: Expressions that tell nodes or tables apart.
+        source: The parts.
+        with_content: As in `state_columns`.
+        more: Further columns.
+
+    Returns:
+        A SELECT that gives for each partition a tuple `found`: `by`, its id, `state_columns` as a tuple, and `more`.
+    """
+    keys = f"{by}, " if by else ""
+    columns = f"{keys}{PARTITION} AS partition, ({state_columns(with_content=with_content)}){more and f', {more}'}"
+    return f"SELECT ({columns}) AS found FROM {source} WHERE {of_tables} AND active GROUP BY {keys}partition"
+
+
 _NOT_ASKED = "''"
 
 

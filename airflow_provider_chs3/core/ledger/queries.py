@@ -8,8 +8,8 @@ from typing import Any
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.mutations import mutations_of, mutations_query
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import PARTITION, state_columns
-from airflow_provider_chs3.core.ledger.records import STANDING_EVENTS, MonthOnNode, Record, record_columns, record_of
+from airflow_provider_chs3.core.ledger.parts import partition_states
+from airflow_provider_chs3.core.ledger.records import IS_STATE, MonthOnNode, Record, newest, record_columns, record_of
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
@@ -34,14 +34,14 @@ def look_up_months(context: TargetContext, months: Collection[Month]) -> Steps[d
         for number, partition_id, state in row[2]
     }
     holding = {number for (number, _), state in states.items() if state.rows}
-    own = [(number, month, *newest) for number, month, newest, is_own in records if is_own]
-    newest = {(number, month): _record_of(fields, structures) for number, month, _, fields in own}
+    own = [(number, month, *record) for number, month, record, is_own in records if is_own]
+    newest_records = {(number, month): _record_of(fields, structures) for number, month, _, fields in own}
     partition_ids = {month: partition_id for _, month, partition_id, _ in own}
     known = {(number, month) for number, month, *_ in records}
     found = {
         month: {
             node: MonthOnNode(
-                newest.get((number, str(month))),
+                newest_records.get((number, str(month))),
                 states.get((number, partition_ids.get(str(month), "")), PartitionState()),
                 has_history=(number, str(month)) in known,
                 has_rows=number in holding,
@@ -98,27 +98,22 @@ def _look_up_months(
     uuids = sorted({facts.target.uuid for facts in context.nodes.values() if facts.target})
     is_own = one_of("target_uuid", uuids)
     of_record = record_columns(columns, structure="hex(cityHash64(structure))")
-    newest = f"argMaxIf((partition_id, ({of_record})), (sequence, recorded_at), {is_own})"
+    own = newest(f"partition_id, ({of_record})", condition=is_own)
     of_months = (
         f"FROM {_from(context.ledger, cluster)} "
         f"WHERE target_database = {literal(target.database)} AND target_table = {literal(target.table)} "
-        f"AND {one_of('month', map(str, months))} AND event IN ({STANDING_EVENTS})"
+        f"AND {one_of('month', map(str, months))} AND {IS_STATE}"
     )
-    records = (
-        f"SELECT ({number}, month, {newest}, countIf({is_own}) > 0) AS record {of_months} GROUP BY {number}, month"
-    )
+    records = f"SELECT ({number}, month, {own}, countIf({is_own}) > 0) AS record {of_months} GROUP BY {number}, month"
     structures = "emptyArrayString()"
     if "structure" in columns:
         structures = f"(SELECT groupUniqArray((hex(cityHash64(structure)), structure)) {of_months})"
     of_table = f"database = {literal(target.database)} AND table = {literal(target.table)}"
-    parts = (
-        f"SELECT ({number}, {PARTITION} AS partition, ({state_columns()})) AS part "
-        f"FROM {_from(TableName('system', 'parts'), cluster)} WHERE {of_table} AND active GROUP BY {number}, partition"
-    )
+    states = partition_states(of_table, by=number, source=_from(TableName("system", "parts"), cluster))
     mutations = mutations_query(of_table, source=_from(TableName("system", "mutations"), cluster), group=number)
     sql = Sql(
         f"SELECT (SELECT groupArray(record) FROM ({records})), {structures}, "
-        f"(SELECT groupArray(part) FROM ({parts})), {mutations}"
+        f"(SELECT groupArray(found) FROM ({states})), {mutations}"
     )
     return passed_on(sql) if cluster else sql
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.ledger.mutations import mutations_of, mutations_query
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import PARTITION, state_columns
+from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LedgerKey, absent
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.values.models import TableName
@@ -74,8 +74,23 @@ class MonthOnNode:
     is_of_replica: bool = False
 
 
-#: The events that tell where a month stands on a node.
-STANDING_EVENTS = "'intent', 'published', 'forgotten'"
+_EVENTS = "'intent', 'published', 'forgotten'"
+#: Records that decide the state of a month on a node.
+IS_STATE = f"event IN ({_EVENTS})"
+#: The same, and those that found it unchanged.
+IS_CHECKED = f"event IN ({_EVENTS}, 'unchanged')"
+#: With LIMIT 1, the newest record.
+NEWEST_FIRST = "ORDER BY sequence DESC, recorded_at DESC"
+
+
+def newest(columns: str, *, condition: str = IS_STATE) -> str:
+    """Take columns, as a tuple, from the newest of a group of records.
+
+    Args:
+        columns: The columns.
+        condition: Which records count; by default those that decide the state of a month.
+    """
+    return f"argMaxIf(({columns}), (sequence, recorded_at), {condition})"
 
 
 def record_columns(known: Collection[str], *, structure: str | None = None) -> str:
@@ -108,29 +123,30 @@ def look_up(ledger: TableName, key: LedgerKey, *, columns: Collection[str]) -> S
     records, history = "emptyArrayString()", "0"
     if columns:
         records = (
-            f"(SELECT groupArray(record) FROM (SELECT ({record_columns(columns)}) AS record FROM {table(ledger)} "
-            f"WHERE {key.condition} AND event IN ({STANDING_EVENTS}) "
-            "ORDER BY sequence DESC, recorded_at DESC LIMIT 1))"
+            f"(SELECT groupArray(record) FROM (SELECT {newest(record_columns(columns))} AS record FROM {table(ledger)} "
+            f"WHERE {key.condition} AND {IS_STATE} GROUP BY month))"
         )
         history = (
             f"(SELECT count() > 0 FROM {table(ledger)} WHERE {key.name_condition} AND {key.month_condition} "
-            f"AND event IN ({STANDING_EVENTS}))"
+            f"AND {IS_STATE})"
         )
     of_table = f"database = {literal(key.target.database)} AND table = {literal(key.target.table)}"
     has_rows = f"(SELECT sum(rows) > 0 FROM system.parts WHERE {of_table} AND active)"
-    # Not a tuple out of a sub-query: that is a Nullable(Tuple(…)), which clickhouse-driver cannot read.
+    states = partition_states(f"{of_table} AND {PARTITION} = {literal(key.partition_id)}")
     return Sql(
         f"SELECT {literal(key.partition_id)}, {records}, {history}, {has_rows}, {mutations_query(of_table)}, "
-        f"{state_columns()} FROM system.parts WHERE {of_table} AND active AND {PARTITION} = {literal(key.partition_id)}"
+        f"(SELECT groupArray(found) FROM ({states}))"
     )
 
 
 def month_on_node(row: Row) -> MonthOnNode:
     """What `look_up` gave."""
-    partition_id, records, has_history, has_rows, mutations, *state = row
+    partition_id, records, has_history, has_rows, mutations, states = row
+    empty = PartitionState(mutations=mutations_of(mutations), partition_id=partition_id)
+    found = (PartitionState.of(partition, state, mutations_of(mutations)) for partition, state in states)
     return MonthOnNode(
         record_of(records[0]) if records else None,
-        PartitionState.of(partition_id, state, mutations_of(mutations)),
+        next(found, empty),
         has_history=bool(has_history),
         has_rows=bool(has_rows),
     )
@@ -201,7 +217,7 @@ def renew(ledger: TableName, key: LedgerKey, *, attempt: str, evidence: Mapping[
     return Sql(
         f"INSERT INTO {table(ledger)} ({', '.join(map(identifier, COLUMNS))}) "
         f"SELECT {', '.join(values.get(name, name) for name in COLUMNS)} FROM (SELECT * FROM {table(ledger)} "
-        f"WHERE {key.condition} AND event IN ({STANDING_EVENTS}) ORDER BY sequence DESC, recorded_at DESC LIMIT 1) "
+        f"WHERE {key.condition} AND {IS_STATE} {NEWEST_FIRST} LIMIT 1) "
         f"WHERE event = 'published' AND attempt = {literal(attempt)}"
     )
 

@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of
 from airflow_provider_chs3.core.insertion.insert import Inserted, Verified
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.records import record
+from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, record
 from airflow_provider_chs3.core.ledger.table import COLUMNS, make_ledger
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
@@ -124,7 +124,7 @@ def record_unchanged(load: LoadContext) -> Steps[None]:
     )
     newest = Sql(
         f"SELECT event, {is_staged} FROM {table(load.context.ledger)} WHERE {load.key_on(coordinator).condition} "
-        "ORDER BY sequence DESC, recorded_at DESC LIMIT 1"
+        f"{NEWEST_FIRST} LIMIT 1"
     )
     try:
         rows = (yield from QueryNodes(name="Look how the newest load ended", sql={coordinator: newest}))[coordinator]

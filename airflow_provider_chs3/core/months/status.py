@@ -12,9 +12,9 @@ from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import PARTITION, state_columns
+from airflow_provider_chs3.core.ledger.parts import partition_states
 from airflow_provider_chs3.core.ledger.queries import look_up_months
-from airflow_provider_chs3.core.ledger.records import STANDING_EVENTS, MonthOnNode
+from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST, MonthOnNode, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
@@ -193,18 +193,14 @@ def _ask(context: TargetContext) -> Steps[tuple[_Records, _States]]:
 def _months_query(context: TargetContext, node: Node, columns: Collection[str]) -> Sql:
     months = "emptyArrayString()"
     if columns:
-        fields = "(partition_id, formatDateTime(recorded_at, '%F %T', 'UTC'), objects, details)"
+        fields = newest("partition_id, formatDateTime(recorded_at, '%F %T', 'UTC'), objects, details")
         months = (
-            f"(SELECT groupArray(found) FROM (SELECT (month, argMax({fields}, (sequence, recorded_at))) AS found "
-            f"FROM {table(context.ledger)} WHERE {_table_condition(context, node)} AND event IN ({STANDING_EVENTS}) "
-            "GROUP BY month))"
+            f"(SELECT groupArray(found) FROM (SELECT (month, {fields}) AS found FROM {table(context.ledger)} "
+            f"WHERE {_table_condition(context, node)} AND {IS_STATE} GROUP BY month))"
         )
-    return Sql(
-        f"SELECT {months}, (SELECT groupArray(found) FROM (SELECT ({PARTITION} AS partition, "
-        f"({state_columns(with_content=False)})) AS found FROM system.parts "
-        f"WHERE database = {literal(context.target.database)} AND table = {literal(context.target.table)} "
-        "AND active AND rows > 0 GROUP BY partition))"
-    )
+    of_table = f"database = {literal(context.target.database)} AND table = {literal(context.target.table)}"
+    states = partition_states(f"{of_table} AND rows > 0", with_content=False)
+    return Sql(f"SELECT {months}, (SELECT groupArray(found) FROM ({states}))")
 
 
 def ledger_key(context: TargetContext, node: Node, month: Month, partition_id: str) -> LedgerKey:
@@ -225,7 +221,7 @@ def _ask_for_loads(context: TargetContext) -> Steps[dict[str, Mapping[str, Any]]
         return {}
     sql = Sql(
         f"SELECT attempt, details FROM {table(context.ledger)} "
-        f"WHERE {_table_condition(context, coordinator)} AND event = 'load' ORDER BY sequence DESC LIMIT 1 BY month"
+        f"WHERE {_table_condition(context, coordinator)} AND event = 'load' {NEWEST_FIRST} LIMIT 1 BY month"
     )
     rows: Sequence[Row] = (yield from QueryNodes(name="Ask what the loads did", sql={coordinator: sql}))[coordinator]
     return {attempt: json.loads(details) for attempt, details in rows}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, nodes_of
+from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST
 from airflow_provider_chs3.core.ledger.table import absent, columns_of_ledgers
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
@@ -141,8 +142,7 @@ def _records(target: TableName, month: Month, database: str, columns: Collection
     )
     named = ", ".join(name if name in columns else f"{absent(name)} AS {name}" for name in _COLUMNS)
     return (
-        f"SELECT {named}, formatDateTime(recorded_at, '%F %T', 'UTC') AS at {rest} "
-        "ORDER BY sequence DESC, recorded_at DESC LIMIT 1 BY event",
+        f"SELECT {named}, formatDateTime(recorded_at, '%F %T', 'UTC') AS at {rest} {NEWEST_FIRST} LIMIT 1 BY event",
         rest,
     )
 

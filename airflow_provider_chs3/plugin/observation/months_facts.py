@@ -187,7 +187,7 @@ def _node_snapshot(records: Iterable[Row], partitions: Iterable[Row], rest: Row)
 def _partitions(
     rows: Iterable[Row], mutations: Mapping[TableName, tuple[Mutation, ...]]
 ) -> Iterable[tuple[tuple[TableName, str], Partition]]:
-    for database, table, partition_id, state, parts, size_bytes, two_smallest_bytes, age_seconds in rows:
+    for ((database, table, partition_id, state, parts, size_bytes, two_smallest_bytes, age_seconds),) in rows:
         partition = Partition(
             state=PartitionState.of(partition_id, state, mutations.get(TableName(database, table), ())),
             parts=parts,

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger.mutations import mutations_query
-from airflow_provider_chs3.core.ledger.parts import PARTITION, state_columns
-from airflow_provider_chs3.core.ledger.records import STANDING_EVENTS, record_columns
+from airflow_provider_chs3.core.ledger.parts import partition_states
+from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, newest, record_columns
 from airflow_provider_chs3.core.ledger.table import absent
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
@@ -16,12 +16,9 @@ from airflow_provider_chs3.core.values.models import TableName
 #: What is shown of an error where all months are.
 ERROR_CHARACTERS = 400
 
-_STANDING = f"event IN ({STANDING_EVENTS})"
-#: What makes a failure, or an insert that came to nothing, old.
-_SETTLED = f"event IN ({STANDING_EVENTS}, 'unchanged')"
 _INSERTING = "event = 'inserting'"
 _FAILED = "event = 'failed'"
-_NEWEST = "(sequence, recorded_at)"
+_LOADED = "event = 'load'"
 
 
 def records(columns_by_database: Mapping[str, Collection[str]]) -> Sql:
@@ -51,12 +48,14 @@ def _records(database: str, columns: Collection[str]) -> str:
     message, hint = (f"JSONExtractString({details}, 'error', '{name}')" for name in ("message", "hint"))
     error = f"if({_FAILED}, leftUTF8(concat({message}, ' ', {hint}), {ERROR_CHARACTERS}), '')"
     failed = f"attempt, JSONExtractString({details}, 'owner'), {error}"
+    loaded = f"attempt, JSONExtractFloat({details}, 'insert_seconds')"
     return (
         "SELECT target_database, target_table, target_uuid, month, "
-        f"countIf({_STANDING}), maxIf(sequence, {_SETTLED}), argMaxIf(({published}), {_NEWEST}, {_STANDING}), "
-        f"maxIf(sequence, {_INSERTING}), argMaxIf(({inserting}), {_NEWEST}, {_INSERTING}), "
-        f"maxIf(sequence, {_FAILED}), argMaxIf(({failed}), {_NEWEST}, {_FAILED}), "
-        f"argMaxIf((attempt, JSONExtractFloat({details}, 'insert_seconds')), {_NEWEST}, event = 'load') "
+        # A check, or a load, after a failure or an insert that came to nothing makes that old.
+        f"countIf({IS_STATE}), maxIf(sequence, {IS_CHECKED}), {newest(published)}, "
+        f"maxIf(sequence, {_INSERTING}), {newest(inserting, condition=_INSERTING)}, "
+        f"maxIf(sequence, {_FAILED}), {newest(failed, condition=_FAILED)}, "
+        f"{newest(loaded, condition=_LOADED)} "
         f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE event NOT IN ('calibrated', 'rehearsed') "
         "GROUP BY target_database, target_table, target_uuid, month"
     )
@@ -65,13 +64,12 @@ def _records(database: str, columns: Collection[str]) -> str:
 def partitions(tables: Iterable[TableName]) -> Sql:
     """Ask a node for the partitions of tables: as the ledger compares them, and as merges see them."""
     plain = "NOT startsWith(partition_id, 'patch-')"
-    return Sql(
-        f"SELECT database, table, {PARTITION} AS partition, ({state_columns(with_content=False)}), "
+    merging = (
         f"countIf({plain}), sumIf(bytes_on_disk, {plain}), "
         f"arraySum(arraySlice(arraySort(groupArrayIf(bytes_on_disk, {plain})), 1, 2)), "
-        f"dateDiff('second', max(modification_time), now()) "
-        f"FROM system.parts WHERE active AND {_of(tables)} GROUP BY database, table, partition"
+        "dateDiff('second', max(modification_time), now())"
     )
+    return Sql(partition_states(_of(tables), by="database, table", with_content=False, more=merging))
 
 
 def circumstances(tables: Collection[TableName]) -> Sql:
