@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.cluster.topology import TableLocation
+from airflow_provider_chs3.core.cluster.topology import TableLocation, have_one_replica
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps, TryQueryNodes
@@ -26,7 +26,7 @@ def leave_out_absent(location: TableLocation) -> Steps[TableLocation]:
     Raises:
         ClickHouseConnectionError: If a node does not answer that cannot be left out.
     """
-    if len({node.shard_num for node in location.nodes}) == len(location.nodes):
+    if have_one_replica(location.nodes):
         return location
     answers = yield from TryQueryNodes(
         name="Ask which replicas are up", sql=dict.fromkeys(location.nodes, Sql("SELECT 1"))

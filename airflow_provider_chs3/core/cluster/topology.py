@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
@@ -129,7 +129,7 @@ def check_distribution(location: TableLocation, *, distribution: str, target: Ta
 
 
 def _check_replication(location: TableLocation) -> Steps[None]:
-    if len({node.shard_num for node in location.nodes}) == len(location.nodes) + len(location.absent):
+    if have_one_replica((*location.nodes, *location.absent)):
         return
     of_cluster = f"FROM system.clusters WHERE cluster = {literal(location.cluster or '')}"
     rows = yield from Query(
@@ -143,6 +143,11 @@ def _check_replication(location: TableLocation) -> Steps[None]:
                 "definition of the cluster, or leave distribution out, so that each node keeps the rows that it reads."
             ]
         )
+
+
+def have_one_replica(nodes: Collection[Node]) -> bool:
+    """Whether each shard of these nodes has a single replica."""
+    return len({node.shard_num for node in nodes}) == len(nodes)
 
 
 def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName, str | None, str | None]]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.cluster.topology import have_one_replica
 from airflow_provider_chs3.core.ledger.mutations import mutations_of, mutations_query
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import partition_states
@@ -61,20 +62,20 @@ def _record_of(fields: Sequence[Any], structures: Mapping[str, str]) -> Record |
 
 def _numbers(context: TargetContext) -> dict[Node, int]:
     """A number for each node: its shard's, as `_shard_num` gives it, unless shards have several nodes."""
-    if _has_shards_of_one(context):
+    if _has_one_replica(context):
         return {node: node.shard_num for node in context.nodes}
     return {node: number for number, node in enumerate(context.nodes)}
 
 
-def _has_shards_of_one(context: TargetContext) -> bool:
-    return len(context.publishers) == len(context.nodes) + len(context.absent)
+def _has_one_replica(context: TargetContext) -> bool:
+    return have_one_replica((*context.nodes, *context.absent))
 
 
 def _ask_for_months(context: TargetContext, months: Collection[Month]) -> Steps[list[Row]]:
     name = f"Look up {len(months)} months in the ledger"
     knowing = [node for node, facts in context.nodes.items() if facts.has_ledger]
     shapes = {facts.ledger_columns for facts in context.nodes.values()}
-    if context.cluster and knowing and len(shapes) == 1 and _has_shards_of_one(context):
+    if context.cluster and knowing and len(shapes) == 1 and _has_one_replica(context):
         sql = _look_up_months(context, months, shapes.pop(), cluster=context.cluster, number="_shard_num")
         rows = yield from Query(name=f"{name} of every node", sql=sql)
         return rows
