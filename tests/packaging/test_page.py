@@ -30,7 +30,7 @@ def test_a_checkout_whose_page_is_not_built_says_how_to_build_it(unbuilt: Path, 
     done = build(unbuilt, kind)
     assert done.returncode != 0
     assert "error: the page in Airflow's UI is not built" in done.stdout + done.stderr
-    assert "run `./dev run true`" in done.stdout + done.stderr
+    assert "run `./dev page`" in done.stdout + done.stderr
 
 
 def test_an_editable_install_may_come_before_the_page(unbuilt: Path) -> None:

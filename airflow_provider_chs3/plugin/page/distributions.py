@@ -20,8 +20,8 @@ def _check_the_page_is_built() -> None:
     if not (_BUILT / "page.html").is_file() or not _NOTICES.is_file():
         raise SetupError(
             f"the page in Airflow's UI is not built: {_BUILT} has no page.html with its notices. "
-            "A git checkout has only its sources: run `./dev run true` there first, which builds it (and gets Node "
-            "where there is none), or install an sdist or a wheel, which hold the built page."
+            "A git checkout has only its sources: run `./dev page` there first, which builds it (and gets Node where "
+            "there is none), or install an sdist or a wheel, which hold the built page."
         )
 
 
