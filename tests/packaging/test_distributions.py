@@ -22,19 +22,31 @@ from airflow_provider_chs3.get_provider_info import get_provider_info
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_provider_chs3"
+PAGE = PACKAGE / "plugin" / "page"
+NOTICES = "airflow_provider_chs3/plugin/static/third-party-notices.md"
 
 Run = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist, and the wheel that was built from it."""
-    pytest.importorskip("build", reason="needs build: pip install '.[dev]'")
-    to = tmp_path_factory.mktemp("distributions")
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(to), str(ROOT)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=to)
+    """A folder with the sdist, and the wheel that was built from it, where Node tells that it was called, and fails."""
+    to, without_node = tmp_path_factory.mktemp("distributions"), tmp_path_factory.mktemp("without_node")
+    for name in ("node", "npm", "npx"):
+        (without_node / name).write_text(f"#!/bin/sh\necho {name} >>'{without_node}/called'; exit 1\n")
+        (without_node / name).chmod(0o755)
+    done = build(ROOT, "--outdir", str(to), PATH=f"{without_node}{os.pathsep}{os.environ['PATH']}")
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert not (without_node / "called").exists()
     return to
+
+
+def build(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Build the distributions of a folder."""
+    pytest.importorskip("build", reason="needs build: pip install '.[dev]'")
+    command = [sys.executable, "-m", "build", "--no-isolation", *arguments, str(folder)]
+    # Not in the folder: of a clone that was built once, its folder `build` would be taken for the module.
+    return subprocess.run(command, capture_output=True, text=True, cwd="/", env=os.environ | environment)
 
 
 @pytest.fixture(scope="module")
@@ -63,22 +75,46 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-def _files_of_the_package() -> set[str]:
-    found = (path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return {path.relative_to(ROOT).as_posix() for path in found}
+def _files_of(folder: Path) -> set[str]:
+    found = (path for path in folder.rglob("*") if path.is_file())
+    names = (path.relative_to(ROOT) for path in found if {"__pycache__", "node_modules"}.isdisjoint(path.parts))
+    return {name.as_posix() for name in names}
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+@pytest.fixture(scope="module")
+def names_in_wheel(wheel: Path) -> set[str]:
     with zipfile.ZipFile(wheel) as archive:
-        names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert names == _files_of_the_package()
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
 
 
-def test_the_sdist_holds_all_that_the_package_is_made_of(distributions: Path) -> None:
+@pytest.fixture(scope="module")
+def names_in_sdist(distributions: Path) -> set[str]:
     (sdist,) = distributions.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
-    assert _files_of_the_package() | {"setup.cfg", "pyproject.toml", "README.md", "LICENSE"} <= names
+        return {name.partition("/")[2] for name in archive.getnames()}
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(names_in_wheel: set[str]) -> None:
+    assert names_in_wheel == _files_of(PACKAGE) - _files_of(PAGE)
+
+
+def test_the_sdist_holds_all_that_the_package_is_made_of(names_in_sdist: set[str]) -> None:
+    assert _files_of(PACKAGE) | {"setup.cfg", "pyproject.toml", "README.md", "LICENSE"} <= names_in_sdist
+
+
+def test_both_hold_the_built_page_with_its_notices(names_in_wheel: set[str], names_in_sdist: set[str]) -> None:
+    static = "airflow_provider_chs3/plugin/static"
+    built = {f"{static}/page.html", f"{static}/page.js", f"{static}/page.css", NOTICES}
+    assert built <= names_in_wheel & names_in_sdist
+
+
+def test_the_sdist_has_what_the_page_is_built_of_and_neither_has_what_npm_installed(
+    names_in_wheel: set[str], names_in_sdist: set[str]
+) -> None:
+    page = PAGE.relative_to(ROOT).as_posix()
+    assert {f"{page}/{name}" for name in ("package.json", "package-lock.json", "src/page.js")} <= names_in_sdist
+    assert [name for name in names_in_wheel if name.startswith(page)] == []
+    assert [name for name in names_in_wheel | names_in_sdist if "node_modules" in name] == []
 
 
 def test_its_metadata_tells_what_it_is(wheel: Path) -> None:
@@ -86,8 +122,9 @@ def test_its_metadata_tells_what_it_is(wheel: Path) -> None:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         metadata: Message = Parser().parsestr(archive.read(name).decode())
     assert metadata["Version"] == airflow_provider_chs3.__version__ == get_provider_info()["versions"][0]  # type: ignore[index]
-    # The library that draws the page's charts is under MIT.
+    # What is bundled with the page is under MIT.
     assert metadata["License-Expression"] == "Apache-2.0 AND MIT"
+    assert metadata.get_all("License-File") == ["LICENSE", NOTICES]
     assert metadata["Requires-Python"] == ">=3.11"
     assert "Framework :: Apache Airflow :: Provider" in metadata.get_all("Classifier", [])
     assert str(metadata.get_payload()).startswith("# airflow-provider-chs3")

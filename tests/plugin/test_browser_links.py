@@ -17,11 +17,17 @@ from tests.plugin.browsing import keep
 from tests.plugin.test_months import TRIPS
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 pytestmark = pytest.mark.skipif(not HAS_PAGE, reason="Airflow before 3.3 shows no page")
 
 MONTHS = ["2026-10", "2026-11"]
+HOSTILE_TASK: dict[str, Any] = {
+    "dag_id": "a/../b",
+    "run_id": '"><img src=x>?&#%2F',
+    "task_id": "javascript:x",
+    "map_index": -1,
+}
 OpenPage = Callable[..., tuple["Page", list[str]]]
 
 
@@ -88,6 +94,15 @@ def test_airflows_pages_show_their_months(
     assert troubles == []
 
 
+def as_of_a_hostile_task(route: Route) -> None:
+    """Answer as the API does, with other names of the tasks that loaded the months."""
+    answer = route.fetch()
+    told = answer.json()
+    for month in [month for seen in told["connections"] for table in seen["tables"] for month in table["months"]]:
+        month["task"] = month["task"] and HOSTILE_TASK
+    route.fulfill(response=answer, json=told)
+
+
 @pytest.mark.thorough
 def test_links_quote_whatever_a_run_is_called_and_a_page_by_itself_has_plain_ones(
     run: DagRun, open_page: OpenPage
@@ -96,10 +111,12 @@ def test_links_quote_whatever_a_run_is_called_and_a_page_by_itself_has_plain_one
     page.get_by_role("button", name="2026-11: published").click()
     link = page.get_by_role("link", name=f"browsed, load [1], run {run.run_id}")
     assert link.get_attribute("href") == f"/dags/browsed/runs/{quote(run.run_id, safe='')}/tasks/load/mapped/1"
-    hostile = {"dag_id": "a/../b", "run_id": '"><img src=x>?&#%2F', "task_id": "javascript:x", "map_index": -1}
-    script = "task => import('./static/airflow.js').then(({ taskLink }) => taskLink(task).outerHTML)"
-    made = page.evaluate(script, hostile)
-    names = [quote(hostile[name], safe="") for name in ("dag_id", "run_id", "task_id")]
+    page.route("**/chs3/api/months?*", as_of_a_hostile_task)
+    page.route("**/chs3/api/rights?*", lambda route: route.fulfill(json={"dag": None, "actions_dag": None}))
+    page.reload()
+    page.get_by_role("button", name="2026-11: published").click()
+    made = page.get_by_role("link", name=HOSTILE_TASK["run_id"]).evaluate("link => link.outerHTML")
+    names = [quote(HOSTILE_TASK[name], safe="") for name in ("dag_id", "run_id", "task_id")]
     assert f'href="/dags/{names[0]}/runs/{names[1]}/tasks/{names[2]}"' in made
     assert "<img" not in made
     assert troubles == []

@@ -1,5 +1,5 @@
 // Charts over time. uPlot draws them on canvases, which tell nothing to screen readers: who shows a chart shows its figures, too.
-import uPlot from "./uPlot.esm.js";
+import uPlot from "uplot";
 import { element } from "./dom.js";
 
 const HEIGHT = 220; // CSS pixels

@@ -1,4 +1,5 @@
 // The frame of all views: which of them is shown, its news every few seconds, and the theme.
+import "../page.css";
 
 const REFRESH_MILLISECONDS = 10000;
 // A view has `path`, where its news comes from, and `render(answer, scope)`, the elements that show it.
