@@ -1,1 +1,1 @@
-"""The ledger and the doctor from the command line: `python -m airflow_provider_chs3`."""
+"""The ledger, the doctor, calibrations and rehearsals from the command line: `python -m airflow_provider_chs3`."""

@@ -17,7 +17,8 @@ database, its secrets backend or AIRFLOW_CONN_<ID>; no secret stands on the comm
 to stderr."""
 
 _EXIT_CODES = """exit codes:
-  0  all is as it should be: every month as published, nothing to load, all adopted, nothing left to clean, no finding
+  0  all is as it should be: every month as published, nothing to load, all adopted, nothing left to clean, no finding;
+     and where a calibration is done, whatever it found
   1  it is not: months to load (plan), not as published (ledger), refused (adopt), staging to drop (clean --dry-run),
      findings (doctor), or rows that are not the objects' (rehearse)
   2  wrong arguments, or an error; stderr says which
@@ -39,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     _add_forget(commands)
     _add_clean(commands)
     _add_doctor(commands)
+    _add_calibrate(commands)
     _add_rehearse(commands)
     return parser
 
@@ -109,7 +111,7 @@ def _add_clean(commands: Any) -> None:
 
 
 def _add_doctor(commands: Any) -> None:
-    command = _command(commands, "doctor", "look at all that loads lean on, and say what is wrong; or calibrate")
+    command = _command(commands, "doctor", "look at all that loads lean on, and say what is wrong; nothing is written")
     _add_table(command, is_required=False)
     _add_source(command, is_required=False)
     command.add_argument("--month", metavar="YYYY-MM", help="rehearse a load of this month, up to its first write")
@@ -121,20 +123,23 @@ def _add_doctor(commands: Any) -> None:
         metavar="PURPOSE",
         help=f"what the connection's user must have the rights for: {', '.join(PURPOSES)}; may be repeated (load)",
     )
+
+
+def _add_calibrate(commands: Any) -> None:
+    about = "load samples of a month into throw-away tables, and keep the best settings for the table's loads"
+    command = _command(commands, "calibrate", about)
+    _add_table(command)
+    _add_source(command)
+    command.add_argument("--month", required=True, metavar="YYYY-MM", help="whose files are the sample")
     command.add_argument(
-        "--calibrate",
-        action="store_true",
-        help="instead: load samples of --month into throw-away tables, and keep the best settings for the table",
-    )
-    command.add_argument(
-        "--budget-seconds", type=float, default=300, metavar="SECONDS", help="what --calibrate may take (%(default)s)"
+        "--budget-seconds", type=float, default=300, metavar="SECONDS", help="what all tries may take (%(default)s)"
     )
     command.add_argument(
         "--least-try-seconds",
         type=float,
         default=1,
         metavar="SECONDS",
-        help="a sample that loads in less tells nothing to --calibrate (%(default)s)",
+        help="a sample that loads in less tells nothing (%(default)s)",
     )
 
 

@@ -150,21 +150,18 @@ def _clean(given: argparse.Namespace) -> CommandResult:
 
 def _doctor(given: argparse.Namespace) -> CommandResult:
     arguments = {**_table(given), **_source(given)}
-    if given.calibrate:
-        return _calibrated(given, arguments)
     found = diagnosis(arguments, month=given.month, purposes=tuple(given.purposes or ("load",)))
     return CommandResult(found.as_json(), described(found), found.is_ok)
 
 
-def _calibrated(given: argparse.Namespace, arguments: Mapping[str, Any]) -> CommandResult:
-    if missing := [f"--{name}" for name in ("table", "key", "month") if not getattr(given, name)]:
-        raise ConfigurationError(f"--calibrate loads a sample of a month: give {', '.join(missing)}, too.")
+def _calibrate(given: argparse.Namespace) -> CommandResult:
     found = CalibrateLoadOperator(
         task_id="calibrate",
         month=given.month,
         budget_seconds=given.budget_seconds,
         least_try_seconds=given.least_try_seconds,
-        **arguments,
+        **_table(given),
+        **_source(given),
     ).calibrated({})
     return CommandResult(found.as_json(), found.described(), is_fine=True)
 
@@ -237,5 +234,6 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], CommandResult]] = {
     "forget": _forget,
     "clean": _clean,
     "doctor": _doctor,
+    "calibrate": _calibrate,
     "rehearse": _rehearse,
 }

@@ -32,6 +32,13 @@ def test_every_room_is_in_the_contract():
     assert sorted(rooms_of_contract()) == sorted(path.parent.name for path in CORE.glob("*/__init__.py"))
 
 
+def test_a_test_module_is_in_the_room_of_the_module_that_it_is_named_after():
+    tests = Path(__file__).parent.glob("*/test_*.py")
+    modules = [CORE / path.parent.name / path.name.removeprefix("test_") for path in tests]
+    assert modules
+    assert [path for path in modules if not path.is_file()] == []
+
+
 @pytest.mark.parametrize("folder", sorted({path.parent for path in PACKAGE.rglob("*.py")}), ids=lambda path: path.name)
 def test_a_folder_has_at_most_a_dozen_modules(folder):
     assert len(list(folder.glob("[!_]*.py"))) <= MOST_MODULES

@@ -261,17 +261,18 @@ class TestACalibrationThatIsKilledInMidTry:
 
 class TestTheShell:
     def test_prints_the_tries_as_json(self, sample: Lake, timed: Timed, capsys: pytest.CaptureFixture[str]) -> None:
-        code = main(["doctor", "--calibrate", *where(sample), "--json"])
+        code = main(["calibrate", *where(sample), "--json"])
         found = json.loads(capsys.readouterr().out)
         assert (code, [each["label"] for each in found["tries"]][:2]) == (0, ["the rule", "1 insert threads"])
 
     def test_prints_the_table(self, sample: Lake, timed: Timed, capsys: pytest.CaptureFixture[str]) -> None:
-        main(["doctor", "--calibrate", *where(sample)])
+        main(["calibrate", *where(sample)])
         assert capsys.readouterr().out == f"{timed.said[-1]}\n"
 
     def test_needs_a_month(self, capsys: pytest.CaptureFixture[str]) -> None:
-        code = main(["doctor", "--calibrate", "--table", "trips", "--key", "trips/{YYYY-MM}/"])
-        assert (code, "give --month, too" in capsys.readouterr().err) == (2, True)
+        with pytest.raises(SystemExit, match="2"):
+            main(["calibrate", "--table", "trips", "--key", "trips/{YYYY-MM}/"])
+        assert "required: --month" in capsys.readouterr().err
 
 
 def where(lake: Lake) -> list[str]:

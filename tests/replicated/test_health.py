@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.merges.observation import Replica, queue_query, 
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.testbed.processes import HOST, free_ports
 from airflow_provider_chs3.testbed.programs.keeper import Keeper
-from tests.core.test_health import FEW
+from tests.core.merges.test_health import FEW
 from tests.replicated import debian_cluster
 from tests.replicated.conftest import FIRST, FOLLOWER, Replicated
 

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.values.models import NodeSpec
-from tests.core.test_tuning import GIB, MIB, tuned
+from tests.core.tuning.test_insert_settings import GIB, MIB, tuned
 
 
 class TestReading:

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_chs3.core.merges.health import Thresholds, Verdict, judge
 from airflow_provider_chs3.core.merges.observation import MergeState
 from airflow_provider_chs3.core.merges.poll_interval import LONGEST_INTERVAL_SECONDS, next_interval_seconds
-from tests.core.test_health import FEW, MANY, WAITING
+from tests.core.merges.test_health import FEW, MANY, WAITING
 
 
 def seen(*states: MergeState) -> list[Verdict]:

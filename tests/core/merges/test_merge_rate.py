@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_chs3.core.merges.merge_rate import MergeRate, merge_rate_of
 from airflow_provider_chs3.core.merges.observation import Merge, MergeState
-from tests.core.test_health import FEW, REPLICA
+from tests.core.merges.test_health import FEW, REPLICA
 
 MIB = 1024**2
 HALF = Merge(progress=0.5, seconds=60, size_bytes=600 * MIB, parts=4)

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.merges.optimize_job import Job, Status, advanced
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.exceptions import ClickHouseServerError, MergeHealthError, TransientError
 from tests.core.driving import server_error
-from tests.core.test_health import FEW, GIB, MERGE, REPLICA
+from tests.core.merges.test_health import FEW, GIB, MERGE, REPLICA
 
 JOB = Job(node=FEW.node, month=FEW.month, partition_id="202610", parts_before=3)
 FOLLOWER = Node(FEW.node.shard_num, 2, "ch-1b", 9000)

@@ -48,6 +48,8 @@ def test_a_beginning_without_an_end_is_told() -> None:
         ["plan", "--table", "trips"],
         ["plan", "--table", "trips", "--key", "k", "--definition", "[]"],
         ["clean", "--older-than-hours", "long"],
+        ["calibrate", "--table", "trips", "--key", "k"],
+        ["doctor", "--calibrate", "--table", "trips", "--key", "k", "--month", "2026-01"],
     ],
 )
 def test_what_is_not_understood_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,7 +58,7 @@ def test_what_is_not_understood_ends_with_2(arguments: list[str], capsys: pytest
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("command", ["ledger", "plan", "adopt", "forget", "clean", "doctor"])
+@pytest.mark.parametrize("command", ["ledger", "plan", "adopt", "forget", "clean", "doctor", "calibrate", "rehearse"])
 def test_help_tells_the_exit_codes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main([command, "--help"])
