@@ -1,4 +1,4 @@
-"""What can go wrong, and whether a retry can help.
+"""The errors of this package, and whether a retry can help.
 
 ::
 
@@ -6,16 +6,16 @@
     ├── TerminalError               a retry would end the same way
     │   ├── ConfigurationError      an argument or a field of the connection is wrong
     │   │   └── RowError                a row that is to be inserted does not fit the table
-    │   ├── PreflightError          the cluster or the table is not fit for the load (a list of findings)
-    │   ├── SourceError             the objects are not what was asked for
-    │   ├── TargetChangedError      the target holds what no load has put there
+    │   ├── PreflightError          the cluster or the table cannot take the load (a list of findings)
+    │   ├── SourceError             the objects do not match the request
+    │   ├── TargetChangedError      the target holds rows that no load put there
     │   ├── SupersededError         a newer attempt of the same load took over
     │   ├── VerificationError       what was loaded differs from the source
     │   └── MergeHealthError        merges are stuck, or left too many parts
     ├── TransientError              worth a retry
     │   ├── NotReadyError               the objects are not there yet
     │   ├── ObjectsChangedError         objects changed while they were loaded
-    │   ├── InsertLostError             nobody knows how an insert ended
+    │   ├── InsertLostError             an insert ended with an unknown outcome
     │   └── ClickHouseConnectionError   no answer, or a connection that broke
     └── ClickHouseServerError       an answer with an error code: the code decides
 
@@ -41,12 +41,12 @@ class ConfigurationError(TerminalError):
 
 
 class RowError(ConfigurationError):
-    """A row that was given to be inserted does not fit the table.
+    """A given row does not fit the table.
 
     Args:
-        row: Its number among the rows that were given, from 1.
-        problem: What is wrong with it.
-        inserted_rows: How many rows before it were inserted, by statements that had ended.
+        row: Number of the row among those given, from 1.
+        problem: The problem with the row.
+        inserted_rows: Number of earlier rows already inserted, by statements that had finished.
     """
 
     def __init__(self, row: int, problem: str, inserted_rows: int = 0) -> None:
@@ -61,10 +61,10 @@ class RowError(ConfigurationError):
 
 
 class PreflightError(TerminalError):
-    """The cluster or the table is not fit for the load.
+    """The cluster or the table cannot take the load.
 
     Args:
-        findings: One sentence each: the node, the fact and the way out.
+        findings: One sentence per problem: the node, the fact and what to do.
     """
 
     def __init__(self, findings: Sequence[str]) -> None:
@@ -76,11 +76,11 @@ class PreflightError(TerminalError):
 
 
 class SourceError(TerminalError):
-    """The objects are not what was asked for: too few, not readable, or they do not fit the target."""
+    """The objects do not match the request: too few, unreadable, or unfit for the target."""
 
 
 class TargetChangedError(TerminalError):
-    """The target's partition holds rows that no load is known to have put there."""
+    """The target's partition holds rows that no known load put there."""
 
 
 class SupersededError(TerminalError):
@@ -88,15 +88,15 @@ class SupersededError(TerminalError):
 
 
 class VerificationError(TerminalError):
-    """What was staged or published differs from the source."""
+    """Staged or published data differs from the source."""
 
 
 class MergeHealthError(TerminalError):
-    """Merges are stuck, or left too many parts: a person must act."""
+    """Merges are stuck or left too many parts: somebody must act."""
 
 
 class TransientError(Chs3Error):
-    """The cause may pass: worth a retry."""
+    """The cause may be temporary: worth a retry."""
 
 
 class NotReadyError(TransientError):
@@ -108,18 +108,18 @@ class ObjectsChangedError(TransientError):
 
 
 class InsertLostError(TransientError):
-    """An insert that another process started runs no more, and no server tells how it ended. Nothing was published."""
+    """An insert started by another process has stopped, and no server knows its outcome. Nothing was published."""
 
 
 class ClickHouseConnectionError(TransientError):
     """No answer from ClickHouse, or a connection that broke.
 
-    A statement that was under way when it broke may have taken effect: look its query id up before running it again.
+    A statement that was running at that moment may have taken effect: look up its query id before running it again.
 
     Args:
-        message: What the network or the driver said.
-        host: The address that was tried last, as `host:port`.
-        query_id: The id of the statement, or None where none was sent.
+        message: The message of the network or the driver.
+        host: The last address tried, as `host:port`.
+        query_id: The id of the statement; None if none was sent.
     """
 
     def __init__(self, message: str, host: str, query_id: str | None = None) -> None:
@@ -138,8 +138,8 @@ class ClickHouseServerError(Chs3Error):
 
     Args:
         code: ClickHouse's error code, such as 60.
-        name: Its name, such as `UNKNOWN_TABLE`; empty where it is not known.
-        message: What the server said, without stack trace and secrets.
+        name: The code's name, such as `UNKNOWN_TABLE`; empty if unknown.
+        message: The server's message, without stack trace and secrets.
         host: The node that raised it, as `host:port`.
         query_id: The id of the statement.
     """

@@ -81,7 +81,7 @@ def calibrate(request: CalibrationRequest) -> Steps[Calibration]:
         PreflightError: If a load would not begin either.
         ConfigurationError: If the month has too little data, or the budget is too small.
     """
-    began = yield from ReadClock(name="Look at the clock")
+    began = yield from ReadClock(name="Read the clock")
     load = yield from _prepare(request.load)
     trial = TrialAttempt(load.context.target, load.request.month, load.request.nonce)
     yield from end_earlier_attempts(load.context, trial)
@@ -95,7 +95,7 @@ def calibrate(request: CalibrationRequest) -> Steps[Calibration]:
         yield from _clean_up(load, trial)
         raise
     yield from _clean_up(load, trial)
-    ended = yield from ReadClock(name="Look at the clock")
+    ended = yield from ReadClock(name="Read the clock")
     calibration = _result(bench, versions, choice, records, ended)
     ledger = load.context.ledger
     yield from make_ledger(ledger, {node: facts.ledger_columns for node, facts in load.context.nodes.items()})

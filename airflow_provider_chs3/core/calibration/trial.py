@@ -159,7 +159,7 @@ def run_trial(bench: TrialContext, asked: Candidate, *, number: int) -> Steps[Tr
         stats, parts = None, 0
     else:
         yield from end_attempt(bench.load.context, trial)
-    now = yield from ReadClock(name="Look at the clock")
+    now = yield from ReadClock(name="Read the clock")
     return TrialResult(
         seconds=stats.seconds if stats else None,
         parts=parts,

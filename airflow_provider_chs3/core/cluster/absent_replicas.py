@@ -1,8 +1,8 @@
-"""Which replicas a load does without: those that are down, where another one of their shard is up.
+"""Load without replicas that are down, where another replica of their shard is up.
 
-Replicas are restarted and replaced in any week, so nothing that goes on every night may need all of them. What one
-misses it fetches from the others when it comes back, which is Keeper's doing. So Keeper has the last word on who is
-down: a replica that it still knows as alive may write to the month at any moment.
+Replicas are restarted and replaced all the time, so a nightly load must not need all of them. A replica that comes back
+fetches what it missed from the others, by way of Keeper. So Keeper decides which replica is down: one that it still
+considers alive may write to the month at any moment.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 
 
 def leave_out_absent(location: TableLocation) -> Steps[TableLocation]:
-    """Leave out the nodes that do not answer, where the table is replicated and other replicas of theirs are up.
+    """Leave out nodes that do not answer, where the table is replicated and other replicas of their shard are up.
 
     Args:
         location: The table, and the nodes that hold it.
 
     Raises:
-        ClickHouseConnectionError: If a node does not answer that cannot be left out.
+        ClickHouseConnectionError: If a node that cannot be left out does not answer.
     """
     if have_one_replica(location.nodes):
         return location
     answers = yield from TryQueryNodes(
-        name="Ask which replicas are up", sql=dict.fromkeys(location.nodes, Sql("SELECT 1"))
+        name="Check which replicas are up", sql=dict.fromkeys(location.nodes, Sql("SELECT 1"))
     )
     down = {node: error for node, error in answers.items() if isinstance(error, ClickHouseConnectionError)}
     if not down:
@@ -37,7 +37,7 @@ def leave_out_absent(location: TableLocation) -> Steps[TableLocation]:
     up = tuple(node for node in location.nodes if node not in down)
     yield from _check_absent(location, up, down)
     for node in down:
-        yield from Log(name=f"{node} is down. Other replicas of its shard are up: this goes on without it.")
+        yield from Log(name=f"{node} is down. Other replicas of its shard are up: continuing without it.")
     return replace(location, nodes=up, absent=tuple(down))
 
 
@@ -49,17 +49,17 @@ def _check_absent(
         "SELECT zookeeper_name, replica_name, mapKeys(mapFilter((name, is_active) -> is_active, replica_is_active)) "
         f"FROM system.replicas WHERE database = {literal(target.database)} AND table = {literal(target.table)}"
     )
-    answers = yield from QueryNodes(name=f"Ask Keeper for the replicas of {target}", sql=dict.fromkeys(up, sql))
+    answers = yield from QueryNodes(name=f"Check the replicas of {target} in Keeper", sql=dict.fromkeys(up, sql))
     for node, error in down.items():
         of_shard = [
             rows[0]
             for each, rows in answers.items()
-            # The newest record of a shard is told by its Keeper, and only one is asked
+            # The newest record of a shard comes from its Keeper, and only one is asked
             # (see `core.ledger.records.record`).
             if each.shard_num == node.shard_num and rows and rows[0][0] == "default"
         ]
         answering = {name for _, name, _ in of_shard}
-        # Where Keeper itself is away, nobody is active.
+        # Where Keeper itself is down, no replica is active.
         if not of_shard or any(set(active) != answering for _, _, active in of_shard):
             raise ClickHouseConnectionError(
                 _why_needed(error, node, has_others=bool(of_shard)), error.host, error.query_id

@@ -1,4 +1,4 @@
-"""What each node has for loads, who says so, and what runs there already."""
+"""The capacity of each node for loads, its source, and the node's present use."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _MEMORY_UNITS = {"": 1} | {
 
 
 def parse_memory(value: object) -> int:
-    """Bytes from a number of bytes, or from text such as `32GiB` (1024) or `32 GB` (1000).
+    """Parse memory: a number of bytes, or text such as `32GiB` (1024) or `32 GB` (1000).
 
     Raises:
-        ValueError: If it is neither, or not above zero.
+        ValueError: If it is neither, or is not above zero.
     """
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(value)
@@ -42,8 +42,8 @@ class Disk:
 
     Args:
         name: Its name.
-        kind: `Local`, or what else it is.
-        free_bytes: What is free there and not reserved.
+        kind: `Local`, or another type.
+        free_bytes: Free bytes that are not reserved.
     """
 
     name: str
@@ -56,10 +56,10 @@ class OtherParts:
     """The target's active parts, without the partition that the load replaces.
 
     Args:
-        parts: All of them.
-        fullest_parts: Those of the partition that has most.
-        fullest_bytes: Their size.
-        limits: What the table's settings allow.
+        parts: Number of these parts.
+        fullest_parts: Number of parts in the partition that has the most.
+        fullest_bytes: Size of those parts.
+        limits: Limits of the table's settings.
     """
 
     parts: int
@@ -70,16 +70,16 @@ class OtherParts:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeNow:
-    """A node at the start of a load.
+    """The state of a node at the start of a load.
 
     Args:
         memory_in_use_bytes: Memory of the queries that run there.
-        inserts: How many inserts run there.
-        physical_memory_bytes: RAM of the machine, or of its container; 0 where the server does not tell.
+        inserts: Number of running inserts.
+        physical_memory_bytes: RAM of the machine or its container; 0 if the server does not report it.
         disks: The target's disks.
-        views: Materialized views and the like that read from the target.
-        others: The target's other parts; None where the node does not hold it.
-        query_memory_bytes: What the user's profile lets a query take there; 0 is no limit.
+        views: Materialized views and other dependents that read from the target.
+        others: The target's other parts; None if the node does not hold it.
+        query_memory_bytes: Memory limit per query in the user's profile; 0 for no limit.
     """
 
     memory_in_use_bytes: int = 0
@@ -97,14 +97,14 @@ class NodeNow:
 
 
 def ask_nodes_now(context: TargetContext, *, partition_id: str) -> Steps[dict[Node, NodeNow]]:
-    """Ask every node what runs there, and for the target's disks, views and parts: once, when a load is due.
+    """Read each node's running queries and the target's disks, views and parts, once per load.
 
     Args:
         context: The nodes, and the target on them.
-        partition_id: The partition that the load replaces; empty where it replaces none.
+        partition_id: The partition that the load replaces; empty if it replaces none.
     """
     statements = {node: Sql(_now_query(context.target, partition_id, facts)) for node, facts in context.nodes.items()}
-    answers = yield from QueryNodes(name="Ask every node how it is right now", sql=statements)
+    answers = yield from QueryNodes(name="Read the present state of every node", sql=statements)
     return {node: _node_now(rows[0], context.nodes[node]) for node, rows in answers.items()}
 
 
@@ -156,14 +156,14 @@ SELECT
 
 
 def physical_memory(facts: NodeFacts) -> str:
-    """Sub-query for the RAM of the node's machine, or of its container; 0 where the server does not tell.
+    """Return a subquery for the RAM of the node's machine or container; 0 if the server does not report it.
 
     Args:
-        facts: What the node said of itself.
+        facts: Facts of the node.
     """
     if not facts.has_metrics:
         return "0"
-    # A container without a limit of its own shows that of nobody: the least of both is what there is.
+    # A container without a limit reports no real one: the lower of the two counts.
     return (
         "(SELECT min(value) FROM system.asynchronous_metrics "
         "WHERE metric IN ('OSMemoryTotal', 'CGroupMemoryTotal') AND value > 0)"
@@ -172,12 +172,12 @@ def physical_memory(facts: NodeFacts) -> str:
 
 @dataclass(frozen=True)
 class SizedNode:
-    """What a node has for loads.
+    """The capacity of a node for loads.
 
     Args:
-        spec: Cores, and memory; 0 bytes are not known.
-        source: Who says so.
-        note: What became of it; mostly empty.
+        spec: Cores and memory; 0 bytes means unknown.
+        source: Source of these numbers.
+        note: How the numbers were adjusted; usually empty.
     """
 
     spec: NodeSpec
@@ -196,15 +196,15 @@ Declared = Mapping[str, NodeSpec]
 def size_nodes(
     context: TargetContext, now: Mapping[Node, NodeNow], *, argument: Declared, connection: Declared
 ) -> dict[Node, SizedNode]:
-    """What each node has.
+    """Determine the capacity of each node.
 
-    The operator's argument says it, else the connection, else the node's macros `cores` and `memory`; what nobody
-    declares is measured.
+    The operator's argument comes first, then the connection, then the node's macros `cores` and `memory`; anything not
+    declared is measured.
 
     Args:
-        context: What the nodes said of themselves.
-        now: What else is known of them.
-        argument: Host, `host:port` or `default` → what the operator's `node_specs` declare.
+        context: The nodes and their facts.
+        now: Present state of the nodes.
+        argument: Host, `host:port` or `default` → specs of the operator's `node_specs`.
         connection: The same of the connection.
 
     Raises:
@@ -224,7 +224,7 @@ def size_nodes(
 
 
 def shown(node: Node) -> str:
-    """The node's name for people."""
+    """Return the node's name for people."""
     return "the server" if node == ONLY_NODE else str(node)
 
 
@@ -254,7 +254,7 @@ def _of_macros(node: Node, facts: NodeFacts) -> SizedNode | None:
 
 
 def _impossible(node: Node, each: SizedNode, facts: NodeFacts, now: NodeNow) -> Iterator[str]:
-    """More than there is: settings made for it would slow the node down, or end in its out-of-memory killer."""
+    """Report declarations above the machine's size: such loads would slow the node down or trigger its OOM killer."""
     spec, has = each.spec, facts.measured.cores
     if 0 < has < spec.cores:
         yield f"Node {shown(node)}: {each.source} declare {spec.cores} cores, but the machine has {has}: correct it."

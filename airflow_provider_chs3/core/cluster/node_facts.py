@@ -1,4 +1,4 @@
-"""What the servers say about themselves and the target: asked once, before anything is written."""
+"""Facts about the servers and the target, read once before anything is written."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from airflow_provider_chs3.core.sql.server_defaults import defaults_query, evalu
 from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Node, NodeSpec, SettingValues, TableName
 from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Row, Steps
 
-#: What a node says of its size: cores, the limit of its memory, its macros, and whether it has
-#: `system.asynchronous_metrics`, which would tell of the machine's.
+#: Size of a node: cores, memory limit, macros, and whether it has `system.asynchronous_metrics`, which has the RAM of
+#: the machine.
 SIZE = """(SELECT any(toUInt32OrZero(extract(default, '\\d+'))) FROM system.settings WHERE name = 'max_threads'),
     (SELECT any(toUInt64OrZero(value)) FROM system.server_settings WHERE name = 'max_server_memory_usage'),
     (SELECT groupArray((macro, substitution)) FROM system.macros WHERE macro IN ('cores', 'memory')),
     (SELECT count() FROM system.tables WHERE database = 'system' AND name = 'asynchronous_metrics')"""
 
 
-#: Settings without which a server refuses a new table with types, codecs or keys that the target has, and a cast to its
-#: types: `allow_suspicious_low_cardinality_types`, `enable_alp_codec`, and on older servers many more. Those that the
-#: user's profile lets statements switch on.
+#: Settings that a server requires for a new table with the target's types, codecs or keys, and for a cast to its types:
+#: `allow_suspicious_low_cardinality_types`, `enable_alp_codec`, and on older servers many more. Only those that the
+#: user's profile lets statements enable.
 _PERMISSIONS = """(SELECT groupArray(name) FROM system.settings
         WHERE match(name, '^allow_suspicious_|^(allow|enable)_.*(types?|codecs?|index|statistics?|index_for_json)$')
         AND type = 'Bool' AND NOT is_obsolete AND alias_for = ''
@@ -39,23 +39,23 @@ _PERMISSIONS = """(SELECT groupArray(name) FROM system.settings
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """One node.
+    """The facts of one node.
 
     Args:
-        target: The target there, or None.
-        databases: Those of the databases in question that exist.
-        ledger_columns: The columns of its ledger; none where it has no ledger.
-        known_settings: Those of the settings in question that the server knows, each with the highest number that the
-            user's profile allows, or None.
-        measured: Cores and memory limit, as the server sees them; 0 bytes are not known.
-        macros: Those of its macros that declare its size: `cores`, `memory`.
+        target: The target on that node; None if missing.
+        databases: The requested databases that exist.
+        ledger_columns: Columns of its ledger; empty if it has no ledger.
+        known_settings: The requested settings that the server knows, each with the highest number that the user's
+            profile allows, or None.
+        measured: Cores and memory limit, as measured by the server; 0 bytes means unknown.
+        macros: Its macros that declare its size: `cores`, `memory`.
         has_metrics: Whether it has `system.asynchronous_metrics`.
-        keeper: Where a replicated target is known in Keeper; asked for by `core.cluster.replication`.
-        time_zone: That of columns that name none.
-        permissions: The settings that a CREATE of the target again may need, and may switch on.
-        reading_defaults: The settings that are about reading files, each with the server's default.
-        ledger_engine: The engine of its ledger; empty where it has none.
-        is_rehearsed: Whether the target's engine is a tested one, or a rehearsal has passed there.
+        keeper: Path of a replicated target in Keeper; read by `core.cluster.replication`.
+        time_zone: Time zone of columns that name none.
+        permissions: Settings that another CREATE of the target may need, and may enable.
+        reading_defaults: Settings for reading files, each with the server's default.
+        ledger_engine: Engine of its ledger; empty if it has none.
+        is_rehearsed: Whether the target's engine is tested, or a rehearsal has passed there.
     """
 
     target: TableFacts | None
@@ -74,21 +74,21 @@ class NodeFacts:
 
     @property
     def has_ledger(self) -> bool:
-        """Whether the ledger is there."""
+        """Whether the ledger exists."""
         return bool(self.ledger_columns)
 
 
 @dataclass(frozen=True)
 class TargetContext:
-    """Where the load takes place.
+    """The context of a target: its cluster, its nodes and their facts.
 
     Args:
         cluster: The cluster that reads and writes; None for a single server.
         target: The local table on every node.
         ledger: The ledger on every node.
-        nodes: What each node said.
+        nodes: Facts of each node.
         absent: Replicas that are down; see `TableLocation`.
-        sharding_key: The expression of the Distributed table that the user named; see `TableLocation`.
+        sharding_key: Sharding key of the Distributed table that the user named; see `TableLocation`.
     """
 
     cluster: str | None
@@ -100,29 +100,29 @@ class TargetContext:
 
     @property
     def staging_database(self) -> str:
-        """Where staging goes: beside the ledger."""
+        """The database of staging tables, which is the ledger's."""
         return self.ledger.database
 
     @property
     def coordinator(self) -> Node:
-        """The node that decides between two attempts at the same time."""
+        """The node that decides between two concurrent attempts."""
         return min(self.nodes)
 
     @property
     def publishers(self) -> tuple[Node, ...]:
-        """One node of each shard. The others, if there are any, are its replicas, and follow."""
+        """One node of each shard. Other nodes of a shard are its replicas, and follow."""
         return tuple({node.shard_num: node for node in sorted(self.nodes, reverse=True)}.values())[::-1]
 
     @property
     def table_facts(self) -> TableFacts:
         """The target's structure, which is the same on every node once the preflight has passed."""
         target = self.nodes[self.coordinator].target
-        assert target is not None  # the preflight saw to it
+        assert target is not None  # checked by the preflight
         return target
 
     @property
     def time_zone(self) -> str:
-        """That of columns that name none, on every node."""
+        """The time zones of columns that name none, over all nodes."""
         return ", ".join(sorted({facts.time_zone for facts in self.nodes.values()}))
 
     @property
@@ -134,17 +134,17 @@ class TargetContext:
 
     @property
     def permissions(self) -> SettingValues:
-        """What lets a statement on any node use all types, codecs and keys that the target has."""
+        """The settings that let a statement on any node use all types, codecs and keys of the target."""
         return dict.fromkeys(sorted(frozenset.intersection(*(facts.permissions for facts in self.nodes.values()))), 1)
 
     @property
     def evaluating(self) -> SettingValues:
-        """The settings with which a statement evaluates the target's keys as the target does, under any profile."""
+        """The settings for evaluating the target's keys as the target does, under any profile."""
         return {**evaluating_settings(self.reading_defaults), **self.permissions}
 
     @property
     def reading_defaults(self) -> dict[str, str]:
-        """The settings about reading files that every node knows, each with the coordinator's default."""
+        """The settings for reading files that every node knows, each with the coordinator's default."""
         others = [facts.reading_defaults for facts in self.nodes.values()]
         return {
             name: default
@@ -153,33 +153,33 @@ class TargetContext:
         }
 
     def on_each(self, *, name: str, sql: Sql, settings: SettingValues | None = None) -> QueryNodes:
-        """The same statement for every node."""
+        """Return a step that runs the same statement on every node."""
         return QueryNodes(name=name, sql=dict.fromkeys(self.nodes, sql), settings=settings or {})
 
 
 def inspect_target(
     request: TableRequest, *, settings: Iterable[str] = (), needs_all: bool = False
 ) -> Steps[TargetContext]:
-    """Find the nodes, and ask each for its facts.
+    """Find the nodes and read the facts of each.
 
     Args:
         request: The table.
         settings: Names to look up on every node.
-        needs_all: Whether all replicas must be up, as what is written would not be repeated on one that comes back.
+        needs_all: Whether all replicas must be up, because a replica that comes back would miss the write.
 
     Raises:
-        PreflightError: If the cluster is not known, differs from the Distributed table's, or a server is too old.
+        PreflightError: If the cluster is unknown or differs from the Distributed table's, or a server is too old.
     """
     location = yield from resolve_table(request)
     if not needs_all:
         location = yield from leave_out_absent(location)
     looks = (check_versions(location.nodes), look_at(location, settings=settings))
-    context: TargetContext = (yield from Gather(name=f"Look at {len(location.nodes)} nodes", workflows=looks))[1]
+    context: TargetContext = (yield from Gather(name=f"Inspect {len(location.nodes)} nodes", workflows=looks))[1]
     return context
 
 
 def look_at(location: TableLocation, *, settings: Iterable[str]) -> Steps[TargetContext]:
-    """Ask each node of a place for its facts.
+    """Read the facts of each node.
 
     Args:
         location: The table, and the nodes that hold it.
@@ -187,7 +187,7 @@ def look_at(location: TableLocation, *, settings: Iterable[str]) -> Steps[Target
     """
     sql = Sql(_facts_query(location.target, location.ledger, settings))
     answers = yield from QueryNodes(
-        name=f"Look at {location.target} on every node", sql=dict.fromkeys(location.nodes, sql)
+        name=f"Inspect {location.target} on every node", sql=dict.fromkeys(location.nodes, sql)
     )
     facts = {node: _node_facts(rows[0], location.ledger) for node, rows in answers.items()}
     facts = yield from _recall_rehearsals(location, facts)
@@ -206,24 +206,24 @@ def _recall_rehearsals(location: TableLocation, nodes: dict[Node, NodeFacts]) ->
     if not untested or is_rehearsal(location.target):
         return nodes
     sql = {node: has_passed(location.ledger, location.target) for node, facts in untested.items() if facts.has_ledger}
-    answers = yield from QueryNodes(name="Look for a rehearsal that has passed", sql=sql)
+    answers = yield from QueryNodes(name="Check whether a rehearsal has passed", sql=sql)
     passed = {node for node, rows in answers.items() if rows[0][0]}
     return nodes | {node: replace(facts, is_rehearsed=node in passed) for node, facts in untested.items()}
 
 
 def fetch_table_facts(context: TargetContext) -> Steps[dict[Node, TableFacts | None]]:
-    """Ask each node once more what the target is there: less than half of what `look_at` asks for.
+    """Read the target's structure on each node again, which is less than half of what `look_at` reads.
 
     Args:
-        context: What the nodes said before.
+        context: The nodes, with their earlier facts.
     """
-    ask = context.on_each(name=f"Look at {context.target} again", sql=Sql(f"SELECT {target_query(context.target)}"))
+    ask = context.on_each(name=f"Inspect {context.target} again", sql=Sql(f"SELECT {target_query(context.target)}"))
     return {node: target_facts(rows[0]) for node, rows in (yield from ask).items()}
 
 
 def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) -> str:
     names = tuple(settings)
-    # Only who asks for a setting of tables needs the right to.
+    # Only a request for a table setting needs this privilege.
     of_tables = " UNION ALL SELECT name, NULL FROM system.merge_tree_settings" if ADAPTIVE_BUFFERS in names else ""
     return f"""SELECT {target_query(target)},
     (SELECT groupArray(name) FROM system.databases WHERE {one_of("name", (target.database, ledger.database))}),

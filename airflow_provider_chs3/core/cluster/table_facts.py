@@ -1,4 +1,4 @@
-"""The target as one node knows it: engine, keys, columns, indices, projections."""
+"""The target's structure on one node: engine, keys, columns, indices, projections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OF_TABLE = (
 _ORDER_BY = re.compile(r" ORDER BY (.*?)(?: SAMPLE BY | TTL | SETTINGS |$)", re.DOTALL)
 _DISK = "disk = "
 _TTL = re.compile(r" TTL (.*?)(?: SETTINGS |$)", re.DOTALL)
-#: What a TTL does that takes no rows away.
+#: TTL actions that delete no rows.
 _KEEPS_ROWS = re.compile(r" (?:TO DISK|TO VOLUME|RECOMPRESS) ")
 
 
@@ -35,9 +35,9 @@ class Column:
 
     Args:
         name: Its name.
-        type: Its type, as the server writes it.
+        type: Its type, as written by the server.
         default_kind: Empty, `DEFAULT`, `MATERIALIZED`, `ALIAS` or `EPHEMERAL`.
-        default_expression: What the kind goes by.
+        default_expression: Expression of the default.
         in_partition_key: Whether the partition key uses it.
     """
 
@@ -49,7 +49,7 @@ class Column:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether an INSERT gives it a value: ordinary columns, those with a DEFAULT, and what defaults are made of."""
+        """Whether an INSERT gives it a value: ordinary columns, those with a DEFAULT, and EPHEMERAL ones."""
         return self.default_kind in ("", "DEFAULT", "EPHEMERAL")
 
     def __str__(self) -> str:
@@ -61,17 +61,17 @@ class TableFacts:
     """The target on one node.
 
     Args:
-        engine: Such as `ReplacingMergeTree`.
+        engine: Engine name, such as `ReplacingMergeTree`.
         engine_full: The engine with all its clauses.
-        partition_key: The expression; empty where there is none.
-        sorting_key: The expression.
-        primary_key: The expression.
-        sampling_key: The expression; empty where there is none.
-        uuid: Tells the table from one of the same name that was there before.
-        columns: In the table's order.
+        partition_key: Its expression; empty if there is none.
+        sorting_key: Its expression.
+        primary_key: Its expression.
+        sampling_key: Its expression; empty if there is none.
+        uuid: Distinguishes the table from an earlier one of the same name.
+        columns: The columns, in the table's order.
         indices: Name, type, expression, granularity of each skip index.
         projections: Name, type, query of each projection.
-        storage_policy: The name of its policy; of a disk that the table defines itself, the one that the server made.
+        storage_policy: Name of its policy; for a disk that the table defines, the policy that the server created.
     """
 
     engine: str
@@ -90,7 +90,7 @@ class TableFacts:
     def settings(self) -> str:
         """The table's own settings as text: storage policy, granularity and the like.
 
-        A disk is named by its policy: where the table defines it (`disk(…)`), servers hide paths and keys of it, and
+        A disk is given by its policy: where the table defines it (`disk(…)`), servers hide its paths and keys, and
         refuse the definition that they show (137; seen on 25.8 and 26.9).
         """
         policy = f"storage_policy = {literal(self.storage_policy)}"
@@ -99,55 +99,55 @@ class TableFacts:
 
     @property
     def order_by(self) -> str:
-        """The ORDER BY clause; `sorting_key` leaves out which columns descend."""
+        """The ORDER BY clause; `sorting_key` omits which columns descend."""
         matched = _ORDER_BY.search(self.engine_full)
         return matched[1] if matched and "DESC" in matched[1] else f"({self.sorting_key})"
 
     @property
     def explicit_primary_key(self) -> str:
-        """The primary key if the table names one, which 25.8 takes for another than the same one that is not named."""
+        """The primary key if the table names one; 25.8 treats it as different from the same implicit key."""
         head = self.engine_full.partition(" ORDER BY ")[0]
         return f"({self.primary_key})" if " PRIMARY KEY " in head else ""
 
     @property
     def is_replicated(self) -> bool:
-        """Whether its parts go to other replicas by themselves."""
+        """Whether its parts are replicated automatically."""
         return self.engine.startswith("Replicated")
 
     @property
     def is_plain(self) -> bool:
-        """Whether its engine merges parts, and no rows."""
+        """Whether its engine merges parts without merging rows."""
         return self.engine in ("MergeTree", "ReplicatedMergeTree", "SharedMergeTree")
 
     @property
     def rows_expire(self) -> bool:
-        """Whether a TTL takes rows away, which one does not that only moves or recompresses them.
+        """Whether a TTL deletes rows, rather than only moving or recompressing them.
 
-        When it does nobody can tell: parts know it only once they were merged, as staging has no TTL, and a partition
-        that is gone has no parts to ask.
+        The time is unknown: parts record it only after a merge, as staging has no TTL, and a deleted partition has no
+        parts.
         """
         matched = _TTL.search(top_level(self.engine_full))
         return matched is not None and not all(_KEEPS_ROWS.search(each) for each in matched[1].split(","))
 
     @property
     def may_lose_all(self) -> bool:
-        """Whether merges may leave nothing of a part: rows that expire, that sum up to nothing, or that cancel out."""
+        """Whether merges may remove all rows of a part: rows that expire, sum up to nothing, or cancel out."""
         vanishing = ("SummingMergeTree", "CollapsingMergeTree")
         return self.rows_expire or self.engine.endswith(vanishing) or "replacing_merge_with_cleanup" in self.engine_full
 
     @property
     def may_be_patched(self) -> bool:
-        """Whether it takes lightweight updates, of which merges leave nothing but a version."""
+        """Whether it accepts lightweight updates, of which merges keep only a version."""
         return "enable_block_number_column = " in self.engine_full
 
     @property
     def keeps_every_row(self) -> bool:
-        """Whether no merge makes rows fewer, so that counts must stay as they are."""
+        """Whether no merge removes rows, so that row counts must not change."""
         return self.is_plain and not self.rows_expire
 
 
 def target_query(target: TableName) -> str:
-    """What a SELECT asks for; `target_facts` reads its answer.
+    """Return the columns of a SELECT for the target's structure; `target_facts` parses the answer.
 
     Args:
         target: The local table.
@@ -164,10 +164,10 @@ def target_query(target: TableName) -> str:
 
 
 def target_facts(answer: Sequence[Any]) -> TableFacts | None:
-    """The target, or None where the node has none.
+    """Parse the target's structure; None if the node does not have it.
 
     Args:
-        answer: What `target_query` asked for.
+        answer: The answer to `target_query`.
     """
     tables, columns, indices, projections = answer
     if not tables:

@@ -1,4 +1,4 @@
-"""Where a table is: the local table under the one that the user named, and the nodes that hold it."""
+"""Topology of a table: the local table behind the one that the user named, and its nodes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import Query, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
-#: The oldest server that is supported. Below it `partitionId`, `system.projections` and s3Cluster behave otherwise.
+#: The oldest supported server. In older ones `partitionId`, `system.projections` and s3Cluster behave differently.
 LOWEST_VERSION = (25, 8)
 
 #: The ledger's name, in the staging database of every node.
 LEDGER_TABLE = "chs3_ledger"
 
-#: Stands for the one server that the connection leads to, where no cluster is used.
+#: The single server of the connection, where no cluster is used.
 ONLY_NODE = Node(1, 1, "", 0)
 
 _DISTRIBUTED = re.compile(r"Distributed\('((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)'(.*)", re.DOTALL)
@@ -25,11 +25,11 @@ _DISTRIBUTED = re.compile(r"Distributed\('((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)
 
 @dataclass(frozen=True, slots=True)
 class KeeperPlace:
-    """Where a replica of the target is known in Keeper.
+    """The path of a target's replica in Keeper.
 
     Args:
-        keeper: Which one: `default`, or the name of an auxiliary one.
-        path: What all replicas of the shard share.
+        keeper: `default`, or the name of an auxiliary Keeper.
+        path: The path that all replicas of the shard share.
         replica: The replica's own name there.
     """
 
@@ -38,7 +38,7 @@ class KeeperPlace:
     replica: str
 
     def engine_beside(self, name: str) -> str:
-        """The engine of a table of the same replicas, at a path of its own beside this one."""
+        """Return the engine for a table on the same replicas, at its own path beside this one."""
         keeper = "" if self.keeper == "default" else f"{self.keeper}:"
         return f"ReplicatedMergeTree({literal(f'{keeper}{self.path}.{name}')}, {literal(self.replica)})"
 
@@ -51,10 +51,10 @@ class TableLocation:
         cluster: The cluster that reads and writes; None for a single server.
         target: The local table on every node.
         ledger: The ledger on every node.
-        nodes: The nodes, in their order.
-        absent: Those besides that are down, and can be done without (see `core.cluster.absent_replicas`).
-        sharding_key: The expression of the Distributed table that the user named, empty where it has none; None where
-            the user named a local table.
+        nodes: The nodes, in order.
+        absent: Further nodes that are down and not needed (see `core.cluster.absent_replicas`).
+        sharding_key: Sharding key of the Distributed table that the user named, empty if it has none; None if the user
+            named a local table.
     """
 
     cluster: str | None
@@ -67,13 +67,13 @@ class TableLocation:
 
 @dataclass(frozen=True, kw_only=True)
 class TableRequest:
-    """A table as the user names it, for whatever is asked of it.
+    """A table as named by the user.
 
     Args:
         target: A local table, or a Distributed one over the tables of the nodes.
-        cluster: The cluster; None takes the Distributed table's, else the default.
-        default_cluster: The connection's cluster; None is the single server that the connection leads to.
-        staging_database: Where staging and ledger are; None takes the target's database.
+        cluster: The cluster; None takes the Distributed table's, otherwise the default.
+        default_cluster: The connection's cluster; None for the connection's single server.
+        staging_database: Database of staging tables and ledger; None takes the target's database.
     """
 
     target: TableName
@@ -83,13 +83,13 @@ class TableRequest:
 
 
 def resolve_table(request: TableRequest) -> Steps[TableLocation]:
-    """Find the local table and the nodes: the server that the connection leads to knows them.
+    """Find the local table and the nodes, from the server of the connection.
 
     Args:
         request: The table.
 
     Raises:
-        PreflightError: If the cluster is not known, or differs from the Distributed table's.
+        PreflightError: If the cluster is unknown or differs from the Distributed table's.
     """
     local, cluster_of_table, sharding_key = yield from local_table(request.target, request.cluster)
     cluster = request.cluster or cluster_of_table or request.default_cluster
@@ -99,15 +99,15 @@ def resolve_table(request: TableRequest) -> Steps[TableLocation]:
 
 
 def check_distribution(location: TableLocation, *, distribution: str, target: TableName) -> Steps[None]:
-    """Check that there is a sharding key where one is to be followed, and that each row is written once.
+    """Check that a required sharding key exists, and that each row is written once.
 
     Args:
-        location: Where rows go.
+        location: The table, and the nodes that hold it.
         distribution: `where_read` or `sharding_key`.
         target: The table that the user named.
 
     Raises:
-        PreflightError: If there is none, or the cluster writes each row on every replica.
+        PreflightError: If there is none, or if the cluster writes each row on every replica.
     """
     if distribution != "sharding_key":
         return
@@ -133,7 +133,8 @@ def _check_replication(location: TableLocation) -> Steps[None]:
         return
     of_cluster = f"FROM system.clusters WHERE cluster = {literal(location.cluster or '')}"
     rows = yield from Query(
-        name=f"Ask how {location.cluster} writes to replicas", sql=Sql(f"SELECT min(internal_replication) {of_cluster}")
+        name=f"Read how {location.cluster} writes to replicas",
+        sql=Sql(f"SELECT min(internal_replication) {of_cluster}"),
     )
     if not rows[0][0]:
         raise PreflightError(
@@ -151,18 +152,17 @@ def have_one_replica(nodes: Collection[Node]) -> bool:
 
 
 def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName, str | None, str | None]]:
-    """Find the local table under a Distributed one.
+    """Find the local table behind a Distributed one.
 
     Args:
         target: The table that the user named: local, or Distributed.
         cluster: The cluster that the user named, if any.
 
     Returns:
-        The local table; of a Distributed one also its cluster, and the expression of its sharding key, empty where it
-        has none.
+        The local table; for a Distributed one also its cluster and its sharding key, empty if it has none.
 
     Raises:
-        PreflightError: If it is Distributed over another cluster, or not understood.
+        PreflightError: If it is Distributed over another cluster, or its engine cannot be parsed.
     """
     where = f"database = {literal(target.database)} AND name = {literal(target.table)}"
     sql = Sql(f"SELECT engine, engine_full FROM system.tables WHERE {where}")
@@ -186,7 +186,7 @@ def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName
 
 
 def _first_argument(rest: str) -> str:
-    """What stands between the first comma and the next one, or the bracket that closes the list; empty if nothing."""
+    """Return the text between the first comma and the next, or the closing bracket; empty if none."""
     depth = 0
     for at, character in _outside_of_quotes(rest):
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
@@ -201,13 +201,13 @@ def _outside_of_quotes(text: str) -> Iterator[tuple[int, str]]:
 
 
 def nodes_of(cluster: str | None) -> Steps[tuple[Node, ...]]:
-    """The nodes of a cluster, in their order.
+    """Return the nodes of a cluster, in order.
 
     Args:
-        cluster: The cluster; None is the single server that the connection leads to.
+        cluster: The cluster; None for the connection's single server.
 
     Raises:
-        PreflightError: If the server that the connection leads to does not know it.
+        PreflightError: If the server of the connection does not know it.
     """
     if not cluster:
         return (ONLY_NODE,)
@@ -221,23 +221,23 @@ def nodes_of(cluster: str | None) -> Steps[tuple[Node, ...]]:
 
 
 def check_versions(nodes: tuple[Node, ...]) -> Steps[None]:
-    """Ask every node for its version.
+    """Check the version of every node.
 
     Raises:
         PreflightError: If a server is too old.
     """
     answers = yield from QueryNodes(
-        name="Ask every node for its version", sql=dict.fromkeys(nodes, Sql("SELECT version()"))
+        name="Check the version of every node", sql=dict.fromkeys(nodes, Sql("SELECT version()"))
     )
     if old := list(too_old({node: rows[0][0] for node, rows in answers.items()})):
         raise PreflightError(old)
 
 
 def too_old(versions: Mapping[Node, str]) -> Iterator[str]:
-    """A sentence for each node whose version is not supported.
+    """Yield a sentence for each node whose version is not supported.
 
     Args:
-        versions: What each node calls its version, such as `26.9.2.1`.
+        versions: Version of each node, such as `26.9.2.1`.
     """
     lowest = ".".join(map(str, LOWEST_VERSION))
     for node, version in versions.items():

@@ -1,31 +1,31 @@
-"""Engines that the tests of this package have never seen: loads want a rehearsal first, which the ledger remembers."""
+"""Engines that this package's tests do not cover: loads require a rehearsal first, recorded in the ledger."""
 
 from __future__ import annotations
 
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import TableName
 
-#: How the tables of rehearsals, and their folders in the bucket, begin.
+#: Prefix of the tables of rehearsals and of their folders in the bucket.
 NAME_PREFIX = "rehearsal_chs3_"
 
-#: The event of its record, which is about no month.
+#: The event of its record, which belongs to no month.
 _REHEARSED = "rehearsed"
 
-#: How the names of such engines begin.
+#: Prefixes of such engines.
 _UNTESTED = ("Shared",)
 
 
 def family(engine: str) -> str:
-    """Give the prefix that marks an engine as untested; empty for tested engines.
+    """Return the prefix that marks an engine as untested; empty for tested engines.
 
     Args:
-        engine: Such as `SharedReplacingMergeTree`.
+        engine: Engine name, such as `SharedReplacingMergeTree`.
     """
     return next((beginning for beginning in _UNTESTED if engine.startswith(beginning)), "")
 
 
 def is_rehearsal(target: TableName) -> bool:
-    """Whether the table is one that a rehearsal has made.
+    """Whether a rehearsal created the table.
 
     Args:
         target: The table.
@@ -34,10 +34,10 @@ def is_rehearsal(target: TableName) -> bool:
 
 
 def remember(ledger: TableName, like: TableName) -> Sql:
-    """Record on a node that a rehearsal has passed there.
+    """Return the statement that records on a node that a rehearsal has passed there.
 
     Args:
-        ledger: That of the loads of `like`.
+        ledger: Ledger of the loads of `like`.
         like: The table whose engine and storage the rehearsal's table had.
     """
     return Sql(
@@ -47,10 +47,10 @@ def remember(ledger: TableName, like: TableName) -> Sql:
 
 
 def has_passed(ledger: TableName, target: TableName) -> Sql:
-    """Ask a node that has a ledger whether a rehearsal has passed there, in the circumstances of today.
+    """Return the query whether a rehearsal has passed on a node with a ledger, under its present conditions.
 
     Args:
-        ledger: That of the loads of the table.
+        ledger: Ledger of the loads of the table.
         target: The table.
     """
     return Sql(
@@ -60,7 +60,7 @@ def has_passed(ledger: TableName, target: TableName) -> Sql:
 
 
 def _circumstances(name: TableName) -> str:
-    """Describe what a rehearsal is valid for: it must be repeated when version, engine or storage policy change."""
+    """Return the conditions that a rehearsal is valid for: a new version, engine or storage policy requires another."""
     families = literal(f"^({'|'.join(_UNTESTED)})")
     return (
         "(SELECT any(toJSONString(map('version', version(), 'engine', "

@@ -1,4 +1,4 @@
-"""What a user asks of a load."""
+"""The request of a load, as given by the user."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ _CHOICES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Policies:
-    """What to do when things are not as usual.
+    """Policies of a load for special cases.
 
     Args:
         write_mode: `replace` makes the partition hold exactly the objects' rows; `append` inserts into the target.
-        distribution: `where_read` leaves rows on the node that reads their file; `sharding_key` sends each where the
-            Distributed table's key says.
+        distribution: `where_read` keeps rows on the node that reads their file; `sharding_key` distributes them by the
+            key of the Distributed table.
         on_no_objects: `fail`, `skip` the month, or publish it `empty`.
-        ready_key: A key that must exist; beside the month's objects where it holds no `/`. It may be a template.
+        ready_key: A key that must exist; without a `/`, next to the month's objects. It may be a template.
         min_object_age_seconds: Younger objects may still be written: the load waits for a retry.
-        max_shrink_fraction: A month that lost more than this part of its bytes since it was published stops.
-        replace_unknown: Replace rows that no load is known to have put there.
+        max_shrink_fraction: Largest share of its bytes that a month may lose since it was published, 0 to 1.
+        replace_unknown: Replace rows that no known load put there.
         on_target_changed: `fail`, or `reload` a published month that somebody else changed.
         on_other_months: `fail`, or `leave_out` rows that belong to other months.
-        count_again: Count the rows of files that are not Parquet by reading them a second time, also where the insert's
-            own reading is proof.
+        count_again: Count rows of files other than Parquet by a second read, even where the insert's own read is
+            proof.
 
     Raises:
-        ConfigurationError: If a value is none of these.
+        ConfigurationError: If a value is not allowed.
     """
 
     write_mode: str = "replace"
@@ -77,14 +77,14 @@ class Policies:
 def definition_of(
     selection: Selection, *, on_other_months: str, distribution: str, file_format: Format | None, compression: str
 ) -> str:
-    """A digest of what a load makes of objects.
+    """Return a digest of a load's definition.
 
     Args:
-        selection: What is loaded of the files.
+        selection: What to load from the files.
         on_other_months: The policy of that name.
         distribution: The policy of that name.
-        file_format: The files' format; None goes by their keys.
-        compression: ClickHouse's name of their compression; `auto` goes by their keys.
+        file_format: The files' format; None derives it from their keys.
+        compression: ClickHouse's name of their compression; `auto` derives it from their keys.
     """
     parts: tuple[object, ...] = (
         selection.columns,
@@ -94,7 +94,7 @@ def definition_of(
         file_format.name if file_format else None,
         compression,
     )
-    # Only where they are given: months that were published before there was a choice stay as they are.
+    # Only if given, so that months published before these options existed are not reloaded.
     given = {"lossy": selection.lossy_columns, "naive": selection.naive_timestamps, "csv": selection.csv.changes}
     if distribution != "where_read":
         parts = (*parts, distribution)
@@ -105,29 +105,29 @@ def definition_of(
 
 @dataclass(frozen=True, kw_only=True)
 class LoadRequest(TableRequest):
-    """One month of one table.
+    """A request to load one month into a table.
 
-    Besides the table, it has these.
+    In addition to the table's arguments:
 
     Args:
         month: The month.
-        source: Where its objects are.
-        nonce: Makes this attempt's names unlike all others.
+        source: The source of its objects.
+        nonce: Makes this attempt's names unique.
         now: The time, in UTC.
-        format: The files' format; None goes by their keys.
-        compression: ClickHouse's name of their compression; `auto` goes by their keys.
-        selection: What is loaded of the files.
-        policies: What to do when things are not as usual.
+        format: The files' format; None derives it from their keys.
+        compression: ClickHouse's name of their compression; `auto` derives it from their keys.
+        selection: What to load from the files.
+        policies: Policies for special cases.
         settings: The user's settings.
-        node_specs: Specs by host, `host:port` or `default`, as the operator declares them.
-        connection_node_specs: The same of the connection; what neither declares, nodes say or are measured for.
-        share: How much of the nodes the load may use.
-        use_calibration: Whether settings may be those of the table's profile (see `core.calibration.run`).
-        owner: Names the task that loads, whatever its try. Empty where none does.
-        is_durable: Whether inserts go on without the process that started them: one that an earlier process of the
-            owner started is taken up again.
-        resumes: The attempt that the task has waited for: if another load came later, this one stops. None where none.
-        reload: What its run loads again, though it is as published, and nothing else. None where it was not asked for.
+        node_specs: Host, `host:port` or `default` → spec, from the operator.
+        connection_node_specs: The same from the connection; other nodes use their macros or are measured.
+        share: Resource share of the load on the nodes.
+        use_calibration: Whether to use settings of the table's calibrated profile (see `core.calibration.run`).
+        owner: The task that loads, the same for every try; empty if there is none.
+        is_durable: Whether inserts continue without the process that started them: the load resumes one that an
+            earlier process of the owner started.
+        resumes: The attempt that the task waited for: if another load came later, this one stops; None for none.
+        reload: Months to load again although unchanged, and nothing else; None if the run requests none.
     """
 
     month: Month
@@ -150,7 +150,7 @@ class LoadRequest(TableRequest):
 
     @property
     def definition(self) -> str:
-        """A digest of what is made of the objects: if it changes, a month is loaded again."""
+        """The digest of the load's definition: if it changes, the month is loaded again."""
         return definition_of(
             self.selection,
             on_other_months=self.policies.on_other_months,
@@ -160,10 +160,10 @@ class LoadRequest(TableRequest):
         )
 
     def is_left_out(self) -> Steps[bool]:
-        """Whether the run reloads something else.
+        """Check whether the run reloads something else.
 
         Raises:
-            PreflightError: If the table is Distributed over another cluster than the one that is named.
+            PreflightError: If the table is Distributed over a cluster other than the one given.
             ConfigurationError: If it appends, which would double the rows.
         """
         if self.reload is None:
@@ -172,21 +172,21 @@ class LoadRequest(TableRequest):
         return (yield from self.reload.leaves_out(self.target, self.cluster, self.month, write_mode=write_mode))
 
     def structure(self, context: TargetContext, *, shard_num: int | None = None) -> Structure:
-        """What decides about rows beside objects and definition (see `core.ledger.structure_record`).
+        """Return the structure that rows depend on besides objects and definition (see `core.ledger.structure_record`).
 
         Args:
             context: The table and its nodes.
-            shard_num: The shard that it is recorded of; None where it is only compared with.
+            shard_num: The shard to record it for; None if it is only for comparison.
         """
         return structure_of(
             context, distribution=self.policies.distribution, settings=self.settings, shard_num=shard_num
         )
 
     def format_of(self, manifest: Manifest) -> Format:
-        """The format that was given, or the one that all keys end on.
+        """Return the given format, or the one that the extension of all keys means.
 
         Raises:
-            ConfigurationError: If keys say nothing, or not all the same.
+            ConfigurationError: If the keys mean no format, or several.
         """
         if self.format is not None or not manifest.objects:
             return self.format or Format("Parquet", is_typed=True)

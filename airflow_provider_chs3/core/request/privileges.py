@@ -1,4 +1,4 @@
-"""What the user of a load must be allowed to do."""
+"""The privileges that the user of a load needs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from airflow_provider_chs3.core.request.load_request import LoadRequest
 
 
 def privileges_of_load(request: LoadRequest, location: TableLocation) -> tuple[str, ...]:
-    """Give the privileges that a load needs on every node, as they stand in a GRANT.
+    """Return the privileges that a load needs on every node, as written in a GRANT.
 
     Args:
         request: The load.
-        location: Where it takes place.
+        location: The table, and the nodes that hold it.
     """
     named_collection = request.source.credentials.named_collection
     detaching = privileges_of_detaching(location.cluster) if request.is_durable else ()

@@ -1,4 +1,4 @@
-"""Load months again although nothing about them changed: what the conf of a run asks for."""
+"""Load months again although nothing changed, as requested in the conf of a run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from airflow_provider_chs3.core.values.run_month import parse_months
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-#: The key in the conf of a run.
+#: The key in a run's conf.
 RELOAD = "chs3_reload"
 
-#: Why a month is loaded that is as published.
+#: The reason for loading an unchanged month.
 ASKED_FOR = "it is as published, and a reload was asked for"
 
 _TAKES = "database, table, months and, if wanted, replace_rows_of_others"
@@ -23,12 +23,12 @@ _TAKES = "database, table, months and, if wanted, replace_rows_of_others"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reload:
-    """What a run loads again. It loads nothing else: other tables and other months are left out.
+    """The months that a run loads again. It skips other tables and other months.
 
     Args:
         target: The table: a local one, or the Distributed one that the load names.
         months: Its months.
-        replace_rows_of_others: Whether rows that somebody else put there, or changed, are replaced, too.
+        replace_rows_of_others: Whether to also replace rows that somebody else inserted or changed.
     """
 
     target: TableName
@@ -40,7 +40,7 @@ class Reload:
 
     @property
     def month(self) -> Month:
-        """The one month, for a load that was told none.
+        """The single month, for a load without a month of its own.
 
         Raises:
             ConfigurationError: If there are several.
@@ -53,7 +53,7 @@ class Reload:
         return self.months[0]
 
     def leaves_out(self, target: TableName, cluster: str | None, month: Month, *, write_mode: str) -> Steps[bool]:
-        """Whether a load is about something else.
+        """Check whether a load is for something else.
 
         Args:
             target: The table that the load names: local, or Distributed.
@@ -62,7 +62,7 @@ class Reload:
             write_mode: `replace` or `append`.
 
         Raises:
-            PreflightError: If its table is Distributed over another cluster than the one it names.
+            PreflightError: If its table is Distributed over a cluster other than the one given.
             ConfigurationError: If it appends, which would double the rows.
         """
         if month not in self.months or (yield from self.leaves_out_table(target, cluster)):
@@ -75,14 +75,14 @@ class Reload:
         return False
 
     def leaves_out_table(self, target: TableName, cluster: str | None) -> Steps[bool]:
-        """Whether a table is another one.
+        """Check whether a table is a different one.
 
         Args:
             target: The table that a load or a plan names: local, or Distributed.
             cluster: The cluster that it names, if any.
 
         Raises:
-            PreflightError: If the table is Distributed over another cluster than that.
+            PreflightError: If the table is Distributed over a cluster other than the one given.
         """
         if target == self.target:
             return False
@@ -91,16 +91,16 @@ class Reload:
 
 
 def reload_of(conf: Mapping[str, Any] | None) -> Reload | None:
-    """What the conf of a run asks to be loaded again: `{"chs3_reload": {"database": …, "table": …, "months": […]}}`.
+    """Parse the reload in the conf of a run: `{"chs3_reload": {"database": …, "table": …, "months": […]}}`.
 
     Args:
-        conf: The run's.
+        conf: The run's conf.
 
     Returns:
-        None where it asks for nothing of that.
+        The reload; None if the conf requests none.
 
     Raises:
-        ConfigurationError: If it does not say what, or says it wrongly.
+        ConfigurationError: If the request is incomplete or malformed.
     """
     asked = (conf or {}).get(RELOAD)
     if asked is None:

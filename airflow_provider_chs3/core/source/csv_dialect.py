@@ -1,4 +1,4 @@
-"""How CSV is written, where that is not the usual way."""
+"""The dialect of CSV files that differ from the usual."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Dialect:
     r"""The dialect of CSV files.
 
     Args:
-        delimiter: Between fields: one character, a comma by default.
-        quote: Around fields: `"` by default, `'`, or empty where quotes mean themselves.
-        null: A field that stands for NULL, quoted or not: `\N` by default. An empty field without quotes does, too,
-            but for a column of text that cannot be NULL.
-        skip_lines: Lines before the header, or before the first row where there is none: 0 by default.
-        trim: Whether spaces and tabs around fields without quotes are left out: false by default.
-        blank_lines: `fail`, the default, or `skip_last`, which leaves out empty lines at the end.
+        delimiter: Character between fields: a comma by default.
+        quote: Quote around fields: `"` by default, `'`, or empty where quotes are ordinary characters.
+        null: A field that means NULL, quoted or not: `\N` by default. An empty unquoted field means NULL too, except
+            in a text column that cannot be NULL.
+        skip_lines: Lines to skip before the header, or before the first row without a header: 0 by default.
+        trim: Whether to trim spaces and tabs around unquoted fields: false by default.
+        blank_lines: `fail`, the default, or `skip_last`, which skips empty lines at the end.
 
     Raises:
-        ConfigurationError: If a value is none of these.
+        ConfigurationError: If a value is not allowed.
     """
 
     delimiter: str = ","
@@ -51,13 +51,13 @@ class Dialect:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Dialect:
-        """The dialect that a user gave as a dict.
+        """Create a dialect from a user's dict.
 
         Args:
-            given: Name to value.
+            given: Name → value.
 
         Raises:
-            ConfigurationError: If a name is not known, or a value of the wrong type.
+            ConfigurationError: If a name is unknown or a value has the wrong type.
         """
         known = {each.name: type(each.default) for each in fields(cls)}
         for name, value in given.items():
@@ -69,12 +69,12 @@ class Dialect:
 
     @property
     def changes(self) -> dict[str, SettingValue]:
-        """What is not as usual."""
+        """The options that differ from their defaults."""
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default}
 
     @property
     def settings(self) -> dict[str, SettingValue]:
-        """The settings that read it."""
+        """The settings for reading this dialect."""
         return {
             "format_csv_delimiter": self.delimiter,
             "input_format_csv_allow_whitespace_or_tab_as_delimiter": int(self.delimiter in "\t "),
@@ -86,29 +86,30 @@ class Dialect:
         }
 
 
-#: No field has it: ClickHouse would read NULL as an empty text where a column cannot be NULL, so it is told afterwards.
+#: No field has this value: ClickHouse would read NULL as empty text where a column cannot be NULL, so NULL is detected
+#: later.
 _NO_MARKER = "\1chs3: no field\1"
 
-#: With every format. Names are compared letter by letter, and columns that are not asked for do not matter.
+#: For every format. Names are case-sensitive, and columns that are not requested are ignored.
 _ALWAYS: dict[str, SettingValue] = {
     "input_format_column_name_matching_mode": "match_case",
     "input_format_parquet_case_insensitive_column_matching": 0,
     "input_format_orc_case_insensitive_column_matching": 0,
     "input_format_arrow_case_insensitive_column_matching": 0,
     "input_format_skip_unknown_fields": 1,
-    # A column of the file that has the name of a virtual one would be compared in its place.
+    # A file column named like a virtual column would be compared in its place.
     "input_format_parquet_filter_push_down": 0,
     "input_format_parquet_bloom_filter_push_down": 0,
     "input_format_parquet_page_filter_push_down": 0,
     "input_format_parquet_dictionary_filter_push_down": 0,
     "input_format_orc_filter_push_down": 0,
-    # The default of newer servers: 25.8 reads no time of ISO 8601 otherwise.
+    # The default of newer servers: without it 25.8 cannot read ISO 8601 times.
     "cast_string_to_date_time_mode": "best_effort",
     "date_time_input_format": "best_effort",
-    # Without a line of names a first row of texts would be taken for one.
+    # In a file without a header a first row of text would be read as one.
     "input_format_csv_detect_header": 0,
     "input_format_tsv_detect_header": 0,
-    # JSON in Parquet is text: parsed, it would be written anew, with 31 February as 3 March.
+    # JSON in Parquet is text: parsing would rewrite it, with 31 February as 3 March.
     "input_format_parquet_enable_json_parsing": 0,
     "input_format_csv_empty_as_default": 1,
     "input_format_tsv_empty_as_default": 0,
@@ -117,9 +118,9 @@ _ALWAYS: dict[str, SettingValue] = {
     "input_format_try_infer_dates": 0,
     "input_format_try_infer_datetimes": 0,
     "input_format_json_read_numbers_as_strings": 1,
-    # The default since 26: before, a sixth of all doubles differ in their last bit from what the text says.
+    # The default since 26: in earlier versions a sixth of all doubles differ from the text in their last bit.
     "precise_float_parsing": 1,
-    # The default of newer servers: 25.8 knows no type for a Variant or a text otherwise.
+    # The default of newer servers: without it 25.8 has no type for a Variant or a text.
     "use_variant_as_common_type": 1,
     "input_format_json_read_bools_as_strings": 1,
     "input_format_json_read_objects_as_strings": 1,
@@ -134,17 +135,17 @@ def reading_settings(
     has_escaped_labels: bool = False,
     has_shapes: bool = False,
 ) -> dict[str, SettingValue]:
-    """The settings that decide what fields of text files are.
+    """Return the settings that decide how fields are read.
 
     Args:
         dialect: The dialect of CSV files.
-        is_selected: Whether expressions read the fields, for which a field that is the dialect's `null` is NULL.
-        has_nested_containers: Whether a column is a Tuple that holds an Array, Map or Tuple: a line of JSON that lacks
-            one is refused then.
-        has_escaped_labels: Whether an element of a Tuple has a name that JSON may escape: a key that no element has is
-            refused then.
-        has_shapes: Whether a column holds points, lines or polygons, which GeoParquet has as bytes: in a column of text
-            these bytes are wanted.
+        is_selected: Whether expressions read the fields: then a field equal to the dialect's `null` is NULL.
+        has_nested_containers: Whether a column is a Tuple that contains an Array, Map or Tuple: then a JSON line that
+            lacks one is refused.
+        has_escaped_labels: Whether a Tuple element has a name that JSON may escape: then a key without an element is
+            refused.
+        has_shapes: Whether a column contains points, lines or polygons, which GeoParquet stores as bytes: a text column
+            takes those bytes.
     """
     return {
         **_ALWAYS,
@@ -156,5 +157,5 @@ def reading_settings(
     }
 
 
-#: Their names.
+#: Names of these settings.
 READING_SETTING_NAMES = frozenset(reading_settings(Dialect(), is_selected=False, has_nested_containers=False))

@@ -1,4 +1,4 @@
-"""The month's files, and how statements read them."""
+"""The month's files, and the statements that read them."""
 
 from __future__ import annotations
 
@@ -11,38 +11,37 @@ from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
 from airflow_provider_chs3.core.values.models import Manifest, SettingValues
 from airflow_provider_chs3.core.workflow.operations import Query
 
-#: Of statements that look into files before anything is loaded.
+#: Settings of statements that inspect files before anything is loaded.
 LOOK_SETTINGS: SettingValues = {
     **PARSED,
     "schema_inference_make_columns_nullable": "1",
     "use_hive_partitioning": 0,
     "s3_throw_on_zero_files_match": 1,
-    # Both caches go by the time of writing: with clocks that differ, an object's last version would be taken for it.
+    # Both caches use the time of the last write: if clocks differ, they would return an earlier version of an object.
     "use_cache_for_count_from_files": 0,
     "schema_inference_use_cache_for_s3": 0,
     **READ_SETTINGS,
 }
 
-#: Threads of a statement that looks into all files at once: each waits for the storage nearly all of its time. 96
+#: Threads of a statement that inspects all files at once: each spends nearly all its time waiting for the storage. 96
 #: footers, 100 ms away each, took 8.4 s with the two threads of two cores, and 1.4 s with 32.
 LOOK_THREADS = 64
 
 
 @dataclass(frozen=True)
 class Files:
-    """The month's files, and how to read them.
+    """The month's files and the settings for reading them.
 
     Args:
-        source: Where they are.
-        manifest: Which they are.
+        source: Their source.
+        manifest: The objects.
         format: Their format.
-        compression: ClickHouse's name of their compression; `auto` goes by the key.
+        compression: ClickHouse's name of their compression; `auto` derives it from the key.
         cluster: The cluster that reads; None for a single server.
-        look_threads: Threads of a statement that looks into all of them.
-        settings: How their fields are read, with whatever statement.
-        neutral: The settings about reading, as far as this package does not say otherwise; see
-            `core.sql.server_defaults`.
-        waiting: How long to wait for nodes, where some are down.
+        look_threads: Threads of a statement that inspects all of them.
+        settings: Settings of how their fields are read, for every statement.
+        neutral: Settings for reading, where this package sets no others; see `core.sql.server_defaults`.
+        waiting: Timeouts for nodes, if some are down.
     """
 
     source: S3Source
@@ -57,23 +56,23 @@ class Files:
 
     @property
     def look_settings(self) -> SettingValues:
-        """Of statements that look into them before anything is loaded."""
+        """Settings of statements that inspect the files before anything is loaded."""
         return {**self.neutral, **LOOK_SETTINGS, **self.waiting, **self.settings}
 
     def look(self, name: str, sql: Sql, settings: SettingValues | None = None) -> Query:
-        """Ask what they hold, on all nodes.
+        """Query the files on all nodes.
 
         Args:
-            name: What is asked, in words.
+            name: Name of the step.
             sql: A SELECT.
-            settings: Settings beside those of all looks; none by default.
+            settings: Settings in addition to `look_settings`; none by default.
         """
         return Query(name=name, sql=passed_on(sql, {**self.look_settings, **(settings or {})}), settings=PARSED)
 
     def read(
         self, glob: str, *, structure: str = "auto", file_format: str | None = None, on_cluster: bool = True
     ) -> Sql:
-        """The table function that reads them."""
+        """Return the table function that reads the files."""
         return self.source.table_function(
             glob,
             file_format=file_format or self.format.name,
@@ -83,5 +82,5 @@ class Files:
         )
 
     def batches(self) -> list[Batch]:
-        """All of them, as few batches."""
+        """Group all files into as few batches as possible."""
         return self.source.batches(self.manifest)

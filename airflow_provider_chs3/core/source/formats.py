@@ -1,4 +1,4 @@
-"""Formats: what a key's ending says, and how each is read."""
+"""Formats: which extension means which, and how each is read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _COMPRESSIONS = {"gz": "gzip", "gzip": "gzip", "zst": "zstd", "zstd": "zstd", "l
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a format behaves when it is read.
+    """The properties of a format for reading.
 
     Args:
         name: ClickHouse's name.
-        is_typed: Files carry the types of their columns, so that they are asked for them; else values are text.
-        names_columns: Files carry the names of their columns.
+        is_typed: Whether files contain the types of their columns; otherwise values are text.
+        names_columns: Whether files contain the names of their columns.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Format:
 
 
 def compression_of_key(key: str) -> str:
-    """ClickHouse's name of the compression that a key's ending stands for; `none` where it says none."""
+    """Return ClickHouse's name of the compression that a key's extension means; `none` if it means none."""
     return _COMPRESSIONS.get(key.lower().rpartition(".")[2], "none")
 
 
@@ -58,7 +58,7 @@ _BY_ENDING = {
 
 
 def format_named(name: str) -> Format:
-    """The format of that name.
+    """Return the format with this name.
 
     Raises:
         ConfigurationError: If this package does not know how to load it safely.
@@ -71,10 +71,10 @@ def format_named(name: str) -> Format:
 
 
 def format_of_key(key: str) -> Format:
-    """The format that a key's ending stands for; `.csv` and `.tsv` are taken to have a line of names.
+    """Return the format that a key's extension means; `.csv` and `.tsv` files are assumed to have a header.
 
     Raises:
-        ConfigurationError: If the ending says nothing.
+        ConfigurationError: If the extension is unknown.
     """
     words = key.rsplit("/", 1)[-1].lower().split(".")
     if len(words) > 1 and words[-1] in _COMPRESSIONS:

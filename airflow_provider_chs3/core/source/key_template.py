@@ -1,4 +1,4 @@
-"""Which keys belong to a month: `trips/{YYYY-MM}/*.parquet` and its like."""
+"""Templates of the keys of a month, such as `trips/{YYYY-MM}/*.parquet`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 
 _YEAR_TOKENS = ("YYYY", "YY")
 _MONTH_TOKENS = ("MMMM", "MMM", "MM", "M")
-#: Tokens that vary within a month, and so match any value.
+#: Tokens that vary within a month, so they match any value.
 _VARYING_TOKENS = {"DD": r"\d{2}", "D": r"\d{1,2}", "HH": r"\d{2}", "H": r"\d{1,2}"}
 _TOKEN = re.compile("|".join((*_YEAR_TOKENS, *_MONTH_TOKENS, *_VARYING_TOKENS)))
-#: Token of the month → what it writes → the month's number.
+#: Token of the month → its text → the month's number.
 _MONTH_NUMBERS = {
     token: {pendulum.datetime(2001, number, 1).format(token, locale="en"): number for number in range(1, 13)}
     for token in _MONTH_TOKENS
 }
-#: What the tokens of the month match, the longest first: {M} is to find 12, not 1.
+#: Patterns of the tokens of the month, the longest first: {M} must match 12, not 1.
 _MONTH_PATTERNS = {
     "YYYY": r"\d{4}",
     "YY": r"\d{2}",
@@ -35,7 +35,7 @@ _SEPARATORS = re.compile(r"[-_./]*")
 _PIECE = re.compile(r"(\{[^{}]*\})|(\*\*|\*|\?)|([{}])|([^{}*?]+)")
 _WILDCARDS = {"*": "[^/]*", "**": ".*", "?": "[^/]"}
 
-#: Something that each pattern matches.
+#: A sample that each pattern matches.
 _SAMPLES = {"[^/]*": "", ".*": "", "[^/]": "0", r"\d{2}": "00", r"\d{1,2}": "0"}
 
 _HELP = "name year and month by pendulum's tokens in braces, as in 'trips/{YYYY-MM}/*.parquet' or 'y={YYYY}/m={MM}/'"
@@ -43,7 +43,7 @@ _HELP = "name year and month by pendulum's tokens in braces, as in 'trips/{YYYY-
 
 @dataclass(frozen=True)
 class _Piece:
-    """A stretch of the template: text, or a pattern for what varies, with the name of a token of the month."""
+    """A piece of the template: text, or a pattern with the name of its token of the month, if any."""
 
     text: str = ""
     pattern: str = ""
@@ -55,10 +55,10 @@ class MonthKeys:
     """The keys of one month, or of all months.
 
     Args:
-        prefix: Their literal beginning, which is what a listing starts from.
-        pattern: What a whole key must match.
+        prefix: Their literal prefix, used for listing.
+        pattern: Pattern of a whole key.
         is_one_key: Whether `prefix` is the key itself.
-        levels_below: Slashes in the keys after the prefix; None where that varies.
+        levels_below: Number of slashes in the keys after the prefix; None if it varies.
     """
 
     prefix: str
@@ -67,12 +67,12 @@ class MonthKeys:
     levels_below: int | None
 
     def select(self, key: str, size_bytes: int) -> bool:
-        """Whether an object of that key and size holds data of the month."""
+        """Check whether an object with this key and size contains data of the month."""
         if size_bytes == 0 or key.endswith("/") or not self.pattern.fullmatch(key):
             return False
         levels = key[len(self.prefix) :].split("/")
         if self.prefix and not self.prefix.endswith("/"):
-            # The template itself says how this level begins.
+            # The template itself sets the beginning of this level.
             levels = levels[1:]
         return not any(level.startswith(("_", ".")) for level in levels)
 
@@ -90,7 +90,7 @@ class KeyTemplate:
         text: The template, without the bucket.
 
     Raises:
-        ConfigurationError: If a token is not known, or the template does not tell months apart.
+        ConfigurationError: If a token is unknown, or the template does not distinguish months.
     """
 
     text: str
@@ -110,23 +110,23 @@ class KeyTemplate:
                 )
 
     def keys_of(self, month: Month) -> MonthKeys:
-        """Which keys belong to the month."""
+        """Return the keys that belong to the month."""
         return _keys_of(self._pieces(month))
 
     @cached_property
     def keys_of_all(self) -> MonthKeys:
-        """Which keys may belong to some month; `month_of` says to which."""
+        """The keys that may belong to any month; `month_of` returns which."""
         return _keys_of(self._pieces(None))
 
     def month_of(self, key: str) -> Month | None:
-        """The month that a key belongs to, which is the reverse of `keys_of`; None where it belongs to none."""
+        """Return the month that a key belongs to, the reverse of `keys_of`; None if it belongs to none."""
         matched = self.keys_of_all.pattern.fullmatch(key)
         if matched is None:
             return None
         found = matched.groupdict()
         numbers = {_MONTH_NUMBERS[token][text] for token, text in found.items() if token in _MONTH_NUMBERS}
         years = {_year(text) for token, text in found.items() if token in _YEAR_TOKENS}
-        # Tokens that name the month twice, as {YYYY-MM}/{MMM} does, must mean the same one.
+        # Tokens that name the month twice, as in {YYYY-MM}/{MMM}, must agree.
         if len(numbers) > 1 or len(years) > 1:
             return None
         try:

@@ -1,4 +1,4 @@
-"""Where the objects are: one object renders the table function and lists. Nothing else knows that it is S3."""
+"""The source of the objects: renders the table function and lists. Nothing else depends on S3."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, 
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, Steps
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
-#: What may stand in a URL of the s3 table function and means itself; everything else is matched by a glob.
+#: Characters that are literal in a URL of the s3 table function; all others are matched by a glob.
 _PLAIN = re.compile(r"[A-Za-z0-9/_.=-]*")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9/_.=-]")
-#: Small reads give up on a storage that does not answer within seconds; by default servers try for many minutes.
+#: Small reads fail within seconds if the storage does not answer; by default servers retry for many minutes.
 READ_SETTINGS: SettingValues = {"s3_retry_attempts": 5}
 
-#: In a key, an empty name is refused by ClickHouse's client of S3, and a version is cut off.
+#: ClickHouse's S3 client refuses an empty name in a key, and cuts off a version.
 _UNREADABLE = ("//", "?versionId=")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """What opens the bucket for the ClickHouse servers. Exactly one of these, or none for a public bucket.
+    """Credentials of the ClickHouse servers for the bucket. Exactly one kind, or none for a public bucket.
 
     Args:
-        access_key_id: With `secret_access_key`, and `session_token` where the keys are temporary.
+        access_key_id: Access key, with `secret_access_key`, and `session_token` for temporary keys.
         secret_access_key: See `access_key_id`.
         session_token: See `access_key_id`.
-        named_collection: A named collection on the servers, which holds URL and keys.
+        named_collection: A named collection on the servers, with URL and keys.
         role_arn: A role that the servers may assume.
     """
 
@@ -49,8 +49,8 @@ class Batch:
     """Objects that one statement reads.
 
     Args:
-        glob: Relative to the source's base; matches the objects and maybe more.
-        paths: Exactly the objects, as `_path` shows them.
+        glob: Glob relative to the source's base; matches the objects and maybe more.
+        paths: The exact objects, as in `_path`.
     """
 
     glob: str
@@ -58,9 +58,9 @@ class Batch:
 
     @property
     def condition(self) -> str:
-        """What keeps a statement to the rows of exactly these objects.
+        """The condition that limits a statement to rows of exactly these objects.
 
-        Literals, not a sub-query: with a sub-query s3Cluster was seen to lose objects without an error.
+        It uses literals: with a subquery s3Cluster was seen to lose objects without an error.
         """
         return f"_path IN ({', '.join(map(literal, self.paths))})"
 
@@ -69,18 +69,18 @@ class Batch:
 class S3Source:
     """Objects in a bucket.
 
-    Where ClickHouse itself lists (a named collection, a role), a template with `**` or a `/` at its end does not see
-    keys that have braces two or more levels below its literal beginning.
+    Where ClickHouse itself lists (a named collection, a role), a template with `**` or a trailing `/` does not find
+    keys with braces two or more levels below its literal prefix.
 
     Args:
-        bucket: The bucket; empty where a named collection names it.
-        template: Which keys belong to which month.
-        endpoint_url: Of the storage, as the ClickHouse servers reach it.
-        credentials: For the ClickHouse servers.
-        base: What stands before the key in `_path`; found by listing where a named collection names the bucket.
+        bucket: The bucket; empty if a named collection names it.
+        template: Template of the keys of a month.
+        endpoint_url: URL of the storage, as reachable from the ClickHouse servers.
+        credentials: Credentials of the ClickHouse servers.
+        base: The part of `_path` before the key; found by listing if a named collection names the bucket.
 
     Raises:
-        ConfigurationError: If the bucket's name is none, or missing.
+        ConfigurationError: If the bucket's name is invalid or missing.
     """
 
     bucket: str
@@ -104,14 +104,14 @@ class S3Source:
         structure: str = "auto",
         compression: str = "auto",
     ) -> Sql:
-        """`s3(…)`, or `s3Cluster(…)` where a cluster is given.
+        """Return `s3(…)`, or `s3Cluster(…)` if a cluster is given.
 
         Args:
-            glob: Relative to the base.
+            glob: Glob relative to the base.
             file_format: ClickHouse's name of the format.
             cluster: The cluster that reads; None reads on one node.
-            structure: Names and types of the columns; `auto` lets the server find them.
-            compression: ClickHouse's name of the compression; `auto` goes by the key.
+            structure: Names and types of the columns; `auto` lets the server infer them.
+            compression: ClickHouse's name of the compression; `auto` derives it from the key.
         """
         name, first = ("s3Cluster", f"{literal(cluster)}, ") if cluster else ("s3", "")
         given = self.credentials
@@ -133,7 +133,7 @@ class S3Source:
 
     @property
     def lists_through_clickhouse(self) -> bool:
-        """Whether ClickHouse lists, because the worker has no keys."""
+        """Whether ClickHouse lists the objects, because the worker has no keys."""
         return bool(self.credentials.named_collection or self.credentials.role_arn)
 
     def list_month(self, month: Month) -> Steps[tuple[S3Source, Manifest]]:
@@ -143,14 +143,14 @@ class S3Source:
             The source, with its base known from now on, and the manifest.
 
         Raises:
-            SourceError: If ClickHouse cannot read an object of such a key.
+            SourceError: If ClickHouse cannot read an object because of its key.
         """
         keys = self.template.keys_of(month)
         source, objects = yield from self.list_and_inspect_quickly(keys)
         return source, Manifest.of(_selected(objects, keys, source.base))
 
     def list_and_inspect_quickly(self, keys: MonthKeys) -> Steps[tuple[S3Source, Iterable[S3Object]]]:
-        """List all objects among which those keys are, as a stream where the worker lists.
+        """List all objects that may have those keys, as a stream if the worker lists.
 
         Returns:
             The source, with its base known from now on, and the objects.
@@ -158,7 +158,7 @@ class S3Source:
         return (yield from self._listed(keys.prefix, levels_below=keys.levels_below))
 
     def has_object(self, key: str) -> Steps[bool]:
-        """Whether an object with exactly this key is there."""
+        """Check whether an object with exactly this key exists."""
         source, objects = yield from self._listed(key, levels_below=0)
         return any(each.path == f"{source.base}{key}" for each in objects)
 
@@ -181,11 +181,11 @@ class S3Source:
         return replace(self, base=self.base_of(listed, plain)), listed
 
     def base_of(self, listed: Sequence[S3Object], prefix: str) -> str:
-        """What all paths have before the prefix: the bucket, and whatever the collection's URL goes on with."""
+        """Return the part of all paths before the prefix: the bucket, and the rest of the collection's URL."""
         if not listed or not self.credentials.named_collection:
             return f"{self.bucket}/"
         first = listed[0].path
-        # At its very beginning, too: the collection's URL may stop before the bucket.
+        # Also at the very start: the collection's URL may end before the bucket.
         starts = [
             at
             for at in range(len(first))
@@ -198,11 +198,11 @@ class S3Source:
         return first[: first.index("/") + 1]
 
     def batches(self, manifest: Manifest) -> list[Batch]:
-        """The manifest's objects as few batches: one, but for keys whose characters mean something in a glob.
+        """Group the manifest's objects into few batches: one, except for keys with special characters of globs.
 
-        Keys of plain characters are listed in braces, so that just these objects are opened: an INSERT reads whatever
-        its glob matches, and `_path IN` only leaves out the rows. Other keys cannot be written so; they are matched by
-        wildcards, one batch for each level where braces are among their characters, as `**` does not match those.
+        Keys of plain characters are listed in braces, so that only these objects are opened: an INSERT reads everything
+        its glob matches, and `_path IN` only filters the rows. Other keys need wildcards, with one batch per level if
+        any contains braces, as `**` does not match those.
         """
         groups: dict[int, list[str]] = defaultdict(list)
         any_braces = any(brace in each.path for each in manifest.objects for brace in "{}")
@@ -218,7 +218,7 @@ class S3Source:
         ]
 
     def _shared_prefix(self, paths: Sequence[str]) -> str:
-        # In sorted order the first and the last differ the earliest.
+        # In sorted order the first and last paths share the shortest prefix.
         first, last = paths[0][len(self.base) :], paths[-1][len(self.base) :]
         differ_at = (at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
         return plain_prefix(first[: next(differ_at, min(len(first), len(last)))])
@@ -239,17 +239,17 @@ class S3Source:
         return prefix + (_any_name(levels) if any_braces else "**")
 
     def glob_of(self, path: str) -> str:
-        """A glob that matches one object, and seldom another."""
+        """Return a glob that matches one object, and rarely another."""
         return _NOT_PLAIN.sub("?", path[len(self.base) :])
 
 
 def _any_name(levels: int) -> str:
-    """A glob for all names so many levels down. `**` would not do: below its first level it matches no braces."""
+    """Return a glob for all names this many levels down. `**` matches no braces below its first level."""
     return "*" + "/*" * levels
 
 
 def plain_prefix(text: str) -> str:
-    """As much of a key's beginning as means itself in a glob."""
+    """Return the longest prefix of a key that is literal in a glob."""
     matched = _PLAIN.match(text)
     return matched[0] if matched else ""
 

@@ -1,1 +1,1 @@
-"""Write SQL: quoting, and the settings with which an answer is complete under every profile."""
+"""Write SQL: quoting, and settings that make answers complete under every profile."""

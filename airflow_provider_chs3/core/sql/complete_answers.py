@@ -1,10 +1,10 @@
-"""The settings with which an answer is complete, and the same under every profile.
+"""Settings that make an answer complete, and the same under every profile.
 
-They go with every statement of this package, over those of the connection. Without them a profile may cut an answer off
-(`limit`, `result_overflow_mode='break'`), add rows to it (`extremes`), leave rows out (`additional_table_filters`), or
-turn numbers into NULL (`aggregate_functions_null_for_empty`), all without an error.
+Every statement of this package carries them, overriding those of the connection. Without them a profile may truncate an
+answer (`limit`, `result_overflow_mode='break'`), add rows (`extremes`), hide rows (`additional_table_filters`), or turn
+numbers into NULL (`aggregate_functions_null_for_empty`), all without an error.
 
-Each but those of `NEWER` is known to the oldest server that is supported, as none is looked up before it is sent.
+The oldest supported server knows each except those of `NEWER`, as they are sent without checking.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from airflow_provider_chs3.core.sql.quoting import Sql, settings_clause
 from airflow_provider_chs3.core.values.models import SettingValues
 
-#: What could cut an answer off, leave rows out of it, or add some to it: no load may have it otherwise.
+#: Settings that could truncate an answer, hide rows or add some: every load needs these values.
 WHOLE: SettingValues = {
     "limit": 0,
     "offset": 0,
@@ -38,7 +38,7 @@ WHOLE: SettingValues = {
         ),
         0,
     ),
-    # Where a limit remains, as that of time does, it must not go unnoticed.
+    # A limit that remains, such as that of time, must raise an error.
     **dict.fromkeys(
         (
             "read_overflow_mode",
@@ -68,12 +68,12 @@ WHOLE: SettingValues = {
     "use_query_cache": 0,
     "apply_deleted_mask": 1,
     "implicit_transaction": 0,
-    # A row of the ledger is there once its INSERT has ended.
+    # A ledger row must be visible as soon as its INSERT ends.
     "async_insert": 0,
     "wait_for_async_insert": 1,
 }
 
-#: What says how values are written, computed and sent.
+#: Settings of how values are written, computed and sent.
 _PLAIN: SettingValues = {
     "aggregate_functions_null_for_empty": 0,
     "join_use_nulls": 0,
@@ -91,41 +91,40 @@ _PLAIN: SettingValues = {
     "low_cardinality_allow_in_native_format": 1,
     "input_format_native_decode_types_in_binary_format": 0,
     "output_format_native_write_json_as_string": 0,
-    # With 0 a server would wait for ever for a connection to another one.
+    # With 0 a server would wait forever for a connection to another one.
     "distributed_connections_pool_size": 1024,
 }
 
-#: Without which the driver cannot read any answer: also with statements that go by the profile otherwise.
+#: The driver cannot read any answer without these, even in statements that otherwise follow the profile.
 READABLE: SettingValues = {"output_format_native_encode_types_in_binary_format": 0}
 
 COMPLETE: SettingValues = {**WHOLE, **_PLAIN, **READABLE}
 
-#: What newer servers know besides: they rewrite each SELECT by these (seen on 26.9). Sent such that a server which does
-#: not know them takes no offence.
-#: And a record of the ledger is one of its own, whatever it is like.
+#: Settings of newer servers only, which rewrite each SELECT (seen on 26.9). Sent so that a server which does not know
+#: them ignores them. The last one keeps ledger records with equal content.
 NEWER: SettingValues = {
     **{"select": "", "filter": "", "sort": "", "order": "", "page": 0},
     "deduplicate_insert_select": "disable",
 }
 
-#: Where replicas are left out (`core.cluster.absent_replicas`). One that froze takes connections and says nothing:
-#: servers wait three times ten seconds for it by default (seen on 25.8), before each part of a statement meant for it.
+#: For loads without absent replicas (`core.cluster.absent_replicas`). A frozen one accepts connections and never
+#: answers: by default servers wait three times ten seconds for it (seen on 25.8), before each part of a statement.
 WITHOUT_ABSENT: SettingValues = {"handshake_timeout_ms": 1000, "connections_with_failover_max_tries": 1}
 
-#: For questions that those who are up can answer. A node that is down runs nothing, and only the node that started an
-#: insert knows how it ended.
+#: For queries that the nodes that are up can answer. A node that is down runs nothing, and only the node that started
+#: an insert knows its outcome.
 OF_THOSE_UP: SettingValues = {**WITHOUT_ABSENT, "handshake_timeout_ms": 3000, "skip_unavailable_shards": 1}
 
 
 def passed_on(sql: Sql, settings: SettingValues | None = None) -> Sql:
-    """The same statement with its settings inside, so that they reach all nodes that it makes others ask.
+    """Return the statement with its settings inside, so that they reach every node that takes part.
 
-    Of what comes beside a statement, a server drops what equals its own value, and passes on the rest: where another
-    node's profile says otherwise, that node would go by its profile (seen on 26.9).
+    Of the settings sent beside a statement, a server passes on only those that differ from its own values: where
+    another node's profile differs, that node would follow its profile (seen on 26.9).
 
     Args:
         sql: A statement that ends without settings.
-        settings: The settings, over those of `COMPLETE`; none by default.
+        settings: Settings that override those of `COMPLETE`; none by default.
     """
     clause = settings_clause({**COMPLETE, **(settings or {})})
     return Sql(f"{sql.text}{clause}", sql.secrets, unshown=clause)

@@ -1,4 +1,4 @@
-"""Every quoted identifier and literal, and SQL text that knows which of its words are secret."""
+"""Quote identifiers and literals, and hide the secrets in SQL text."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 
 HIDDEN = "'[HIDDEN]'"
 
-#: Goes with every statement that may hold secrets: one that a server cannot parse is in its logs as it came. The
-#: server's defaults, but for the size: there is room for tens of thousands of keys, where the default ends near 2,600.
+#: For every statement that may contain secrets: a server logs one that it cannot parse unmasked. These are the server's
+#: defaults, except for the size: it fits tens of thousands of keys, where the default ends near 2,600.
 PARSED: SettingValues = {
     "max_query_size": 256 * 1024**2,
     "max_parser_depth": 1_000,
@@ -25,12 +25,12 @@ _BACKTICK_ESCAPES = str.maketrans({"\\": "\\\\", "`": "\\`", "\n": "\\n", "\r": 
 
 
 def literal(text: str) -> str:
-    """A string literal."""
+    """Quote a string literal."""
     return f"'{text.translate(_ESCAPES)}'"
 
 
 def identifier(name: str) -> str:
-    """A quoted identifier; any name but the empty one is fine.
+    """Quote an identifier; any name but the empty one is fine.
 
     Raises:
         ConfigurationError: If the name is empty.
@@ -41,36 +41,36 @@ def identifier(name: str) -> str:
 
 
 def unquoted(name: str) -> str:
-    """The name that `identifier` quoted, or the server did; one without quotes stays as it is."""
+    """Remove the quotes that `identifier` or the server put around a name, if any."""
     return re.sub(r"\\(.)", r"\1", name[1:-1]) if name.startswith("`") else name
 
 
 def table(name: TableName) -> str:
-    """A quoted table in its quoted database."""
+    """Quote a table and its database."""
     return f"{identifier(name.database)}.{identifier(name.table)}"
 
 
 def literals(texts: Iterable[str]) -> str:
-    """String literals with commas between them."""
+    """Quote string literals and join them with commas."""
     return ", ".join(literal(text) for text in texts)
 
 
 def one_of(expression: str, values: Iterable[str]) -> str:
-    """A condition: whether an expression is one of some strings. Servers of 25.8 refuse an empty list (1).
+    """Return the condition that an expression is one of some strings. Servers of 25.8 refuse an empty list (1).
 
     Args:
-        expression: A column, or what else is text.
-        values: The strings; with none the condition is never true.
+        expression: A column or another text expression.
+        values: The strings; without any, the condition is never true.
     """
     given = literals(values)
     return f"{expression} IN ({given})" if given else "0"
 
 
 def settings_clause(values: SettingValues) -> str:
-    """What a SELECT, or an INSERT of one, ends with to have these settings; empty for none.
+    """Return the SETTINGS clause for a SELECT or INSERT SELECT; empty for no settings.
 
     Args:
-        values: Name → value; each name is one that a server knows.
+        values: Name → value; the server must know each name.
     """
     # Numbers as numbers: 25.8 refuses a text for limit and offset (170).
     given = (f"{name} = {value if isinstance(value, int) else literal(str(value))}" for name, value in values.items())
@@ -80,14 +80,14 @@ def settings_clause(values: SettingValues) -> str:
 
 @dataclass(frozen=True)
 class Sql:
-    """A statement, or a part of one.
+    """A statement or a part of one.
 
-    `text` is for the server alone. What prints it, by accident too, sees `[HIDDEN]` in the place of each secret.
+    `text` is only for the server. Printing, even by accident, shows `[HIDDEN]` in place of each secret.
 
     Args:
-        text: As the server gets it.
-        secrets: The secret strings within it, as they were before quoting.
-        unshown: How it ends for the server alone, because people need not read that.
+        text: The text for the server.
+        secrets: The secret strings within it, unquoted.
+        unshown: The end of the text, which is never shown because people need not read it.
     """
 
     text: str = field(repr=False)

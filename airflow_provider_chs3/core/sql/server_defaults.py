@@ -1,9 +1,9 @@
-"""The settings that decide which rows are read of files, and as which values: loads go by the server's own defaults.
+"""Settings that decide which rows and values are read from files: loads use the server's own defaults.
 
-The profile of the user, that of the user as whom nodes ask each other, and the connection may all say otherwise, for
-good reasons of others. So each statement that reads files carries all of them, with the default that the server tells
-(`default` of `system.settings`), unless this package or the operator's own `settings` say something else. What concerns
-memory, threads, time and network is left to the profile.
+The user's profile, that of the user with which nodes query each other, and the connection may all differ, for reasons
+unrelated to loads. So each statement that reads files carries all of these settings, with the server's default
+(`default` of `system.settings`), unless this package or the operator's `settings` give another value. Settings of
+memory, threads, time and network are left to the profile.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.sql.complete_answers import NEWER
 from airflow_provider_chs3.core.sql.quoting import literal, literals
 from airflow_provider_chs3.core.values.models import SettingValue, SettingValues
 
-#: Beginnings of their names.
+#: Prefixes of their names.
 _FAMILIES = (
     "analyzer_compatibility_",
     "bool_",
@@ -39,7 +39,7 @@ _FAMILIES = (
     "variant_",
 )
 
-#: Of those families: what only costs time or memory, and what secrets depend on.
+#: In those families: settings that only cost time or memory, and those that secrets depend on.
 _LEFT_TO_PROFILE = re.compile(
     r"(?:format_avro_schema_registry|format_display_secrets|function_range_max|function_sleep)_.*"
     r"|input_format_(?:parallel_parsing|max_block_.*|orc_row_batch_size|json_max_string_column_growth_step)"
@@ -103,21 +103,21 @@ _SINGLE = frozenset(
     }
 )
 
-#: Beginnings of names: what matters to files alone. Operators may have given another value, as their profile fixes it.
+#: Prefixes of settings that matter only to files. Operators may give another value where their profile fixes it.
 _OF_FILES = ("cluster_", "describe_", "format_", "input_format_", "s3_", "schema_inference_")
 
 
 def is_about_reading(name: str) -> bool:
-    """Whether a setting decides which rows are read of files, or as which values.
+    """Whether a setting decides which rows or values are read from files.
 
     Args:
-        name: The setting's.
+        name: Name of the setting.
     """
     return name in _SINGLE or name in NEWER or (name.startswith(_FAMILIES) and not _LEFT_TO_PROFILE.fullmatch(name))
 
 
 def defaults_query() -> str:
-    """A sub-query for the settings that may be about reading, each with the server's default.
+    """Return a subquery for the settings that may affect reading, each with the server's default.
 
     Obsolete ones do nothing, and a second name of a setting would set it twice.
     """
@@ -130,17 +130,17 @@ def defaults_query() -> str:
 
 
 def neutral_settings(defaults: Mapping[str, str], own: SettingValues) -> dict[str, SettingValue]:
-    """The settings that are about reading files, for statements that do.
+    """Return the settings for statements that read files.
 
     Args:
-        defaults: Those that every node knows, each with the server's default.
-        own: The settings of the operator, which win.
+        defaults: Settings that every node knows, each with the server's default.
+        own: The operator's settings, which win.
     """
     return {**defaults, **{name: value for name, value in own.items() if is_about_reading(name)}}
 
 
 def evaluating_settings(defaults: Mapping[str, str]) -> dict[str, SettingValue]:
-    """The settings that may change what an expression of the table gives, whatever the operator gives for its files.
+    """Return the settings that may change the value of a table's expression, whatever the operator sets for files.
 
     Args:
         defaults: As in `neutral_settings`.

@@ -1,4 +1,4 @@
-"""Reading SQL that a server wrote: lists and clauses, past what quotes and parentheses hide."""
+"""Parse SQL written by a server: lists and clauses outside quotes and parentheses."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _TUPLE = "tuple"
 
 
 def top_level(text: str) -> str:
-    """The text with all that is within quotes or parentheses blanked, character by character.
+    """Blank everything within quotes or parentheses, character by character.
 
     Args:
-        text: An expression, a list of them, or an engine with its clauses, as the server writes it.
+        text: An expression, a list of them, or an engine with its clauses, as written by the server.
     """
     text = _QUOTED.sub(_blanked, text)
     while (shorter := _INNERMOST.sub(_blanked, text)) != text:
@@ -24,7 +24,7 @@ def top_level(text: str) -> str:
 
 
 def items(text: str) -> list[str]:
-    """The items of a list with commas between them; none of an empty text.
+    """Split a comma-separated list into items; empty for an empty text.
 
     Args:
         text: The list, without parentheses around it.
@@ -36,7 +36,7 @@ def items(text: str) -> list[str]:
 
 
 def without_parentheses(text: str) -> str:
-    """What is between parentheses that are around all of a text; else the text.
+    """Remove the parentheses around a whole text, if any.
 
     Args:
         text: An expression.
@@ -46,7 +46,7 @@ def without_parentheses(text: str) -> str:
 
 
 def elements(text: str) -> list[str]:
-    """The elements of a tuple, in parentheses or of the function `tuple`; else the text alone.
+    """Return the elements of a tuple, in parentheses or of the function `tuple`; otherwise the text itself.
 
     Args:
         text: An expression.
@@ -59,10 +59,10 @@ def elements(text: str) -> list[str]:
 
 
 def after(keyword: str, text: str) -> str:
-    """What follows the last clause of a name; empty where there is none.
+    """Return the text after the last clause with this keyword; empty if there is none.
 
     Args:
-        keyword: Such as `SETTINGS`.
+        keyword: A keyword such as `SETTINGS`.
         text: The clauses.
     """
     at = top_level(text).rfind(f" {keyword} ")
@@ -70,7 +70,7 @@ def after(keyword: str, text: str) -> str:
 
 
 def strings(text: str) -> tuple[str, ...]:
-    """The string literals of an expression, without their quotes and each once; escapes stay as they are.
+    """Return the distinct string literals of an expression, without quotes; escapes are kept.
 
     Args:
         text: The expression.

@@ -1,1 +1,1 @@
-"""Plain frozen values and constants that cross rooms; they import the package's errors alone."""
+"""Plain frozen values and constants shared by all rooms; they import only the package's errors."""

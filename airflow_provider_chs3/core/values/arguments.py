@@ -1,4 +1,4 @@
-"""What operators say and check of their arguments where DAGs are read, which must be fast: it imports errors alone."""
+"""Constants and checks of operator arguments for DAG parsing, which must be fast: imports only errors."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-#: A load that is not alone on its cluster takes half of the memory (ClickHouse, "Optimizing S3 insert and read
+#: A load that shares its cluster takes half of the memory (ClickHouse, "Optimizing S3 insert and read
 #: performance").
 SHARED = 0.5
 
-#: Those arguments of a load that its definition is made of.
+#: The arguments that make up a load's definition.
 DEFINING = (
     "columns",
     "select",
@@ -24,15 +24,15 @@ DEFINING = (
     "compression",
 )
 
-#: What a plan compares beside them, where it is given.
+#: Everything a plan compares, where given.
 PLANNED = (*DEFINING, "settings")
 
 
 def check_definition(given: Iterable[str]) -> None:
-    """Check the names of what a load is told to make of objects.
+    """Check the names of the arguments in a load's definition.
 
     Raises:
-        ConfigurationError: If one is not known.
+        ConfigurationError: If a name is unknown.
     """
     if unknown := sorted(set(given) - set(PLANNED)):
         raise ConfigurationError(f"definition has {', '.join(unknown)}: it takes {', '.join(PLANNED)}.")

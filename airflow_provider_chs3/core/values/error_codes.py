@@ -1,4 +1,4 @@
-"""What a server's error means: whether a retry can help, and the way out."""
+"""The meaning of a server's error: whether a retry can help, and what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, TerminalError
 
-#: Codes that a load goes by, beside telling what they mean.
+#: Codes that a load reacts to, besides explaining them.
 TOO_MANY_QUERIES = 202
 MEMORY_LIMIT_EXCEEDED = 241
 TOO_MANY_PARTS = 252
@@ -18,21 +18,21 @@ S3_ERROR = 499
 POCO_EXCEPTION = 1000
 OBJECT_CHANGED = 1009
 
-#: A session token that has expired is a 400, which says no more where ClickHouse asks with HEAD.
+#: An expired session token is a 400, without details where ClickHouse asks with HEAD.
 _S3_REFUSED = re.compile(
     r"response code: 403|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken|Forbidden"
     r"|No response body\.* HTTP response code: 400"
 )
 _S3_GONE = re.compile(r"response code: 404|NoSuchKey|NoSuchBucket|key does not exist", re.IGNORECASE)
-#: How an error wraps the one of the HTTP library, as 636 does where a footer breaks off.
+#: An error that wraps the one of the HTTP library, as 636 does for a truncated footer.
 _BROKEN_OFF = re.compile(rf"Poco::Exception\. Code: {POCO_EXCEPTION}\b")
 
 _OF_VALUES = frozenset({6, 26, 27, 41, 69, 70, 130, 131, 321, 349, 376, 407, 467, 675, 691})
-#: A retry would meet these again. Codes by what they have in common, with the way out.
+#: A retry would meet these again. Codes grouped by cause, with what to do.
 _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     (
         _OF_VALUES,
-        "A value in the files does not fit its column: mend the file, widen the column, or convert in `select`.",
+        "A value in the files does not fit its column: fix the file, widen the column, or convert in `select`.",
     ),
     (
         frozenset({117, 271}),
@@ -68,12 +68,12 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
         "The user's profile has a limit that this load needs higher: raise the one that the message names, or give "
         "loads a user of their own.",
     ),
-    (frozenset({190}), "The arrays of a Nested column are not of one length in a row: mend the file."),
-    (frozenset({469}), "A row breaks a constraint of the table: mend the file, or leave the row out in `select`."),
+    (frozenset({190}), "The arrays of a Nested column are not of one length in a row: fix the file."),
+    (frozenset({469}), "A row breaks a constraint of the table: fix the file, or leave the row out in `select`."),
     (frozenset({669}), "There is no such named collection on that node: create it on every node, or give keys."),
 )
 
-#: What may pass by itself.
+#: Errors that may be temporary.
 _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
     (
         frozenset({MEMORY_LIMIT_EXCEEDED}),
@@ -115,7 +115,7 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
 
 _HINTS = {code: hint for codes, hint in (*_TERMINAL, *_TRANSIENT) for code in codes}
 _TERMINAL_CODES = frozenset(code for codes, _ in _TERMINAL for code in codes)
-#: While files are read: these say nothing of the file.
+#: Errors while files are read that say nothing about the file.
 _OF_SERVERS = frozenset(
     {159, TOO_MANY_QUERIES, 203, 209, 210, MEMORY_LIMIT_EXCEEDED, 279, QUERY_WAS_CANCELLED, S3_ERROR}
 )
@@ -125,7 +125,7 @@ def is_terminal(error: Chs3Error) -> bool:
     """Whether a retry would end the same way.
 
     Args:
-        error: What was raised; codes that are not known here may pass.
+        error: The error; a code unknown here counts as temporary.
     """
     if isinstance(error, ClickHouseServerError):
         if is_broken_off(error):
@@ -135,10 +135,10 @@ def is_terminal(error: Chs3Error) -> bool:
 
 
 def hint_of(error: Chs3Error) -> str:
-    """The way out, in a sentence; empty where the error itself says it.
+    """Return what to do, in one sentence; empty where the error itself says it.
 
     Args:
-        error: What was raised.
+        error: The error.
     """
     if not isinstance(error, ClickHouseServerError):
         return ""
@@ -164,12 +164,12 @@ def is_object_gone(error: ClickHouseServerError) -> bool:
 
 
 def is_broken_off(error: ClickHouseServerError) -> bool:
-    """Whether an answer of the storage ended in the middle (seen on 26.9: "Malformed message: Unexpected EOF")."""
+    """Whether an answer of the storage was cut off (seen on 26.9: "Malformed message: Unexpected EOF")."""
     return error.code == POCO_EXCEPTION or bool(_BROKEN_OFF.search(error.message))
 
 
 def is_of_servers(error: ClickHouseServerError) -> bool:
-    """Whether an error while a file was read says nothing of the file: servers, network or storage failed."""
+    """Whether an error while reading a file says nothing about the file: servers, network or storage failed."""
     return error.code in _OF_SERVERS or error.code == OBJECT_CHANGED or is_broken_off(error)
 
 
@@ -179,10 +179,10 @@ def is_of_insert(error: ClickHouseServerError) -> bool:
 
 
 def is_too_many_partitions(error: ClickHouseServerError) -> bool:
-    """Whether 252 speaks of the partitions of one block, which waiting does not change."""
+    """Whether 252 is about the partitions of one block, which waiting does not change."""
     return error.code == TOO_MANY_PARTS and "partitions for single INSERT block" in error.message
 
 
 def known_codes() -> Iterator[int]:
-    """The codes that have a meaning here."""
+    """Yield the codes that are explained here."""
     yield from sorted({*_HINTS, S3_ERROR, POCO_EXCEPTION})

@@ -1,4 +1,4 @@
-"""How many parts, and how large ones, a table's settings allow."""
+"""The number and size of parts that a table's settings allow."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _SIZE_SUFFIXES = {"": 1} | {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What the table's settings allow; its own go before the server's.
+    """Part limits of a table; its own settings override the server's.
 
     Args:
         parts_to_delay_insert: Parts of a partition at which inserts are slowed down.
         parts_to_throw_insert: Parts of a partition at which inserts into the table are refused.
         max_parts_in_total: Parts of the table at which inserts are refused.
-        max_bytes_to_merge_at_max_space_in_pool: Merges make no larger parts.
-        max_avg_part_size_for_too_many_parts: Where a partition's parts are larger on average, in bytes, their number
-            slows down and refuses nothing.
+        max_bytes_to_merge_at_max_space_in_pool: Size of the largest part that merges make, in bytes.
+        max_avg_part_size_for_too_many_parts: Average part size of a partition, in bytes, above which the number of
+            parts neither delays nor refuses inserts.
     """
 
     parts_to_delay_insert: int
@@ -34,17 +34,17 @@ class Limits:
 
     @classmethod
     def of(cls, server: Mapping[str, str], table_settings: str) -> Limits:
-        """The limits of a table.
+        """Read the limits of a table.
 
         Args:
-            server: Name to value, from `system.merge_tree_settings`.
-            table_settings: The table's own, as `SETTINGS` in its definition shows them.
+            server: Name → value, from `system.merge_tree_settings`.
+            table_settings: The table's own settings, as written after `SETTINGS` in its definition.
         """
         own = {name: _own(name, table_settings) for name in cls.__slots__}
         return cls(**{name: int(server[name]) if value is None else value for name, value in own.items()})
 
 
 def _own(name: str, table_settings: str) -> int | None:
-    """The table's own value, such as `2000` or `'2K'`; None where it has none."""
+    """Return the table's own value, such as `2000` or `'2K'`; None where it has none."""
     matched = re.search(rf"(?:^|, ){name} = '?(\d+)([KMGTP]i?)?'?(?:,|$)", table_settings)
     return int(matched[1]) * _SIZE_SUFFIXES[matched[2] or ""] if matched else None

@@ -1,4 +1,4 @@
-"""The plain frozen data that crosses layers, checked where it is made."""
+"""Plain frozen data that crosses layers, validated on creation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 SettingValue: TypeAlias = str | int | float
 SettingValues: TypeAlias = Mapping[str, SettingValue]
 
-#: A setting of tables: from so many columns on, each one's buffer begins small where a part is written.
+#: A table setting: from this many columns on, the buffer of each starts small when a part is written.
 ADAPTIVE_BUFFERS = "min_columns_to_activate_adaptive_write_buffer"
 
 _MONTH_FORMAT = re.compile(r"(\d{4})-(\d{2})")
@@ -23,14 +23,14 @@ _MONTH_FORMAT = re.compile(r"(\d{4})-(\d{2})")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Month:
-    """A calendar month; which instants it covers depends on a time zone that is named elsewhere.
+    """A calendar month; the instants it covers depend on a time zone given elsewhere.
 
     Args:
-        year: 1971 to 2104, so that ClickHouse's `DateTime` holds the months before and after too.
+        year: 1971 to 2104, so that ClickHouse's `DateTime` covers the months before and after too.
         number: 1 to 12.
 
     Raises:
-        ConfigurationError: If it is no month.
+        ConfigurationError: If it is not a month.
     """
 
     year: int
@@ -44,10 +44,10 @@ class Month:
 
     @classmethod
     def parse(cls, text: str) -> Month:
-        """The month that `YYYY-MM` names, such as `2026-10`.
+        """Parse a month written as `YYYY-MM`, such as `2026-10`.
 
         Raises:
-            ConfigurationError: If the text is not of that form.
+            ConfigurationError: If the text does not have that form.
         """
         matched = _MONTH_FORMAT.fullmatch(text) if isinstance(text, str) else None
         if matched is None:
@@ -58,20 +58,20 @@ class Month:
         return f"{self.year:04d}-{self.number:02d}"
 
     def shifted(self, months: int) -> Month:
-        """The month so many months later, earlier where the number is negative."""
+        """Return the month this many months later, or earlier if negative."""
         count = self.year * 12 + self.number - 1 + months
         return Month(count // 12, count % 12 + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class S3Object:
-    """One object, as a listing shows it.
+    """An object in S3, as listed.
 
     Args:
-        path: `<bucket>/<key>`, which is what ClickHouse calls `_path`.
-        size_bytes: Its size.
+        path: `<bucket>/<key>`, ClickHouse's `_path`.
+        size_bytes: Its size in bytes.
         etag: Its ETag, without quotes.
-        last_modified: When it was written, to the second, in UTC.
+        last_modified: Time of the last write, to the second, in UTC.
     """
 
     path: str
@@ -81,18 +81,18 @@ class S3Object:
 
     @property
     def key(self) -> str:
-        """The key in its bucket."""
+        """The object's key in its bucket."""
         return self.path.partition("/")[2]
 
 
 class Fingerprint:
-    """The digest of a manifest, made while objects come in the order of their paths."""
+    """The digest of a manifest, built incrementally from objects in path order."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
 
     def add(self, each: S3Object) -> None:
-        """Take the next object in."""
+        """Add the next object."""
         self._digest.update(repr((each.path, each.size_bytes, each.etag)).encode())
 
     def __str__(self) -> str:
@@ -101,25 +101,25 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Exactly the objects that one load reads, in the order of their paths."""
+    """The exact objects that one load reads, in path order."""
 
     objects: tuple[S3Object, ...]
 
     @classmethod
     def of(cls, objects: Iterable[S3Object]) -> Manifest:
-        """A manifest of these objects, in whatever order they come."""
+        """Create a manifest of these objects, given in any order."""
         return cls(tuple(sorted(objects, key=lambda each: each.path)))
 
     @cached_property
     def size_bytes(self) -> int:
-        """The objects' sizes added up."""
+        """Total size of the objects."""
         return sum(each.size_bytes for each in self.objects)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of paths, sizes and ETags: equal for the same content at the same places.
+        """A digest of paths, sizes and ETags: equal for the same content at the same paths.
 
-        The time of writing stays out: an object that was copied over itself has not changed.
+        The time of the last write is not part of it: an object copied over itself has not changed.
         """
         digest = Fingerprint()
         for each in self.objects:
@@ -127,11 +127,11 @@ class Manifest:
         return str(digest)
 
     def added_in(self, later: Manifest) -> int:
-        """How many objects a later listing has that this one has not."""
+        """Count the objects of a later listing that are missing here."""
         return len({each.path for each in later.objects} - {each.path for each in self.objects})
 
     def changes_in(self, later: Manifest) -> str:
-        """Which of these objects a later listing shows otherwise, in words; empty where all are as they were."""
+        """Describe which of these objects differ in a later listing; empty if none does."""
         before = {each.path: each for each in self.objects}
         after = {each.path: each for each in later.objects}
         changes = {
@@ -143,7 +143,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
-    """A table in its database, as given: quoting is `core.sql.quoting`'s business."""
+    """A table in its database, unquoted; `core.sql.quoting` quotes it."""
 
     database: str
     table: str
@@ -154,13 +154,13 @@ class TableName:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Node:
-    """One ClickHouse server, as `system.clusters` names it.
+    """A ClickHouse server, as named in `system.clusters`.
 
     Args:
         shard_num: Its shard, from 1.
         replica_num: Its replica within the shard, from 1.
-        host: Host name as the cluster knows it.
-        port: Native port as the cluster knows it.
+        host: Host name in the cluster's definition.
+        port: Native port in the cluster's definition.
     """
 
     shard_num: int
@@ -174,7 +174,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """What a node has for loads.
+    """The resources of a node for loads.
 
     Args:
         cores: CPU cores.
@@ -187,7 +187,7 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting of a load, with the reason for its value."""
+    """A setting of a load, with the reason for its value."""
 
     name: str
     value: SettingValue
@@ -196,29 +196,29 @@ class Setting:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What a load did.
+    """The result of a load.
 
     Args:
-        status: `published`, `unchanged`, `skipped` (no objects, or its run is about others), `appended`.
+        status: `published`, `unchanged`, `skipped` (no objects, or its run covers other months), `appended`.
         month: The month.
-        target: The table that holds it.
-        reason: Why it was loaded or not, in words.
-        fingerprint: Of the objects.
-        objects: How many were read.
-        source_bytes: Their size.
+        target: The table.
+        reason: The reason why it was loaded or not.
+        fingerprint: Fingerprint of the objects.
+        objects: Number of objects read.
+        source_bytes: Total size of the objects.
         rows: Rows of the month in the target, over all nodes.
-        rows_by_node: The same for each node.
-        other_month_rows: Rows that belong to other months and were left out.
+        rows_by_node: The same per node.
+        other_month_rows: Skipped rows that belong to other months.
         parts: Parts at publishing, over all nodes.
         table_bytes: Bytes that the month takes on disk at publishing, each row counted once; 0 where it was appended.
-        insert_seconds: Seconds that the insert took.
-        peak_memory_bytes: The highest memory seen on one node; None where it was too short to be seen.
+        insert_seconds: Duration of the insert in seconds.
+        peak_memory_bytes: Peak memory on one node; None if the insert was too short to observe.
         attempt: The attempt's nonce.
         query_ids: The inserts' query ids.
-        settings: Name to value, as sent.
-        seconds_by_step: Where the time went: those of `core.workflow.step_timer.STEP_NAMES` that took place → seconds.
-        counted_by: What told how many rows the objects hold: `footers` of Parquet, the `insert` that read them, or a
-            `second read`; empty where nothing was counted.
+        settings: Name → value, as sent.
+        seconds_by_step: Step → seconds, for the steps of `core.workflow.step_timer.STEP_NAMES` that ran.
+        counted_by: Source of the objects' row count: Parquet `footers`, the `insert` that read them, or a
+            `second read`; empty if nothing was counted.
     """
 
     status: str
@@ -242,7 +242,7 @@ class LoadResult:
     counted_by: str = ""
 
     def summary(self) -> str:
-        """One line for people."""
+        """Summarize the result in one line for people."""
         of = f"{self.target} {self.month}"
         if self.status == "skipped":
             return f"{of} skipped: {self.reason}."
@@ -256,7 +256,7 @@ class LoadResult:
         )
 
     def as_json(self) -> dict[str, object]:
-        """The same as JSON-safe values, for XCom."""
+        """Return JSON-safe values for XCom."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return values | {
             "month": str(self.month),

@@ -1,4 +1,4 @@
-"""Which month, or months, a run of a DAG is about."""
+"""The month or months of a DAG run."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _NIGHTLY_TIMETABLE = 'CronDataIntervalTimetable("0 3 * * *", timezone="UTC")'
 
 
 def month_of_run(*, partition_key: str | None, start: datetime | None, end: datetime | None, timezone: tzinfo) -> Month:
-    """The month of a run.
+    """Return the month of a run.
 
     Args:
-        partition_key: The run's partition key, such as `2026-10`; it goes before the interval.
-        start: Beginning of the data interval.
-        end: Its end, which does not belong to it.
-        timezone: Where months begin and end.
+        partition_key: The run's partition key, such as `2026-10`; overrides the interval.
+        start: Start of the data interval.
+        end: Its end, exclusive.
+        timezone: Time zone of the months.
 
     Raises:
-        ConfigurationError: If the run is about no month, or several.
+        ConfigurationError: If the run covers no month or several.
     """
     months = months_of_run(partition_key=partition_key, start=start, end=end, timezone=timezone)
     if len(months) == 1:
@@ -35,10 +35,10 @@ def month_of_run(*, partition_key: str | None, start: datetime | None, end: date
 
 
 def given_month(month: str | None) -> Month:
-    """The month that the argument `month` gives, once its template is rendered.
+    """Parse the argument `month` after its template is rendered.
 
     Args:
-        month: What came of it.
+        month: The rendered value.
 
     Raises:
         ConfigurationError: If it is no month.
@@ -54,16 +54,16 @@ def given_month(month: str | None) -> Month:
 def months_of_run(
     *, partition_key: str | None, start: datetime | None, end: datetime | None, timezone: tzinfo
 ) -> tuple[Month, ...]:
-    """The months that a run's data interval touches, in their order; or that of its partition key.
+    """Return the months that a run's data interval touches, in order, or that of its partition key.
 
     Args:
-        partition_key: The run's partition key, such as `2026-10`; it goes before the interval.
-        start: Beginning of the data interval.
-        end: Its end, which does not belong to it.
-        timezone: Where months begin and end.
+        partition_key: The run's partition key, such as `2026-10`; overrides the interval.
+        start: Start of the data interval.
+        end: Its end, exclusive.
+        timezone: Time zone of the months.
 
     Raises:
-        ConfigurationError: If the run is about no month.
+        ConfigurationError: If the run covers no month.
     """
     if partition_key:
         return (Month.parse(partition_key),)
@@ -83,13 +83,13 @@ def months_of_run(
 
 
 def parse_months(given: Sequence[str] | str) -> tuple[Month, ...]:
-    """Months, in their order.
+    """Parse a list of months and sort it.
 
     Args:
-        given: `YYYY-MM`, as a list or with commas between them.
+        given: `YYYY-MM` values, as a list or separated by commas.
 
     Raises:
-        ConfigurationError: If one is no month.
+        ConfigurationError: If one is not a month.
     """
     texts = given.split(",") if isinstance(given, str) else given
     return tuple(sorted({Month.parse(text.strip()) for text in texts}))

@@ -1,4 +1,4 @@
-"""Run a workflow to its end: each step that it asks for is carried out, and what came of it is sent back."""
+"""Run a workflow: perform each step it yields, and send back the answer."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def drive(steps: Steps[T], perform: Callable[[AnyStep], Any]) -> T:
 
     Args:
         steps: The workflow.
-        perform: Carries out one step; what it raises is thrown into the workflow.
+        perform: Performs one step; errors it raises are thrown into the workflow.
 
     Returns:
-        What the workflow returns.
+        The workflow's result.
     """
     running = _Running(steps)
     while (step := running.step) is not None:
@@ -33,7 +33,7 @@ def drive(steps: Steps[T], perform: Callable[[AnyStep], Any]) -> T:
 
 
 async def drive_async(steps: Steps[T], perform: Callable[[AnyStep], Awaitable[Any]]) -> T:
-    """Run a workflow on an event loop; the arguments are those of `drive`."""
+    """Run a workflow on an event loop, with the arguments of `drive`."""
     running = _Running(steps)
     while (step := running.step) is not None:
         try:
@@ -46,11 +46,11 @@ async def drive_async(steps: Steps[T], perform: Callable[[AnyStep], Awaitable[An
 
 
 def interpose(steps: Steps[T], perform: Callable[[AnyStep], Steps[Any]]) -> Steps[T]:
-    """Run a workflow within another one, which may carry out its steps in other ways.
+    """Run a workflow inside another one, which may perform its steps differently.
 
     Args:
-        steps: The workflow within.
-        perform: Carries out one step, by steps of its own.
+        steps: The inner workflow.
+        perform: Performs one step, as a workflow itself.
     """
     running = _Running(steps)
     while (step := running.step) is not None:
@@ -64,7 +64,7 @@ def interpose(steps: Steps[T], perform: Callable[[AnyStep], Steps[Any]]) -> Step
 
 
 class _Running(Generic[T]):
-    """A workflow that waits for the answer to a step; once there is none, it has ended with a result."""
+    """A workflow that waits for the answer to a step; without a step, it has ended with a result."""
 
     step: AnyStep | None
     result: T

@@ -1,4 +1,4 @@
-"""Ask nodes of which some may not answer, and go on with the others."""
+"""Query nodes of which some may not answer, and continue with the others."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from airflow_provider_chs3.exceptions import Chs3Error
 def query_reachable(
     name: str, statements: Mapping[Node, Sql], errors: dict[Node, Chs3Error]
 ) -> Steps[dict[Node, list[Row]]]:
-    """Ask each node.
+    """Query each node.
 
     Args:
-        name: What for, in words.
-        statements: What to ask each.
+        name: Name of the step.
+        statements: The statement for each node.
         errors: Gets the error of each node that did not answer.
 
     Returns:
-        The rows of the others.
+        The rows of the nodes that answered.
     """
     answers = yield from TryQueryNodes(name=name, sql=statements)
     errors |= {node: answer for node, answer in answers.items() if isinstance(answer, Chs3Error)}
@@ -31,10 +31,10 @@ def query_reachable(
 
 
 def texts_of(errors: Mapping[Node, Chs3Error]) -> dict[Node, str]:
-    """What the errors say.
+    """Return the messages of errors.
 
     Args:
-        errors: Those of nodes that did not answer.
+        errors: The error of each node that did not answer.
     """
     return {node: str(error) for node, error in errors.items()}
 
@@ -43,10 +43,10 @@ T = TypeVar("T")
 
 
 def tolerating_errors(steps: Steps[T], errors: dict[Node, Chs3Error]) -> Steps[T]:
-    """Run a workflow that asks all nodes, so that it goes on with those that answer.
+    """Run a workflow that queries all nodes, continuing with those that answer.
 
     Args:
-        steps: The workflow; it must not need the answer of each node that it asks.
+        steps: The workflow; it must not need an answer from every node.
         errors: Gets the error of each node that did not answer.
     """
 
@@ -59,11 +59,11 @@ def tolerating_errors(steps: Steps[T], errors: dict[Node, Chs3Error]) -> Steps[T
 
 
 def capturing_logs(steps: Steps[T], said: list[str]) -> Steps[T]:
-    """Run a workflow, and keep to oneself what it tells the user.
+    """Run a workflow and capture its log lines instead of showing them.
 
     Args:
         steps: The workflow.
-        said: Gets what it tells.
+        said: Gets the log lines.
     """
 
     def carry_out(step: AnyStep) -> Steps[Any]:

@@ -1,4 +1,4 @@
-"""How far an insert is, in one line."""
+"""The progress of an insert, in one line."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from airflow_provider_chs3.core.workflow.operations import Row
 
 @dataclass(frozen=True, slots=True)
 class NodeProgress:
-    """What one node has done of an insert.
+    """The progress of an insert on one node.
 
     Args:
         shard_num: Its shard, from 1.
-        read_rows: Rows read by it.
-        read_bytes: Bytes read by it.
+        read_rows: Rows read.
+        read_bytes: Bytes read.
         memory_bytes: Memory in use.
-        peak_memory_bytes: The most that was in use.
+        peak_memory_bytes: Peak memory.
     """
 
     shard_num: int
@@ -31,11 +31,11 @@ class NodeProgress:
 
 @dataclass(frozen=True, slots=True)
 class InsertProgress:
-    """How far an insert is.
+    """The progress of an insert.
 
     Args:
-        is_running: Whether any node still runs it, or a part of it.
-        nodes: What those have done that read for it.
+        is_running: Whether any node still runs it or a part of it.
+        nodes: Progress of the nodes that read for it.
     """
 
     is_running: bool = False
@@ -43,10 +43,10 @@ class InsertProgress:
 
 
 def progress_query(query_ids: Collection[str], cluster: str | None) -> Sql:
-    """Ask what every node does for inserts; `progress_of` reads the answer.
+    """Return the query for the progress of inserts on every node; `progress_of` parses the answer.
 
     Args:
-        query_ids: Their ids.
+        query_ids: Query ids of the inserts.
         cluster: The cluster that they run on; None for a single server.
     """
     sql = Sql(
@@ -58,29 +58,30 @@ def progress_query(query_ids: Collection[str], cluster: str | None) -> Sql:
 
 
 def progress_of(query_id: str, rows: Iterable[Row], cluster: str | None) -> InsertProgress:
-    """How far one of the inserts is.
+    """Return the progress of one of the inserts.
 
     Args:
-        query_id: Its id.
-        rows: What `progress_query` gave.
-        cluster: As there.
+        query_id: Query id of the insert.
+        rows: The answer to `progress_query`.
+        cluster: The cluster given there.
     """
     own = [row[1:] for row in rows if row[0] == query_id]
-    # The initiator's own line counts what the others report to it, so it is left out where others read.
+    # The initiator's own row includes what the others report to it, so it is skipped where others read.
     nodes = tuple(NodeProgress(*row[1:]) for row in own if bool(row[0]) != bool(cluster))
     return InsertProgress(bool(own), nodes)
 
 
 def insert_outcome_query(query_id: str, cluster: str | None) -> Sql:
-    """Ask how an insert ended: code and text of its error, or 0; host; seconds; rows read; peak of memory on a node.
+    """Return the query for an insert's outcome.
 
-    No row where the node that started it has not written its log yet.
+    It gives code and text of the error, or 0; host; seconds; rows read; peak memory on a node.
+    It gives no row until the node that started the insert has written its log.
     """
     log, of_insert = _on_all_nodes("query_log", cluster), f"initial_query_id = {literal(query_id)}"
-    # The log is partitioned by months, and an insert that nobody asked for in a month is nobody's.
+    # The log is partitioned by month, and nobody asks for an insert older than a month.
     recent = "event_date >= today() - 31 AND type != 'QueryStart'"
     sql = Sql(
-        # What is no UTF-8 would come as bytes.
+        # Text that is not UTF-8 would come as bytes.
         "SELECT anyIf(exception_code, is_initial_query), toValidUTF8(anyIf(exception, is_initial_query)), "
         "anyIf(hostName(), is_initial_query), maxIf(query_duration_ms, is_initial_query) / 1000, "
         f"sumIf(read_rows, is_initial_query), max(memory_usage) FROM {log} WHERE {of_insert} AND {recent} "
@@ -94,12 +95,12 @@ def _on_all_nodes(system_table: str, cluster: str | None) -> str:
 
 
 def progress_line(nodes: Sequence[NodeProgress], *, total_rows: int | None, seconds: float) -> str:
-    """One line for the log.
+    """Return one line for the log.
 
     Args:
-        nodes: What each node has done.
-        total_rows: What there is to do, where known.
-        seconds: Since the start.
+        nodes: Progress of each node.
+        total_rows: Rows to read, if known.
+        seconds: Seconds since the start.
     """
     rows = sum(node.read_rows for node in nodes)
     share = f"{100 * rows / total_rows:.0f} % of {total_rows:,} rows" if total_rows else f"{rows:,} rows"

@@ -1,8 +1,8 @@
-"""What a workflow asks of the world: frozen operations, which a runner carries out one by one.
+"""The operations of a workflow: frozen values, which a runner performs one by one.
 
-A workflow is a generator that yields these and is sent what came of them; an error is thrown into it. It is written
-once; runners only execute it. Each operation has a name, which is what logs show and what tests that break a load at
-every step go by.
+A workflow is a generator that yields these and is sent their answers; an error is thrown into it. It is written once;
+runners only execute it. Each operation has a name, which logs show and which the tests that break a load at every step
+use.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, kw_only=True)
 class Step(Generic[R]):
-    """One operation. `answer = yield from step` asks the runner for it, and has the answer's type.
+    """One operation. `answer = yield from step` has the runner perform it, and has the answer's type.
 
     Args:
-        name: What it does, in words.
+        name: What it does, for logs and errors.
     """
 
     name: str
 
     def __iter__(self) -> Generator[AnyStep, Any, R]:
-        """Ask the runner to carry it out.
+        """Ask the runner to perform the operation.
 
         Returns:
-            What came of it.
+            The answer.
         """
         answer: R = yield self
         return answer
@@ -78,8 +78,8 @@ class QueryNodes(Step[dict[Node, list[Row]]]):
         sql: The statement for each node.
         settings: Settings to send with each.
         query_id: Beginning of the statements' query ids; None lets the runner choose.
-        is_under_profile: Whether the statements have none of the settings that make an answer complete: those may be
-            what the profile forbids.
+        is_under_profile: Whether to send none of the settings that make an answer complete, as the profile may
+            forbid them.
     """
 
     sql: Mapping[Node, Sql]
@@ -101,12 +101,12 @@ class TryQueryNodes(Step[dict[Node, list[Row] | Chs3Error]]):
 
 @dataclass(frozen=True, slots=True)
 class TimedAnswer:
-    """What came of something, and how long it took.
+    """An answer and its duration.
 
     Args:
-        answer: What it gave, or the error.
-        began_at: When it began, as Unix time by the worker's clock.
-        seconds: How long it took.
+        answer: The answer, or the error.
+        began_at: Start, as Unix time by the worker's clock.
+        seconds: Duration in seconds.
     """
 
     answer: Any
@@ -144,15 +144,15 @@ class TimeListing(Step[TimedAnswer]):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckHosts(Step[list[tuple[bool, str]]]):
-    """Try every host of the connection. Gives for each whether it works, and a sentence."""
+    """Try every host of the connection. Gives whether it works, and a sentence, for each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gather(Step[list[Any]]):
-    """Carry out workflows that do not wait for each other, side by side. Gives what each returns, in their order.
+    """Run independent workflows in parallel. Gives the result of each, in their order.
 
-    All come to their end, whatever becomes of the others; then the error of the first that failed, in their order, is
-    thrown. They only read: what writes stands in the workflow that yields this, so that it has one order.
+    All of them finish, even if others fail; then the error of the first that failed, in their order, is thrown. They
+    only read: writes belong to the workflow that yields this, so that they have one order.
 
     Args:
         workflows: The workflows.
@@ -163,7 +163,7 @@ class Gather(Step[list[Any]]):
 
 @dataclass(frozen=True, slots=True)
 class SourceRead:
-    """What was read from S3 on all nodes, by the servers' own counters.
+    """The amount read from S3 on all nodes, by the servers' own counters.
 
     Args:
         files: Files opened.
@@ -176,13 +176,13 @@ class SourceRead:
 
 @dataclass(frozen=True, slots=True)
 class InsertStats:
-    """What was seen of an insert.
+    """Statistics of an insert.
 
     Args:
-        seconds: From start to end.
+        seconds: Duration in seconds.
         read_rows: Rows read on all nodes.
-        peak_memory_bytes: The highest memory seen on one node; None where nothing was seen.
-        source: What it read from S3; None where the connection does not tell.
+        peak_memory_bytes: Peak memory on one node; None if it was not observed.
+        source: The amount read from S3; None if the connection does not report it.
     """
 
     seconds: float
@@ -193,7 +193,7 @@ class InsertStats:
 
 @dataclass(frozen=True, kw_only=True)
 class Insert(Step[InsertStats]):
-    """Run the insert, and report how far it is. Gives `InsertStats`.
+    """Run the insert and report its progress. Gives `InsertStats`.
 
     Args:
         sql: The statement.
@@ -201,9 +201,9 @@ class Insert(Step[InsertStats]):
         query_id: Its query id.
         attempt: The nonce of the attempt that it belongs to.
         cluster: The cluster that it runs on; None for a single server.
-        total_rows: Rows that it will read, where known.
-        paths: Of the objects that it reads.
-        is_started: Whether an earlier process has sent it: it is only waited for.
+        total_rows: Rows that it will read, if known.
+        paths: Paths of the objects that it reads.
+        is_started: Whether an earlier process sent it: then only wait for it.
     """
 
     sql: Sql
@@ -218,9 +218,9 @@ class Insert(Step[InsertStats]):
 
 @dataclass(frozen=True, kw_only=True)
 class InsertSideBySide(Step[tuple[InsertStats, ...]]):
-    """Run inserts at the same time, each to its end, and log nothing of how far they are. Gives `InsertStats` of each.
+    """Run inserts in parallel, each to its end, without logging progress. Gives `InsertStats` of each.
 
-    An error is raised once all have ended.
+    An error is raised after all have ended.
 
     Args:
         inserts: The inserts; at least one.
@@ -234,7 +234,7 @@ class Sleep(Step[None]):
     """Wait.
 
     Args:
-        seconds: How long.
+        seconds: Duration in seconds.
     """
 
     seconds: float
@@ -242,12 +242,12 @@ class Sleep(Step[None]):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadClock(Step[float]):
-    """Read the clock. Gives seconds since some moment, which only tell how long something took."""
+    """Read the clock. Gives seconds since some moment, for measuring durations only."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Log(Step[None]):
-    """Tell the user `name`."""
+    """Write `name` to the log."""
 
 
 Steps: TypeAlias = Generator[AnyStep, Any, T]

@@ -1,4 +1,4 @@
-"""Where the time of a load goes: the clock is read between its steps."""
+"""Time the steps of a load: the clock is read between them."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from dataclasses import dataclass, field
 
 from airflow_provider_chs3.core.workflow.operations import ReadClock, Steps
 
-#: What a load spends its time on, in this order; see docs/protocol.md.
+#: The timed steps of a load, in this order; see docs/protocol.md.
 STEP_NAMES = ("list", "look_around", "plan", "stage", "insert", "verify", "publish", "start_over")
 
 
 @dataclass(frozen=True, slots=True)
 class StepTimer:
-    """The seconds that each step took so far.
+    """The duration of each step so far.
 
     Args:
-        at_seconds: When the last of them ended, by the clock that `ReadClock` reads.
-        seconds: Those of `STEP_NAMES` that took place → seconds; what took place twice counts twice.
+        at_seconds: End of the last step, by the clock of `ReadClock`.
+        seconds: Step → seconds, for the steps of `STEP_NAMES` that ran; a step that ran twice is added up.
     """
 
     at_seconds: float = 0.0
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     def end(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[StepTimer]:
-        """Count the time since the last one ended as this one's.
+        """Add the time since the last step ended to this one.
 
         Args:
             name: One of `STEP_NAMES`.
-            at_least_seconds: What is known to have gone into it, also in processes that are gone.
+            at_least_seconds: Lower bound of its duration, including earlier processes.
         """
-        now = yield from ReadClock(name="Look at the clock")
+        now = yield from ReadClock(name="Read the clock")
         seconds = max(self.seconds.get(name, 0.0) + now - self.at_seconds, at_least_seconds)
         return StepTimer(now, in_order({**self.seconds, name: seconds}))
 
     def after(self, earlier: Mapping[str, float]) -> StepTimer:
-        """The same, and what an earlier process of the load has taken."""
+        """Return the timer with the durations of an earlier process added."""
         both = {name: earlier.get(name, 0.0) + self.seconds.get(name, 0.0) for name in {*earlier, *self.seconds}}
         return StepTimer(self.at_seconds, in_order(both))
 
 
 def in_order(seconds: Mapping[str, float]) -> Mapping[str, float]:
-    """The same steps in the order of `STEP_NAMES`.
+    """Sort steps in the order of `STEP_NAMES`.
 
     Args:
         seconds: Step → seconds.
@@ -49,11 +49,11 @@ def in_order(seconds: Mapping[str, float]) -> Mapping[str, float]:
     return {name: seconds[name] for name in STEP_NAMES if name in seconds}
 
 
-#: Of what is no load, or has not begun.
+#: For anything that is not a load, or has not begun.
 NO_STEPS = StepTimer()
 
 
 def start_timer() -> Steps[StepTimer]:
-    """Nothing has taken any time yet."""
-    now = yield from ReadClock(name="Look at the clock")
+    """Start a timer."""
+    now = yield from ReadClock(name="Read the clock")
     return StepTimer(now)
