@@ -89,7 +89,7 @@ def list_and_inspect(
         source, manifest, timer = yield from _list(request, timer)
         return source, manifest, context, timer
     looks = (_list(request, timer), inspect_target_for_load(request))
-    (source, manifest, timer), context = yield from Gather(name="List and look around", workflows=looks)
+    (source, manifest, timer), context = yield from Gather(name="List and inspect", workflows=looks)
     return source, manifest, context, timer
 
 

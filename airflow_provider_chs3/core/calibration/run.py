@@ -1,6 +1,6 @@
 """Calibrate a table: load a sample of its files into throw-away tables under a few settings, and keep the best.
 
-list → look around → size the sample → try, in turns → choose → record on every node
+list → inspect → size the sample → try, in turns → choose → record on every node
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The load of one month, written once. See docs/protocol.md for the reasons and the invariants.
 
-list → look around → compare with the ledger → plan → stage → insert → verify → publish → record
+list → inspect → compare with the ledger → plan → stage → insert → verify → publish → record
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
     timer = yield from start_timer()
     context = (yield from inspect_target_for_load(request)) if request.is_durable else None
     resumable = (yield from find_resumable_load(request, context)) if context else None
-    timer = yield from timer.end("look_around")
+    timer = yield from timer.end("inspect")
     retry_state = resumable.retry_state if resumable else RetryState()
     for number in count():
         try:
@@ -135,7 +135,7 @@ def _load_into(load: LoadContext) -> Steps[LoadResult]:
     """Compare the month with its objects, and load them."""
     before = yield from look_up_caught_up(load.context, load.look_up)
     found, reason = yield from compare(load, before)
-    load = yield from load.end_step("look_around")
+    load = yield from load.end_step("inspect")
     if found is ComparisonStatus.UNCHANGED:
         is_own = yield from is_published_by_owner(load, before)
         if is_own or not load.request.reload:
@@ -282,7 +282,7 @@ def _clean_up_published(load: LoadContext, before: Mapping[Node, MonthOnNode]) -
 
 
 def _append(load: LoadContext) -> Steps[LoadResult]:
-    load = yield from load.end_step("look_around")
+    load = yield from load.end_step("inspect")
     plan = yield from _plan(load)
     load = yield from load.end_step("plan")
     yield from Log(name=f"{load.request.month}: appending, so that a retry would load rows twice. {_sizes(load)}")

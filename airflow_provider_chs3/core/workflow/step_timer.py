@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from airflow_provider_chs3.core.workflow.operations import ReadClock, Steps
 
 #: The timed steps of a load, in this order; see docs/protocol.md.
-STEP_NAMES = ("list", "look_around", "plan", "stage", "insert", "verify", "publish", "start_over")
+STEP_NAMES = ("list", "inspect", "plan", "stage", "insert", "verify", "publish", "start_over")
 
 
 @dataclass(frozen=True, slots=True)

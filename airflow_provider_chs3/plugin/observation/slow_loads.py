@@ -25,7 +25,7 @@ _WHOLE = "whole"
 
 _WORDS = {
     "list": "listing",
-    "look_around": "looking around",
+    "inspect": "inspecting the cluster",
     "plan": "planning",
     "stage": "making the staging table",
     "insert": "the insert",

@@ -60,7 +60,7 @@ def test_what_an_insert_waited_for_s3_explains_it() -> None:
 
 
 def test_where_no_step_is_slow_by_itself_the_one_that_took_the_most_of_it_is_named() -> None:
-    even = {"list": 3.0, "look_around": 3.0, "plan": 3.0, "stage": 3.0}
+    even = {"list": 3.0, "inspect": 3.0, "plan": 3.0, "stage": 3.0}
     odd = LoadTiming(rows=1, seconds={step: seconds + 1.9 for step, seconds in even.items()} | {"insert": 3.0})
     usual = LoadTiming(rows=1, seconds=dict.fromkeys(even, 0.0) | {"insert": 1.5})
     assert judge([odd, usual, usual])[0].slow_steps

@@ -3,7 +3,7 @@ import { bytes, element, figures, number } from "./dom.js";
 
 const STEPS = {
   list: "list objects",
-  look_around: "look around, compare",
+  inspect: "inspect, compare",
   plan: "plan",
   stage: "stage",
   insert: "insert",

@@ -9,7 +9,7 @@ const RANGES = { 1: "1 day", 7: "7 days", 30: "30 days", 90: "90 days" };
 const DAY_SECONDS = 86400;
 const STEPS = {
   list: "Listing",
-  look_around: "Looking around",
+  inspect: "Inspecting",
   plan: "Planning",
   stage: "Staging",
   insert: "Insert",
