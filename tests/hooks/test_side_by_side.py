@@ -126,9 +126,8 @@ def test_who_reads_slowly_is_not_sent_more_than_a_few_pages():
     for taken in range(1, 40):
         next(pages)
         time.sleep(0.005)
-        # Those that were cut up, and those of months that are not there, were given to nobody.
-        useful = [prefix for prefix in bucket.asked if len(prefix) == len("t/2010-01")]
-        assert len(useful) <= taken + 2 * AT_ONCE
+        # Besides those that were cut up, and those of years that are not there.
+        assert len(bucket.asked) <= taken + 2 * AT_ONCE + 14
     pages.close()
     assert threading.active_count() < AT_ONCE + 10
 
@@ -137,7 +136,7 @@ def test_an_error_of_a_piece_ends_it_all():
     bucket = Bucket(trips(30, 20))
 
     def fetch(prefix: str, token: str | None) -> Page:
-        if prefix == "t/2011-07" and token == "6":
+        if prefix.startswith("t/2011") and token:
             raise TransientError("no answer")
         return bucket.fetch(prefix, token)
 

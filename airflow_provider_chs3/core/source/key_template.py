@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import pendulum
 
@@ -215,7 +215,13 @@ def _year(text: str) -> int:
 def _month_piece(token: str, month: Month | None) -> _Piece:
     if month is None:
         return _Piece(pattern=_MONTH_PATTERNS[token], token=token)
-    return _Piece(text=pendulum.datetime(month.year, month.number, 1).format(token, locale="en"))
+    is_year = token in _YEAR_TOKENS
+    return _Piece(text=_written(token, month.year if is_year else 2001, 1 if is_year else month.number))
+
+
+@lru_cache(maxsize=1024)
+def _written(token: str, year: int, month: int) -> str:
+    return pendulum.datetime(year, month, 1).format(token, locale="en")
 
 
 def _all_months() -> Iterator[Month]:
