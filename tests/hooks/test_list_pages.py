@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 from xml.sax.saxutils import escape
@@ -14,24 +12,11 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_chs3.core.months.plan import MonthObjects, list_months
-from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
-from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
-from airflow_provider_chs3.core.workflow.driving import drive
-from airflow_provider_chs3.core.workflow.operations import Gather
 from airflow_provider_chs3.exceptions import SourceError, TransientError
 from airflow_provider_chs3.hooks.listing.page_reader import LISTED, read_leanly, read_page
-from airflow_provider_chs3.hooks.s3 import S3Listing
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
-from tests.benchmarks.servers import s3_server
+from tests.hooks.listed import by_boto3, listing_of
 
-HOSTILE = [
-    "t/a&b", "t/a&amp;b", "t/a&quot;b", "t/<Key>x</Key>", "t/]]>", "t/a>b", "t/a\nb", "t/a\tb", "t/a+b", "t/a b",
-    "t/a%20b", "t/a%2Bb", "t/%", "t/ü", "t/u\u0308", "t/🚕", "t/日本", 't/"quoted"', "t/'s", "t/a;b?c=d#e",
-    "t/</Contents><Contents>", "t/&#34;", "t/\x7f", "t/~-_.!*()", "t/Size", "t/__/..x", "t/{a,b}", "t/a\\b",
-]  # fmt: skip
-CONTROL = ["t/a\rb", "t/\x01", "t/\x1f\x0b"]
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
 ENDED = "<IsTruncated>false</IsTruncated>"
 KEYS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], exclude_characters="\ufffe\uffff"))
@@ -56,10 +41,15 @@ class Answers:
 
     def __init__(self, *answers: bytes | tuple[int, bytes]) -> None:
         self.answers = [each if isinstance(each, tuple) else (200, each) for each in answers]
-        self.asked = 0
+        self.headers: dict[str, str] = {}
+        self.urls: list[str] = []
 
-    def client(self, *, lean: bool) -> Any:
-        client = S3Endpoint("http://s3.invalid", "a", "b").client()
+    @property
+    def asked(self) -> int:
+        return len(self.urls)
+
+    def client(self, *, lean: bool, **options: Any) -> Any:
+        client = S3Endpoint("http://s3.invalid", "a", "b").client(**options)
         if lean:
             read_leanly(client)
         client.meta.events.register("before-send.s3.ListObjectsV2", self._answer)
@@ -67,25 +57,10 @@ class Answers:
 
     def _answer(self, request: Any, **kwargs: Any) -> AWSResponse:
         status, answer = self.answers[min(self.asked, len(self.answers) - 1)]
-        self.asked += 1
-        response = AWSResponse(request.url, status, {}, SimpleNamespace())
+        self.urls.append(request.url)
+        response = AWSResponse(request.url, status, self.headers, SimpleNamespace())
         response._content = answer
         return response
-
-
-def listing_of(client: Any) -> S3Listing:
-    listing = S3Listing("aws_default")
-    listing._client = client
-    return listing
-
-
-def by_boto3(client: Any, bucket: str, prefix: str) -> list[S3Object]:
-    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-    return [
-        S3Object(f"{bucket}/{each['Key']}", each["Size"], each["ETag"].strip('"'), each["LastModified"])
-        for page in pages
-        for each in page.get("Contents", ())
-    ]
 
 
 def is_read_alike(page: bytes) -> bool:
@@ -205,83 +180,15 @@ class TestGoingOn:
             next(found)
         assert isinstance(raised.value.__cause__, ClientError)
 
+    def test_a_bucket_of_another_region_is_followed_to_it(self) -> None:
+        redirect = self.ERROR % b"PermanentRedirect"
+        answers = Answers((301, redirect), body(item("a"), end=self.MORE.format(1)), body(item("b")))
+        answers.headers = {"x-amz-bucket-region": "eu-west-1"}
+        found = listing_of(answers.client(lean=True, endpoint_url=None)).objects("lake", "")
+        assert [each.key for each in found] == ["a", "b"]
+        assert ["eu-west-1" in url for url in answers.urls] == [False, True, True]
+
     def test_boto3_without_us_is_as_it_was(self) -> None:
         answer = Answers(body(item("a"))).client(lean=False).list_objects_v2(Bucket="b")
         assert "Contents" in answer
         assert LISTED not in answer
-
-
-@pytest.fixture(scope="module", params=["moto", "versitygw"])
-def server(request: pytest.FixtureRequest) -> Any:
-    try:
-        with s3_server(request.param) as server:
-            client = server.endpoint.client()
-            client.create_bucket(Bucket="hostile")
-            yield server.endpoint
-    except RuntimeError as error:
-        pytest.skip(str(error))
-
-
-def with_small_pages(client: Any, size: int = 7) -> Any:
-    client.meta.events.register(
-        "provide-client-params.s3.ListObjectsV2", lambda params, **_: {**params, "MaxKeys": size}
-    )
-    return client
-
-
-def lean_client(server: S3Endpoint) -> Any:
-    client = with_small_pages(server.client())
-    read_leanly(client)
-    return client
-
-
-def test_hostile_keys_are_listed_as_boto3_lists_them(server: S3Endpoint) -> None:
-    client, put = server.client(), set()
-    for number, key in enumerate([*HOSTILE, *CONTROL, *(f"t/{number:04}" for number in range(20))]):
-        try:
-            client.put_object(Bucket="hostile", Key=key, Body=b"x" * (number % 3))
-        except Exception:
-            assert key in {*HOSTILE, *CONTROL}, key
-        else:
-            put.add(key)
-    found = list(listing_of(lean_client(server)).objects("hostile", "t/"))
-    assert found == by_boto3(client, "hostile", "t/") == by_boto3(with_small_pages(server.client()), "hostile", "t/")
-    assert len(found) == len({each.key for each in found}) == len(put) > 40
-    # VersityGW writes a control character as U+FFFD, which boto3 shows as well.
-    assert {each.key for each in found} >= put - set(CONTROL)
-    assert all(timedelta(0) <= datetime.now(UTC) - each.last_modified < timedelta(minutes=5) for each in found)
-
-
-@pytest.mark.parametrize(
-    "template", ["m/{YYYY-MM}/*", "m/{YYYY-MM}/", "m/{YYYY}-{M}/*.csv", "m/{YYYY}*-{MM}/*", "**/{YYYY-MM}/*"]
-)
-def test_months_that_are_cut_are_those_of_one_listing(server: S3Endpoint, template: str) -> None:
-    client, october = server.client(), Month(2026, 10)
-    months = [october.shifted(-number) for number in range(30)]
-    if not by_boto3(client, "hostile", "m/"):
-        for key in [f"m/{month}/{name}" for month in months for name in ("a&b.csv", "ü +.csv", "_x", "c.csv")]:
-            client.put_object(Bucket="hostile", Key=key, Body=b"x")
-        for key in ["m/0000", "m/2026", "m/2026-10", "m/2026-1/x.csv", "m/2026-13/x.csv", "m/x/2026-10/x.csv"]:
-            with suppress(ClientError):  # a folder of VersityGW is no object
-                client.put_object(Bucket="hostile", Key=key, Body=b"x")
-    source = S3Source(
-        bucket="hostile", template=KeyTemplate(template), endpoint_url=server.endpoint_url, credentials=Credentials()
-    )
-    listing, steps = listing_of(lean_client(server)), []
-
-    def listed(*, is_cut: bool, wanted: list[Month] | None = None) -> dict[Month, MonthObjects]:
-        def perform(step: Any) -> Any:
-            if isinstance(step, Gather):
-                return [drive(each, perform) for each in step.workflows]
-            steps.append(step)
-            return listing.objects(step.bucket, step.prefix, step.narrower if is_cut else None)
-
-        return drive(list_months(source, wanted), perform)
-
-    found = listed(is_cut=True)
-    assert found == listed(is_cut=False)
-    # {M} means `1`, and so only three months of a year are there for it.
-    assert len(found) >= 8
-    assert listed(is_cut=True, wanted=months[:20]) == {
-        month: found.get(month) or MonthObjects(0, 0, Manifest(()).fingerprint) for month in months[:20]
-    }
