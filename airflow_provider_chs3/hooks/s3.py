@@ -169,7 +169,7 @@ def _page(client: Any, bucket: str, prefix: str, token: str | None) -> Page:
         S3Object(
             start + (unquote_plus(key) if is_encoded and ("%" in key or "+" in key) else key),
             int(size),
-            etag.strip('"'),
+            etag,
             last_modified,
         )
         for (key, size, etag, _), last_modified in zip(page[LISTED], _times(page[LISTED]), strict=True)

@@ -79,7 +79,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestMadeUpPages:
     @given(st.lists(KEYS, min_size=1, max_size=5))
     def test_any_text_of_a_key_is_read_as_by_boto3(self, keys: list[str]) -> None:
-        listed = [(key, "1", '"e"', "2026-10-01T12:00:00.123Z") for key in keys]
+        listed = [(key, "1", "e", "2026-10-01T12:00:00.123Z") for key in keys]
         page = body(*(item(escape(key, {'"': "&quot;"})) for key in keys))
         left, read = read_page(page) or (b"", [])
         assert read == listed
@@ -114,6 +114,9 @@ class TestMadeUpPages:
             body(item("a"), "<CommonPrefixes><Prefix>p/</Prefix></CommonPrefixes>", item("b")),
             body(item("a"), ENDED, item("b"), end=""),
             body(item("a"), item("b", order="ETKS")),
+            body(item("a"), "text", item("b")),
+            body(item("a", etag="a&amp;b")),
+            body(item("a", etag='a"b')),
             body(item("a", more="<Deep><er><Key>b</Key></er></Deep>")),
             body(item("a").replace("<Key>", '<Key lang="x">')),
             body(item("a").replace("Contents>", "x:Contents>"), head=HEAD.replace(">", ' xmlns:x="y">')).replace(

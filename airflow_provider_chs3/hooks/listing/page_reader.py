@@ -16,17 +16,15 @@ _OPENING, _CLOSING = "<Contents>", "</Contents>"
 _TEXT = r"<[A-Z]\w*>[^<]*</\w+>\s*"
 #: What is not looked at, such as `StorageClass`, and `Owner`, which is one level deeper.
 _OTHER = rf"(?:<(?!(?:{'|'.join(_NEEDED)})>)[A-Z]\w*(?:/>|>[^<]*(?:{_TEXT})*</\w+>)\s*)*+"
-#: Comments, sections and declarations, and characters that a reader of XML refuses.
-_UNUSUAL = ("<!", "<?", "\ufffe", "\uffff")
-#: It refuses these too, but for carriage returns, which it makes newlines.
+#: Its quotes are left out; of an ETag with other entities nothing is known.
+_ETAG = r'<ETag>(?:"|&quot;|&#34;)*([^<&"]*)(?:"|&quot;|&#34;)*</ETag>\s*'
+#: What a reader of XML refuses, but for carriage returns, which it makes newlines.
 _CONTROL = bytes(number for number in range(0x20) if number not in b"\t\n")
-#: What tells how to go on: it stands before or behind all objects, else the page is left to botocore.
-_NOT_AMONG_OBJECTS = ("<EncodingType>", "<IsTruncated>", "<NextContinuationToken>", "<CommonPrefixes>")
 _ENTITY = re.compile(r"&(?:(amp|lt|gt|quot|apos)|#(\d{1,7})|#x([0-9a-fA-F]{1,6}));|&")
 _ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
 
-#: Key, size, ETag in quotes and time of an object as its page has them; a key may still be encoded as in a URL.
+#: Key, size, ETag without quotes and time of an object as its page has them; a key may still be encoded as in a URL.
 Listed: TypeAlias = tuple[str, str, str, str]
 
 
@@ -66,38 +64,34 @@ def read_page(body: bytes) -> tuple[bytes, list[Listed]] | None:
         What is left of the page, and the objects in its order; None where anything is unusual.
     """
     try:
-        # Most entities are the quotes of ETags, and a quote means nothing between tags.
-        page = body.decode().replace("&quot;", '"').replace("&#34;", '"')
+        page = body.decode()
     except UnicodeDecodeError:
         return None
     start, end = page.find(_OPENING), page.rfind(_CLOSING) + len(_CLOSING)
-    objects = page[start:end]
-    order = tuple(_NEEDED_TAGS.findall(objects, 0, objects.find(_CLOSING)))
-    is_usual = start >= 0 and sorted(order) == sorted(_NEEDED) and len(body.translate(None, _CONTROL)) == len(body)
-    if not is_usual or any(text in objects for text in (*_UNUSUAL, *_NOT_AMONG_OBJECTS)):
+    order = tuple(_NEEDED_TAGS.findall(page, start, page.find(_CLOSING)))
+    if start < 0 or sorted(order) != sorted(_NEEDED) or len(body.translate(None, _CONTROL)) != len(body):
         return None
-    found = _pattern(order).findall(objects)
-    # As many as begin and as end: none was passed over, as a text holds no tag.
-    if not len(found) == objects.count(_OPENING) == objects.count(_CLOSING):
+    of_one, of_all = _patterns(order)
+    # From the first object to the last there is nothing else: no element that tells how to go on, and no comment.
+    if not of_all.fullmatch(page, start, end) or "\ufffe" in page or "\uffff" in page:
         return None
+    found = of_one.findall(page, start, end)
     listed: list[Listed] = list(map(itemgetter(*(order.index(name) for name in _NEEDED)), found))
-    if "&" in objects:
+    if any("&" in key for key, _, _, _ in listed):
         try:
-            listed = [(_plain(key), size, _plain(etag), written) for key, size, etag, written in listed]
+            listed = [(_ENTITY.sub(_character, key), *others) for key, *others in listed]
         except ValueError:
             return None
     return (page[:start] + page[end:]).encode(), listed
 
 
 @lru_cache(maxsize=24)
-def _pattern(order: tuple[str, ...]) -> re.Pattern[str]:
-    """What an object is made of, where the texts that are needed come in this order; between them is anything."""
-    texts = _OTHER.join(rf"<{name}>([^<]*)</{name}>\s*" for name in order)
-    return re.compile(rf"{_OPENING}\s*{_OTHER}{texts}{_OTHER}{_CLOSING}")
-
-
-def _plain(text: str) -> str:
-    return _ENTITY.sub(_character, text) if "&" in text else text
+def _patterns(order: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """An object, and several, where the texts that are needed come in this order; between them is what is not."""
+    needed = {name: rf"<{name}>([^<]*)</{name}>\s*" for name in _NEEDED} | {"ETag": _ETAG}
+    of_one = rf"{_OPENING}\s*{_OTHER}{_OTHER.join(needed[name] for name in order)}{_OTHER}{_CLOSING}\s*"
+    # Groups would be filled for nothing.
+    return re.compile(of_one), re.compile(f"(?:{of_one.replace('([', '(?:[')})*+")
 
 
 def _character(entity: re.Match[str]) -> str:

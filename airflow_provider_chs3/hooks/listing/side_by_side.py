@@ -36,9 +36,9 @@ _Running: TypeAlias = dict["Future[Page]", tuple[str, str | None]]
 def pages_of(fetch: Fetch, prefix: str, narrower: Callable[[str], Sequence[str]] | None) -> Iterator[list[S3Object]]:
     """The pages of a prefix.
 
-    A prefix of one page takes one request. One that has more is cut, if it can be and as long as there are few of
-    them, and its first page is asked for again in pieces: to keep it, a storage would have to be trusted to list in the
-    order of keys. Pages of one piece come in their order, those of different pieces as they arrive.
+    A prefix of one page takes one request. One that has more is cut, if it can be: its first page is asked for again in
+    pieces, as to keep it a storage would have to be trusted to list in the order of keys. Pages of one piece come in
+    their order, those of different pieces as they arrive.
 
     Args:
         fetch: Asks for a page.
@@ -74,9 +74,9 @@ def _side_by_side(
             ended = wait(running, return_when=FIRST_COMPLETED).done
             for future in [each for each in running if each in ended]:
                 (prefix, token), page = running.pop(future), future.result()
-                # While enough waits, a whole prefix has fewer pages than its pieces.
-                is_cut = token is None and page.token and len(waiting) < AT_ONCE
-                if is_cut and (pieces := narrower(prefix)):
+                pieces = narrower(prefix) if token is None and page.token else ()
+                # While enough waits, a whole prefix has fewer pages than its last pieces.
+                if pieces and (len(waiting) < AT_ONCE or any(map(narrower, pieces))):
                     waiting.extendleft(reversed(pieces))
                     continue
                 if page.token:
