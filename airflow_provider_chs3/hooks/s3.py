@@ -31,6 +31,9 @@ _TERMINAL = {
     "PermanentRedirect": "the bucket is in another region: set region_name in the AWS connection",
 }
 
+#: Ends the name of a directory bucket, of S3 Express: its prefixes must end with a slash.
+_DIRECTORY_BUCKET = "--x-s3"
+
 
 class S3Listing:
     """Lists buckets, and says how ClickHouse gets in.
@@ -87,6 +90,8 @@ class S3Listing:
 
         where = f"s3://{bucket}/{prefix} (connection {self.aws_conn_id!r})"
         try:
+            if bucket.endswith(_DIRECTORY_BUCKET):
+                narrower = None
             # Side by side, listings would each make a client of their own.
             with self._lock:
                 client = self._client

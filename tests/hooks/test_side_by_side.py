@@ -15,6 +15,7 @@ from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.values.models import Month, S3Object
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.hooks.listing.side_by_side import AT_ONCE, Page, pages_of
+from airflow_provider_chs3.hooks.s3 import S3Listing
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 TEMPLATES = [
@@ -150,3 +151,12 @@ def test_a_prefix_that_cannot_be_cut_is_listed_as_it_is():
     bucket = Bucket([f"{customer}/2026-10.csv" for customer in range(10)])
     assert bucket.listed(of) == bucket.keys
     assert bucket.asked == [""] * 4
+
+
+def test_a_directory_bucket_knows_no_prefixes_but_folders(monkeypatch):
+    listing, asked = S3Listing("aws_default"), []
+    monkeypatch.setattr(S3Listing, "_client", None)
+    monkeypatch.setattr("airflow_provider_chs3.hooks.s3.pages_of", lambda *given: asked.append(given[-1]) or [])
+    for bucket in ("lake--use1-az4--x-s3", "lake"):
+        assert list(listing.objects(bucket, "t/", TRIPS.narrower)) == []
+    assert asked == [None, TRIPS.narrower]
