@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_plus
 
 from airflow_provider_chs3.core.source.s3_source import Credentials
 from airflow_provider_chs3.core.values.models import S3Object
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
+from airflow_provider_chs3.hooks.listing.page_reader import LISTED, Listed, read_leanly
+from airflow_provider_chs3.hooks.listing.side_by_side import Page, pages_of
 
 if TYPE_CHECKING:
     from airflow.providers.amazon.aws.hooks.s3 import S3Hook
@@ -26,6 +31,9 @@ _TERMINAL = {
     "PermanentRedirect": "the bucket is in another region: set region_name in the AWS connection",
 }
 
+#: Ends the name of a directory bucket, of S3 Express: its prefixes must end with a slash.
+_DIRECTORY_BUCKET = "--x-s3"
+
 
 class S3Listing:
     """Lists buckets, and says how ClickHouse gets in.
@@ -39,6 +47,7 @@ class S3Listing:
     def __init__(self, aws_conn_id: str | None, *, is_patient: bool = True) -> None:
         self.aws_conn_id = aws_conn_id
         self.is_patient = is_patient
+        self._lock = threading.Lock()
 
     @cached_property
     def _hook(self) -> S3Hook:
@@ -56,28 +65,45 @@ class S3Listing:
         hook = QuickS3Hook(aws_conn_id=self.aws_conn_id)
         return hook if self.is_patient else QuickS3Hook(aws_conn_id=self.aws_conn_id, config=hook.config.merge(hasty))
 
-    def objects(self, bucket: str, prefix: str) -> Iterator[S3Object]:
+    @cached_property
+    def _client(self) -> Any:
+        client = self._hook.get_conn()
+        read_leanly(client)
+        return client
+
+    def objects(
+        self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
+    ) -> Iterator[S3Object]:
         """The objects whose keys begin with a prefix, a page at a time.
+
+        Args:
+            bucket: The bucket.
+            prefix: Beginning of the keys.
+            narrower: See `core.workflow.operations.ListObjects`.
 
         Raises:
             SourceError: If the bucket or the keys are wrong.
             TransientError: If S3 did not answer.
         """
         from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
 
+        where = f"s3://{bucket}/{prefix} (connection {self.aws_conn_id!r})"
         try:
-            pages = self._hook.get_conn().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-            for page in pages:
-                for each in page.get("Contents", ()):
-                    yield _s3_object(bucket, each)
+            if bucket.endswith(_DIRECTORY_BUCKET):
+                narrower = None
+            # Side by side, listings would each make a client of their own.
+            with self._lock:
+                client = self._client
+            for objects in pages_of(partial(_page, client, bucket), prefix, narrower):
+                yield from objects
         except ClientError as error:
             code = error.response.get("Error", {}).get("Code", "")
-            where = f"s3://{bucket}/{prefix} (connection {self.aws_conn_id!r})"
             if code in _TERMINAL:
                 raise SourceError(f"Cannot list {where}: {_TERMINAL[code]}.") from error
             raise TransientError(f"Cannot list {where}: {code}.") from error
-        except BotoCoreError as error:
-            raise TransientError(f"Cannot list s3://{bucket}/{prefix}: {error}") from error
+        except (BotoCoreError, ResponseParserError) as error:
+            raise TransientError(f"Cannot list s3://{bucket}/{prefix}: {_first_line(error)}") from error
 
     def put(self, bucket: str, key: str, body: bytes) -> None:
         """Write an object.
@@ -129,6 +155,46 @@ class S3Listing:
 
 def _delete(client: Any, *, bucket: str, key: str) -> None:
     client.delete_object(Bucket=bucket, Key=key)
+
+
+def _page(client: Any, bucket: str, prefix: str, token: str | None) -> Page:
+    """Ask for a page, and read what is on it."""
+    page = client.list_objects_v2(
+        Bucket=bucket, Prefix=prefix, **{"ContinuationToken": token} if token is not None else {}
+    )
+    following = page.get("NextContinuationToken") if page.get("IsTruncated") else None
+    if page.get("IsTruncated") and following in (None, "", token):
+        raise TransientError(
+            f"Cannot list s3://{bucket}/{prefix}: the storage says that there is more, and not how to go on."
+        )
+    if LISTED not in page:
+        return Page([_s3_object(bucket, each) for each in page.get("Contents", ())], following)
+    start, is_encoded = f"{bucket}/", page.get("EncodingType") == "url"
+    objects = [
+        S3Object(
+            start + (unquote_plus(key) if is_encoded and ("%" in key or "+" in key) else key),
+            int(size),
+            etag,
+            last_modified,
+        )
+        for (key, size, etag, _), last_modified in zip(page[LISTED], _times(page[LISTED]), strict=True)
+    ]
+    return Page(objects, following)
+
+
+def _times(listed: Sequence[Listed]) -> list[datetime]:
+    from airflow_provider_chs3.hooks._s3_client import parse_time
+
+    texts = [written for _, _, _, written in listed]
+    try:
+        return list(map(datetime.fromisoformat, texts))
+    except ValueError:
+        return list(map(parse_time, texts))
+
+
+def _first_line(error: Exception) -> str:
+    """What it says, without the page that it may have with it."""
+    return str(error).partition("\n")[0]
 
 
 def _s3_object(bucket: str, listed: dict[str, Any]) -> S3Object:

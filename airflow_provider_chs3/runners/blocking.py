@@ -119,7 +119,7 @@ class Runner:
     def _(self, step: ListObjects) -> Any:
         assert self.listing is not None  # the source lists through ClickHouse otherwise
         self.log.info("%s", step.name)
-        return self.listing.objects(step.bucket, step.prefix)
+        return self.listing.objects(step.bucket, step.prefix, None if self.in_turns else step.narrower)
 
     @perform.register
     def _(self, step: Query) -> list[Row]:

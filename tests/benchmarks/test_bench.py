@@ -53,6 +53,18 @@ class TestSuites:
         assert "met: unchanged months are found with one query" in (tmp_path / "planning.md").read_text()
 
     @pytest.mark.thorough
+    def test_listings_are_measured_near_and_far(self, tmp_path):
+        bench("listing", "--quick", "--scale", "0.2", "--report", str(tmp_path))
+        (table,) = json.loads((tmp_path / "raw" / "listing.json").read_text())["results"]
+        assert [(row["objects"], row["ms away"]) for row in table["rows"]][::2] == [
+            ("2,000", "0"),
+            ("20,000", "0"),
+            ("2,000", "100"),
+            ("20,000", "100"),
+        ]
+        assert all(row["ratio to plain boto3"] < 1 for row in table["rows"] if row["way"] == "this package")
+
+    @pytest.mark.thorough
     def test_triggers_that_share_a_poll_are_measured_beside_those_that_do_not(self, tmp_path):
         bench("triggers", "--scale", "0.001", "--report", str(tmp_path))
         (table,) = json.loads((tmp_path / "raw" / "triggers.json").read_text())["results"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
@@ -17,8 +17,11 @@ from airflow_provider_chs3.core.request.reload import ASKED_FOR, Reload
 from airflow_provider_chs3.core.source.key_template import KeyTemplate, MonthKeys
 from airflow_provider_chs3.core.source.s3_source import S3Source
 from airflow_provider_chs3.core.values.models import Fingerprint, Month, Node, S3Object, SettingValues, TableName
-from airflow_provider_chs3.core.workflow.operations import Log, Steps
+from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
 from airflow_provider_chs3.exceptions import SourceError
+
+#: Prefixes that the worker lists at the same time; boto3 holds ten connections.
+_PASSES_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,7 @@ class _Folded:
 
 
 def list_months(source: S3Source, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
-    """List months in one pass over each prefix that they have in common.
+    """List months in one pass over each prefix that they have in common, a few passes side by side.
 
     S3 lists in the order of keys, other storages and ClickHouse may not: a month that did not come in order is listed
     once more, by itself.
@@ -173,11 +176,13 @@ def list_months(source: S3Source, months: Collection[Month] | None) -> Steps[dic
         SourceError: If all were asked for, and there is none.
     """
     folded = {month: _Folded() for month in months or ()}
-    for keys, wanted in _passes(source.template, months):
-        listing, objects = yield from source.list_and_inspect_quickly(keys)
-        for month, each in _sorted_out(source.template, objects, base=listing.base):
-            if wanted is None or month in wanted:
-                folded.setdefault(month, _Folded()).add(each)
+    narrower = source.template.narrower if months is None else None
+    passes = [_fold(source, keys, wanted, narrower) for keys, wanted in _passes(source.template, months)]
+    # A dozen of ClickHouse's own listings would be a dozen queries to one server.
+    at_once = 1 if source.lists_through_clickhouse else _PASSES_AT_ONCE
+    for first in range(0, len(passes), at_once):
+        for found in (yield from _side_by_side(passes[first : first + at_once])):
+            folded.update(found)
     if months is None and not folded:
         raise SourceError(
             f"No object of any month under {source.bucket or source.credentials.named_collection}/"
@@ -199,14 +204,33 @@ def _passes(template: KeyTemplate, months: Collection[Month] | None) -> list[tup
     return [(template.keys_of(min(some)), some) for some in by_prefix.values()]
 
 
-def _sorted_out(template: KeyTemplate, objects: Iterable[S3Object], *, base: str) -> Iterator[tuple[Month, S3Object]]:
-    keys: dict[Month, MonthKeys] = {}
+def _side_by_side(passes: Sequence[Steps[dict[Month, _Folded]]]) -> Steps[list[dict[Month, _Folded]]]:
+    if len(passes) == 1:
+        return [(yield from passes[0])]
+    return (yield from Gather(name=f"List {len(passes)} prefixes", workflows=tuple(passes)))
+
+
+def _fold(
+    source: S3Source,
+    keys: MonthKeys,
+    wanted: Collection[Month] | None,
+    narrower: Callable[[str], Sequence[str]] | None,
+) -> Steps[dict[Month, _Folded]]:
+    """List what those keys begin with, and fold it into its months; `None` wants all."""
+    listing, objects = yield from source.list_and_inspect_quickly(keys, narrower=narrower)
+    template, start = source.template, len(listing.base)
+    months: dict[Month, tuple[MonthKeys, _Folded]] = {}
+    last: Month | None = None
     for each in objects:
-        key = each.path[len(base) :]
+        key = each.path[start:]
         month = template.month_of(key)
-        if month is None:
+        if month is None or (wanted is not None and month not in wanted):
             continue
-        if month not in keys:
-            keys[month] = template.keys_of(month)
-        if keys[month].select(key, each.size_bytes):
-            yield month, each
+        # A hash takes as long as all else, and the next key mostly is of the same month.
+        if month is not last:
+            if month not in months:
+                months[month] = template.keys_of(month), _Folded()
+            (of_month, folded), last = months[month], month
+        if of_month.select(key, each.size_bytes):
+            folded.add(each)
+    return {month: folded for month, (_, folded) in months.items() if folded.count}

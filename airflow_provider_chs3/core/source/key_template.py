@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import pendulum
 
-from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.models import FIRST_YEAR, LAST_YEAR, Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 _YEAR_TOKENS = ("YYYY", "YY")
@@ -30,13 +30,16 @@ _MONTH_PATTERNS = {
     **{token: "|".join(sorted(numbers, key=len, reverse=True)) for token, numbers in _MONTH_NUMBERS.items()},
 }
 #: Two digits of a year mean 1971 to 2070.
-_FIRST_YEAR = 1971
+_FIRST_OF_TWO_DIGITS = 1971
 _SEPARATORS = re.compile(r"[-_./]*")
 _PIECE = re.compile(r"(\{[^{}]*\})|(\*\*|\*|\?)|([{}])|([^{}*?]+)")
 _WILDCARDS = {"*": "[^/]*", "**": ".*", "?": "[^/]"}
 
 #: A sample that each pattern matches.
 _SAMPLES = {"[^/]*": "", ".*": "", "[^/]": "0", r"\d{2}": "00", r"\d{1,2}": "0"}
+
+#: A prefix is cut where it falls into so many: as many as are listed at the same time.
+_FEW_PREFIXES = 8
 
 _HELP = "name year and month by pendulum's tokens in braces, as in 'trips/{YYYY-MM}/*.parquet' or 'y={YYYY}/m={MM}/'"
 
@@ -70,11 +73,11 @@ class MonthKeys:
         """Check whether an object with this key and size contains data of the month."""
         if size_bytes == 0 or key.endswith("/") or not self.pattern.fullmatch(key):
             return False
-        levels = key[len(self.prefix) :].split("/")
-        if self.prefix and not self.prefix.endswith("/"):
-            # The template itself sets the beginning of this level.
-            levels = levels[1:]
-        return not any(level.startswith(("_", ".")) for level in levels)
+        below = key[len(self.prefix) :]
+        if not self.prefix or self.prefix.endswith("/"):
+            below = f"/{below}"
+        # Else the template itself says how this level begins.
+        return "/_" not in below and "/." not in below
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,45 @@ class KeyTemplate:
         matched = self.keys_of_all.pattern.fullmatch(key)
         if matched is None:
             return None
-        found = matched.groupdict()
+        texts = matched.groups()
+        if texts not in self._months_by_texts:
+            self._months_by_texts[texts] = self._month_of(matched.groupdict())
+        return self._months_by_texts[texts]
+
+    def narrower(self, prefix: str) -> tuple[str, ...]:
+        """Cut a prefix into longer ones: each key of a month that begins with it begins with exactly one of them.
+
+        They follow from what months are called, whatever is in the bucket, and so may be of months without objects: at
+        most a dozen or two at a time.
+
+        Args:
+            prefix: A beginning of keys.
+
+        Returns:
+            The prefixes, sorted; none where the template does not tell months apart behind it.
+        """
+        below = [each for each in self._month_prefixes if each.startswith(prefix)]
+        for length in range(len(prefix) + 1, max(map(len, below), default=0) + 1):
+            cut = dict.fromkeys(each[:length] for each in below)
+            if len(cut) >= _FEW_PREFIXES:
+                return tuple(cut)
+        return tuple(below) if len(below) > 1 else ()
+
+    @cached_property
+    def _month_prefixes(self) -> list[str]:
+        """What the keys of all months there are begin with, but for those that begin with another one; sorted."""
+        prefixes: list[str] = []
+        for prefix in sorted({_literal_beginning(self._pieces(month)) for month in _all_months()}):
+            if not prefixes or not prefix.startswith(prefixes[-1]):
+                prefixes.append(prefix)
+        return prefixes
+
+    @cached_property
+    def _months_by_texts(self) -> dict[tuple[str, ...], Month | None]:
+        """What was found to be meant by the tokens' texts: a listing has the same ones again and again."""
+        return {}
+
+    def _month_of(self, found: Mapping[str, str]) -> Month | None:
         numbers = {_MONTH_NUMBERS[token][text] for token, text in found.items() if token in _MONTH_NUMBERS}
         years = {_year(text) for token, text in found.items() if token in _YEAR_TOKENS}
         # Tokens that name the month twice, as in {YYYY-MM}/{MMM}, must agree.
@@ -168,20 +209,34 @@ class KeyTemplate:
 
 
 def _year(text: str) -> int:
-    return int(text) if len(text) == 4 else (int(text) - _FIRST_YEAR) % 100 + _FIRST_YEAR
+    return int(text) if len(text) == 4 else (int(text) - _FIRST_OF_TWO_DIGITS) % 100 + _FIRST_OF_TWO_DIGITS
 
 
 def _month_piece(token: str, month: Month | None) -> _Piece:
     if month is None:
         return _Piece(pattern=_MONTH_PATTERNS[token], token=token)
-    return _Piece(text=pendulum.datetime(month.year, month.number, 1).format(token, locale="en"))
+    is_year = token in _YEAR_TOKENS
+    return _Piece(text=_written(token, month.year if is_year else 2001, 1 if is_year else month.number))
+
+
+@lru_cache(maxsize=1024)
+def _written(token: str, year: int, month: int) -> str:
+    return pendulum.datetime(year, month, 1).format(token, locale="en")
+
+
+def _all_months() -> Iterator[Month]:
+    return (Month(year, number) for year in range(FIRST_YEAR, LAST_YEAR + 1) for number in range(1, 13))
+
+
+def _literal_beginning(pieces: Sequence[_Piece]) -> str:
+    return "".join(piece.text for piece in itertools.takewhile(lambda piece: not piece.pattern, pieces))
 
 
 def _keys_of(pieces: Sequence[_Piece]) -> MonthKeys:
     literal = list(itertools.takewhile(lambda piece: not piece.pattern, pieces))
     any_depth = any(piece.pattern == _WILDCARDS["**"] for piece in pieces)
     return MonthKeys(
-        prefix="".join(piece.text for piece in literal),
+        prefix=_literal_beginning(pieces),
         pattern=re.compile(_pattern(pieces), re.DOTALL),
         is_one_key=len(literal) == len(pieces),
         levels_below=None if any_depth else sum(piece.text.count("/") for piece in pieces[len(literal) :]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -149,23 +149,33 @@ class S3Source:
         source, objects = yield from self.list_and_inspect_quickly(keys)
         return source, Manifest.of(_selected(objects, keys, source.base))
 
-    def list_and_inspect_quickly(self, keys: MonthKeys) -> Steps[tuple[S3Source, Iterable[S3Object]]]:
+    def list_and_inspect_quickly(
+        self, keys: MonthKeys, *, narrower: Callable[[str], Sequence[str]] | None = None
+    ) -> Steps[tuple[S3Source, Iterable[S3Object]]]:
         """List all objects that may have those keys, as a stream if the worker lists.
+
+        Args:
+            keys: The keys.
+            narrower: How the worker may cut their prefix; see `ListObjects`.
 
         Returns:
             The source, with its base known from now on, and the objects.
         """
-        return (yield from self._listed(keys.prefix, levels_below=keys.levels_below))
+        return (yield from self._listed(keys.prefix, levels_below=keys.levels_below, narrower=narrower))
 
     def has_object(self, key: str) -> Steps[bool]:
         """Check whether an object with exactly this key exists."""
         source, objects = yield from self._listed(key, levels_below=0)
         return any(each.path == f"{source.base}{key}" for each in objects)
 
-    def _listed(self, prefix: str, *, levels_below: int | None) -> Steps[tuple[S3Source, Iterable[S3Object]]]:
+    def _listed(
+        self, prefix: str, *, levels_below: int | None, narrower: Callable[[str], Sequence[str]] | None = None
+    ) -> Steps[tuple[S3Source, Iterable[S3Object]]]:
         if not self.lists_through_clickhouse:
             name = f"List s3://{self.bucket}/{prefix}"
-            objects: Iterable[S3Object] = yield from ListObjects(name=name, bucket=self.bucket, prefix=prefix)
+            objects: Iterable[S3Object] = yield from ListObjects(
+                name=name, bucket=self.bucket, prefix=prefix, narrower=narrower
+            )
             return replace(self, base=f"{self.bucket}/"), objects
         plain = plain_prefix(prefix)
         glob = plain + "**"

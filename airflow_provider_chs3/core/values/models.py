@@ -18,6 +18,8 @@ SettingValues: TypeAlias = Mapping[str, SettingValue]
 #: A table setting: from this many columns on, the buffer of each starts small when a part is written.
 ADAPTIVE_BUFFERS = "min_columns_to_activate_adaptive_write_buffer"
 
+#: So that ClickHouse's `DateTime` holds the months before and after too.
+FIRST_YEAR, LAST_YEAR = 1971, 2104
 _MONTH_FORMAT = re.compile(r"(\d{4})-(\d{2})")
 
 
@@ -37,7 +39,7 @@ class Month:
     number: int
 
     def __post_init__(self) -> None:
-        if not (1971 <= self.year <= 2104 and 1 <= self.number <= 12):
+        if not (FIRST_YEAR <= self.year <= LAST_YEAR and 1 <= self.number <= 12):
             raise ConfigurationError(
                 f"{self.year:04d}-{self.number:02d} is not a month: give YYYY-MM between 1971-01 and 2104-12."
             )

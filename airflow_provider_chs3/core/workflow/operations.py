@@ -7,7 +7,7 @@ use.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -51,10 +51,14 @@ class ListObjects(Step[Iterator[S3Object]]):
     Args:
         bucket: The bucket.
         prefix: Beginning of the keys.
+        narrower: Longer prefixes that a prefix may be cut into, of which no key has two, and without which no key is
+            wanted; none where it cannot be cut. Objects of different pieces may then come in any order, those of one
+            in the storage's. None: the prefix is listed as it is.
     """
 
     bucket: str
     prefix: str
+    narrower: Callable[[str], Sequence[str]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

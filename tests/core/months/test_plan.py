@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.months.plan import MonthObjects, PlannedMonth, l
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, TableName
+from airflow_provider_chs3.core.workflow.driving import drive as carry_out
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, QueryNodes
 from airflow_provider_chs3.exceptions import SourceError
 from tests.core.driving import drive
@@ -65,6 +66,22 @@ class TestListing:
         driven = drive(list_months(source(), None), iter([*september, *october]))
         assert driven.result == {SEPTEMBER: objects_of(*september), OCTOBER: objects_of(*october)}
         assert [step.prefix for step in driven.steps if isinstance(step, ListObjects)] == ["trips/"]
+
+    def test_all_months_may_be_cut_by_what_months_are_called_and_given_ones_are(self):
+        step, *_ = drive(list_months(source(), None), iter(written("trips/2026-10/a.parquet"))).steps
+        assert "trips/202" in step.narrower("trips/")
+        assert drive(list_months(source(), [OCTOBER]), iter([])).steps[0].narrower is None
+
+    def test_a_few_prefixes_are_listed_at_the_same_time(self):
+        months, sizes = [OCTOBER.shifted(-number) for number in range(20)], []
+
+        def perform(step):
+            sizes.append(len(step.workflows))
+            return [drive(each, iter(written("trips/2026-10/a.parquet"))).result for each in step.workflows]
+
+        found = carry_out(list_months(source(), months), perform)
+        assert sizes == [8, 8, 4]
+        assert [month for month in months if found[month].count] == [OCTOBER]
 
     def test_what_is_no_data_does_not_count(self):
         markers = written("trips/2026-10/_x.parquet", "trips/2026-13/a.parquet", "trips/x", "trips/2026-10/a.csv")

@@ -184,6 +184,36 @@ class TestListing:
         assert KeyTemplate(template).keys_of(OCTOBER).levels_below == levels
 
 
+class TestCuttingAPrefix:
+    @pytest.mark.parametrize(
+        ("template", "prefix", "first", "last", "count"),
+        [
+            ("t/{YYYY-MM}/*", "t/", "t/197", "t/210", 14),
+            ("t/{YYYY-MM}/*", "t/2026", "t/2026-01", "t/2026-12", 12),
+            ("t/{YYYY}/{M}/*", "t/2026", "t/2026/1", "t/2026/9", 9),
+            ("{MMM}{YYYY}.csv", "", "A", "S", 8),
+            ("t/{YYYY}/*-{MM}.csv", "t/202", "t/2020", "t/2029", 10),
+        ],
+    )
+    def test_it_falls_into_what_months_are_called(self, template, prefix, first, last, count):
+        pieces = KeyTemplate(template).narrower(prefix)
+        assert (pieces[0], pieces[-1], len(pieces)) == (first, last, count)
+
+    @pytest.mark.parametrize(
+        ("template", "prefix"),
+        [
+            ("t/{YYYY-MM}/*", "t/2026-10"),
+            ("t/{YYYY-MM}/*", "t/2026-10/"),
+            ("t/{YYYY-MM}/*", "t/3"),
+            ("t/{YYYY}/*-{MM}.csv", "t/2026"),
+            ("*/{YYYY-MM}.csv", ""),
+            ("{DD}.{MM}.{YYYY}", ""),
+        ],
+    )
+    def test_what_is_of_one_month_or_begins_with_what_varies_is_not_cut(self, template, prefix):
+        assert KeyTemplate(template).narrower(prefix) == ()
+
+
 class TestMonthOfKey:
     @pytest.mark.parametrize(
         ("template", "key"),

@@ -1,0 +1,1 @@
+"""Listings of many objects: pages read leanly, prefixes listed side by side."""

@@ -1,0 +1,88 @@
+"""What a worker does to list months, and what plain boto3 does to list the same: run as `Forked` does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+BUCKET = "made-up"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """What is listed.
+
+    Args:
+        key: Names the month.
+        prefix: What all keys begin with.
+    """
+
+    key: str
+    prefix: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListingResult:
+    """What it took, with modules and client there already.
+
+    Args:
+        objects: How many there are.
+        seconds: From the first request to the last object.
+        cpu_seconds: Of the process.
+    """
+
+    objects: int
+    seconds: float
+    cpu_seconds: float
+
+
+def list_as_we_do(given: Listing) -> ListingResult:
+    """List all months, and fold each into its fingerprint."""
+    from airflow_provider_chs3.core.months.plan import list_months
+    from airflow_provider_chs3.core.source.key_template import KeyTemplate
+    from airflow_provider_chs3.core.source.s3_source import S3Source
+    from airflow_provider_chs3.core.workflow.driving import drive
+    from airflow_provider_chs3.hooks.s3 import S3Listing
+
+    listing = S3Listing("aws_default")
+    credentials, endpoint_url = listing.access()
+    source = S3Source(
+        bucket=BUCKET, template=KeyTemplate(given.key), endpoint_url=endpoint_url, credentials=credentials
+    )
+
+    def count() -> int:
+        found = drive(list_months(source, None), lambda step: listing.objects(step.bucket, step.prefix, step.narrower))
+        return sum(each.count for each in found.values())
+
+    list(listing.objects(BUCKET, "nothing"))
+    return _measured(count)
+
+
+def list_as_boto3_does(given: Listing) -> ListingResult:
+    """List everything with a paginator of a client as boto3 makes it, and only count."""
+    import boto3
+    from airflow.providers.amazon.aws.hooks.s3 import S3Hook
+
+    keys = S3Hook("aws_default").get_credentials()
+    client: Any = boto3.client(
+        "s3",
+        endpoint_url=S3Hook("aws_default").conn_config.endpoint_url,
+        aws_access_key_id=keys.access_key,
+        aws_secret_access_key=keys.secret_key,
+        region_name="us-east-1",
+    )
+    pages = client.get_paginator("list_objects_v2")
+    list(pages.paginate(Bucket=BUCKET, Prefix="nothing"))
+    return _measured(
+        lambda: sum(len(page.get("Contents", ())) for page in pages.paginate(Bucket=BUCKET, Prefix=given.prefix))
+    )
+
+
+def _measured(count: Callable[[], int]) -> ListingResult:
+    cpu_seconds, start = time.process_time(), time.monotonic()
+    objects = count()
+    return ListingResult(
+        objects=objects, seconds=time.monotonic() - start, cpu_seconds=time.process_time() - cpu_seconds
+    )

@@ -1,0 +1,23 @@
+"""What boto3 lists, and what we list over a client of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_chs3.core.values.models import S3Object
+from airflow_provider_chs3.hooks.s3 import S3Listing
+
+
+def listing_of(client: Any) -> S3Listing:
+    listing = S3Listing("aws_default")
+    listing._client = client
+    return listing
+
+
+def by_boto3(client: Any, bucket: str, prefix: str) -> list[S3Object]:
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    return [
+        S3Object(f"{bucket}/{each['Key']}", each["Size"], each["ETag"].strip('"'), each["LastModified"])
+        for page in pages
+        for each in page.get("Contents", ())
+    ]
