@@ -175,8 +175,8 @@ class ClickHouseCluster(Stoppable, Cluster):
     def _wait(self, index: int) -> None:
         node, folder = self.nodes[index], self._folder_of(index)
         wait_until(
-            # HTTP opens last: when it does, the native protocol answers too.
-            lambda: is_listening(node.http_port),
+            # The embedded engine opens HTTP last, a server first.
+            lambda: is_listening(node.http_port) and is_listening(node.tcp_port),
             process=self._processes[index],
             name=f"{node.name} of the local ClickHouse cluster (ports {node.tcp_port}, {node.http_port}; needs 400 MB)",
             logs=[folder / "clickhouse.log", folder / "engine.log"],
