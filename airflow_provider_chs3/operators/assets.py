@@ -1,4 +1,4 @@
-"""Asset events: one for each month that a load has published, so that what follows runs for these months alone."""
+"""Asset events, one for each published month, so that downstream DAGs run for these months only."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from airflow.providers.common.compat.sdk import AirflowSkipException, Asset, Bas
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-#: What an event tells of its month, of what the load returned.
+#: The fields of a load's result that its event carries.
 _TOLD = ("month", "status", "reason", "target", "rows", "source_bytes", "objects", "parts", "fingerprint")
 _NEW = frozenset({"published", "appended"})
 
 
 def emit_month(task: BaseOperator, context: Context, result: Mapping[str, Any]) -> None:
-    """Tell Airflow what its event of the task's assets is about; or have it emit none, if the load changed nothing.
+    """Add the month to the events of the task's assets, or suppress the events if the load changed nothing.
 
-    Where Airflow has partitions that are known at run time (3.3), the month is the event's partition key.
+    If Airflow supports partitions known at run time (3.3), the month is the event's partition key.
 
     Args:
-        task: The task that runs, with the assets in its `outlets`.
+        task: The running task, with the assets in its `outlets`.
         context: Airflow's.
-        result: What the load returned.
+        result: The load's result.
     """
     if result["status"] not in _NEW:
         # Airflow emits an event for every outlet of a task that succeeds.
@@ -38,12 +38,12 @@ def emit_month(task: BaseOperator, context: Context, result: Mapping[str, Any]) 
 
 
 class EmitMonthOperator(BaseOperator):
-    """Emit the events of a month that was loaded before this task: the last of a month's tasks in `monthly_load`.
+    """Emit the asset events of a month that an earlier task loaded: the last task of a month in `monthly_load`.
 
-    It is skipped, and emits nothing, where the load changed nothing.
+    If the load changed nothing, the task is skipped and emits nothing.
 
     Args:
-        result: What `S3ToClickHouseOperator` returned.
+        result: The result of `S3ToClickHouseOperator`.
         outlets: The assets.
     """
 
@@ -55,7 +55,11 @@ class EmitMonthOperator(BaseOperator):
         self.result = result
 
     def execute(self, context: Context) -> None:
-        """Emit."""
+        """Emit the events.
+
+        Raises:
+            AirflowSkipException: If the load changed nothing.
+        """
         month, status = self.result["month"], self.result["status"]
         context["month"] = month  # type: ignore[typeddict-unknown-key]  # for map_index_template
         if status not in _NEW:
@@ -64,31 +68,31 @@ class EmitMonthOperator(BaseOperator):
 
 
 def each_month(asset: Asset) -> Any:
-    """The schedule of a DAG that runs for months which loads have published.
+    """Return the schedule of a DAG that runs for newly published months.
 
-    From Airflow 3.3 on it has a run for each of them, whose partition key is the month. Older versions give it one run
-    for all that were published since its last one. `emitted_months` tells the months of a run, on all versions.
+    From Airflow 3.3 on the DAG has one run for each month, with the month as its partition key. In older versions one
+    run covers all months published since the last run. `emitted_months` returns the months of a run, in all versions.
 
     Args:
-        asset: The one in the load's `outlets`.
+        asset: The asset in the load's `outlets`.
 
     Returns:
-        What `DAG(schedule=…)` takes.
+        The value for `DAG(schedule=…)`.
     """
-    # 3.2 has partitions too, but not from tasks that find out which.
+    # 3.2 has partitions too, but not partitions that tasks find at run time.
     if hasattr(sdk, "PartitionedAtRuntime"):
         return sdk.PartitionedAssetTimetable(assets=asset, default_partition_mapper=sdk.IdentityMapper())
     return [asset]
 
 
 def emitted_months(context: Context) -> list[dict[str, Any]]:
-    """The months that a run of a DAG scheduled by `each_month` is about.
+    """Return the months of a run of a DAG that `each_month` schedules.
 
     Args:
-        context: Of a task of the run.
+        context: The context of a task in the run.
 
     Returns:
-        What the newest event of each month tells: month, status, reason, target, rows, source_bytes, objects, parts and
+        The newest event of each month: month, status, reason, target, rows, source_bytes, objects, parts and
         fingerprint. A run that was started by hand has none.
     """
     events = [event for events in context["triggering_asset_events"].values() for event in events]

@@ -1,4 +1,4 @@
-"""What is published of a table, and the upkeep of its ledger: list, adopt, forget, clean."""
+"""List a table's published months, and maintain its ledger: adopt, forget, clean."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _DAY_SECONDS = 24 * 60 * 60
 
 
 class LedgerOperator(BaseOperator):
-    """Months of a table, as its ledgers know them.
+    """The base of operators on a table's ledgers.
 
     Args:
         table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.
-        months: Months, `YYYY-MM`, as a list or with commas between them.
+        months: Months, `YYYY-MM`, as a list or separated by commas.
         database: The table's database. Default: the connection's.
         cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
             the connection leads to.
@@ -71,19 +71,19 @@ class LedgerOperator(BaseOperator):
         self.clickhouse_conn_id = clickhouse_conn_id
 
     def hook(self) -> ClickHouseHook:
-        """The connection to ClickHouse."""
+        """Return the connection to ClickHouse."""
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
         return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
 
     def runner(self) -> Runner:
-        """What carries steps out. They ask little and insert nothing: there is no progress to tell."""
+        """Return the runner of the steps. They run few queries and no inserts: there is no progress to log."""
         from airflow_provider_chs3.runners.blocking import Runner
 
         return Runner(hook=self.hook(), listing=None, log=self.log, progress_interval_seconds=10)
 
     def request(self) -> LedgerRequest:
-        """The months of the table."""
+        """Return the request for the table's months."""
         from airflow_provider_chs3.core.months.status import LedgerRequest
         from airflow_provider_chs3.core.values.models import TableName
         from airflow_provider_chs3.core.values.run_month import parse_months
@@ -99,24 +99,24 @@ class LedgerOperator(BaseOperator):
 
 
 class ListLedgerOperator(LedgerOperator):
-    """List what is published of a table, and where each month stands on its nodes. Objects are not looked at.
+    """List a table's published months, with the state of each on its nodes. Objects in S3 are not checked.
 
-    It takes the arguments of `LedgerOperator`; without `months` it lists all that the ledgers know, and partitions that
-    they do not know.
+    It takes the arguments of `LedgerOperator`. Without `months` it lists all months in the ledgers, and the partitions
+    that are in no ledger.
 
     Returns:
-        For each month standing, rows, bytes, objects, when it was published and how fast; as JSON-safe values.
+        For each month its standing, rows, bytes, objects, time of publishing and speed, as JSON-safe values.
     """
 
     def listed(self) -> list[MonthInLedger]:
-        """The months."""
+        """Return the months, as objects."""
         from airflow_provider_chs3.core.months.status import list_ledger
 
         with airflow_errors():
             return self.runner().run(list_ledger(self.request()))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """List them."""
+        """List the months."""
         listed = self.listed()
         for each in listed:
             self.log.info("%s %s: %s rows", each.month or each.partition_id, each.standing, f"{each.rows:,}")
@@ -124,18 +124,18 @@ class ListLedgerOperator(LedgerOperator):
 
 
 class ForgetMonthsOperator(LedgerOperator):
-    """Take months out of the ledger. Their rows stay, and no load knows them any more.
+    """Remove months from the ledger. Their rows stay in the table, but loads treat them as unknown.
 
-    A load of such a month stops, as at any rows that no load has put there, unless the partition is empty or
-    `replace_unknown=True` is given; `AdoptMonthsOperator` takes the month in again. It takes the arguments of
-    `LedgerOperator`; `months` must be given.
+    A load of such a month stops, as with any rows that no known load has written, unless the partition is empty or
+    `replace_unknown=True` is given. `AdoptMonthsOperator` adds the month to the ledger again. It takes the arguments of
+    `LedgerOperator`; `months` is required.
 
     Returns:
-        For each month whether a ledger knew it, and the rows that stay; as JSON-safe values.
+        For each month whether it was in a ledger, and the rows that stay, as JSON-safe values.
     """
 
     def forgotten(self) -> list[ForgottenMonth]:
-        """Forget them."""
+        """Forget the months, and return them as objects."""
         from airflow_provider_chs3.core.months.forget import forget_months
 
         with airflow_errors():
@@ -144,7 +144,7 @@ class ForgetMonthsOperator(LedgerOperator):
             return self.runner().run(forget_months(self.request()))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Forget them."""
+        """Forget the months."""
         forgotten = self.forgotten()
         for each in forgotten:
             self.log.info(
@@ -154,21 +154,21 @@ class ForgetMonthsOperator(LedgerOperator):
 
 
 class AdoptMonthsOperator(MonthlyOperator):
-    """Take months that were loaded by other means for published, where count proves that their rows are all there.
+    """Record months that were loaded by other means as published, if their row counts match.
 
-    For each month the rows of its objects are counted, and those of its partition on every node. If they are as many,
-    the month is recorded as published, so that the next load of the same objects finds it unchanged; if not, it is
-    refused. Rows are not compared one by one. Besides the arguments of `MonthlyOperator` (table, objects, credentials):
+    For each month the operator counts the rows of its objects, and those of its partition on every node. If the counts
+    match, it records the month as published, so that the next load of the same objects finds it unchanged; otherwise it
+    refuses the month. It does not compare single rows. It takes the arguments of `MonthlyOperator` and these.
 
     Args:
-        months: The months, `YYYY-MM`, as a list or with commas between them.
-        all_months: All months that are in the bucket, instead.
-        definition: What loads of this table are told to make of the objects, as in `PlanMonthsOperator`: a load that
-            is told otherwise finds the definition changed, and loads. Default: none of these arguments, `{}`.
+        months: Months, `YYYY-MM`, as a list or separated by commas.
+        all_months: Whether to adopt all months in the bucket instead. Default: False.
+        definition: The arguments of the table's loads that define their rows, as in `PlanMonthsOperator`: a load with
+            others finds the definition changed, and loads. Default: `{}`, none of these arguments.
 
     Returns:
-        For each month whether it was adopted, with the rows by node; as JSON-safe values. If one was refused, the task
-        fails, once all were tried.
+        For each month whether it was adopted, with the rows by node, as JSON-safe values. If a month was refused, the
+        task fails after all have been tried.
     """
 
     template_fields: Sequence[str] = (*MonthlyOperator.template_fields, "months", "definition")
@@ -189,7 +189,7 @@ class AdoptMonthsOperator(MonthlyOperator):
         check_definition(definition or {})
 
     def adopted(self) -> list[AdoptedMonth]:
-        """Adopt them, as far as count proves them."""
+        """Adopt the months whose counts match, and return all as objects."""
         from airflow_provider_chs3.core.months.adopt import adopt_months
         from airflow_provider_chs3.core.months.plan import list_months
         from airflow_provider_chs3.core.values.run_month import parse_months
@@ -212,7 +212,7 @@ class AdoptMonthsOperator(MonthlyOperator):
             )
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Adopt them.
+        """Adopt the months.
 
         Raises:
             AirflowFailException: If a month was refused.
@@ -224,21 +224,21 @@ class AdoptMonthsOperator(MonthlyOperator):
 
 
 class CleanStagingOperator(BaseOperator):
-    """Drop staging tables that dead attempts left on any node, and end their queries: for a DAG that runs every night.
+    """Drop staging tables that dead attempts left on any node, and end their queries, such as in a nightly DAG.
 
-    A load removes what earlier attempts of its month left; this is for months that nobody loads again. The ledger is
-    never dropped, nor anything whose name is not that of a staging table.
+    A load removes the staging tables of earlier attempts at its month; this operator is for months that are not loaded
+    again. It drops only tables with the name of a staging table, and never the ledger.
 
     Args:
-        database: The database of staging. Default: the connection's.
+        database: Database of the staging tables. Default: the connection's.
         cluster: The cluster. Default: the connection's, else none: the one server that the connection leads to.
-        older_than_seconds: Staging that was made later is left alone: give more than the longest load takes, because
-            an older load is ended even if it still runs. Default: a day.
-        dry_run_only: Only tell what would be dropped. Default: False.
+        older_than_seconds: Minimum age of the staging tables to drop, in seconds. Give more than the longest load
+            takes, because an older load is ended even if it still runs. Default: a day.
+        dry_run_only: Whether to only report the tables, and drop none. Default: False.
         clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
 
     Returns:
-        For each table name, age, rows by node, bytes and running queries; as JSON-safe values.
+        For each table its name, age, rows by node, bytes and running queries, as JSON-safe values.
     """
 
     template_fields: Sequence[str] = ("database", "cluster", "older_than_seconds")
@@ -262,7 +262,7 @@ class CleanStagingOperator(BaseOperator):
         self.clickhouse_conn_id = clickhouse_conn_id
 
     def cleaned(self) -> list[Orphan]:
-        """Clean, and tell what was found."""
+        """Clean, and return the tables found."""
         from airflow_provider_chs3.core.staging.orphans import clean_staging
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
         from airflow_provider_chs3.runners.blocking import Runner
@@ -273,7 +273,7 @@ class CleanStagingOperator(BaseOperator):
             return runner.run(clean_staging(self._request(hook)))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Clean."""
+        """Clean up staging."""
         return [each.as_json() for each in self.cleaned()]
 
     def _request(self, hook: ClickHouseHook) -> CleanRequest:

@@ -1,4 +1,4 @@
-"""What Airflow's UI shows beside a task."""
+"""The links that Airflow's UI shows for a task."""
 
 from __future__ import annotations
 

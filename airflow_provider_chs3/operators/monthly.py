@@ -1,4 +1,4 @@
-"""What operators that load a table month by month have in common: the objects, the table, the month."""
+"""Base of the operators that work month by month: the objects, the table, the month."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
 
 class MonthlyOperator(BaseOperator):
-    """Objects of months in S3, and the table that they belong into.
+    """The base of operators that load months of S3 objects into a table.
 
     Args:
         table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.
         key: Template of the keys, without the bucket: `trips/{YYYY-MM}/*.parquet`, `year={YYYY}/month={MM}/`.
         bucket: The bucket; leave it out where `named_collection` names it.
-        timezone: Where months begin and end. Default: the DAG's.
+        timezone: Time zone in which months begin and end. Default: the DAG's.
         database: The table's database. Default: the connection's.
         cluster: The cluster that reads and writes. Default: the Distributed table's, else the connection's, else none:
             the one server that the connection leads to.
         staging_database: Database of staging and ledger, on every node. Default: the table's.
         clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
-        aws_conn_id: AWS connection to list with, and for the servers to read with unless `named_collection` or
-            `role_arn` is given. Default: `aws_default`. None: a public bucket, read without keys.
-        named_collection: A named collection on the servers that holds URL and keys; ClickHouse lists too then.
-        role_arn: A role that the servers may assume; ClickHouse lists too then.
-        endpoint_url: The storage's endpoint as the servers reach it. Default: the AWS connection's.
+        aws_conn_id: AWS connection for listing, and for the servers' reads unless `named_collection` or `role_arn` is
+            given. Default: `aws_default`. None: a public bucket, read without keys.
+        named_collection: A named collection on the servers that holds URL and keys; ClickHouse then lists, too.
+        role_arn: A role that the servers may assume; ClickHouse then lists, too.
+        endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
     """
 
     template_fields: Sequence[str] = (
@@ -88,30 +88,30 @@ class MonthlyOperator(BaseOperator):
         self.endpoint_url = endpoint_url
 
     def reload_of_run(self, context: Context) -> Reload | None:
-        """What the conf of the run asks to be loaded again; None where it does not.
+        """Return the reload that the run's conf asks for; None if it asks for none.
 
         Raises:
-            ConfigurationError: If it asks wrongly.
+            ConfigurationError: If the request in the conf is not valid.
         """
         from airflow_provider_chs3.core.request.reload import reload_of
 
         return reload_of(getattr(context.get("dag_run"), "conf", None))
 
     def month_of_run(self, context: Context) -> Month:
-        """The month that the run is about: its partition key, else that of its data interval.
+        """Return the run's month: its partition key, else the month of its data interval.
 
         Raises:
-            ConfigurationError: If it is about none, or several.
+            ConfigurationError: If the run has no month, or several.
         """
         from airflow_provider_chs3.core.values.run_month import month_of_run
 
         return month_of_run(**self._run(context))
 
     def months_of_run(self, context: Context) -> tuple[Month, ...]:
-        """The months that the run is about: its partition key, else those that its data interval touches.
+        """Return the run's months: its partition key, else the months that its data interval touches.
 
         Raises:
-            ConfigurationError: If it is about none.
+            ConfigurationError: If the run has no month.
         """
         from airflow_provider_chs3.core.values.run_month import months_of_run
 
@@ -127,7 +127,7 @@ class MonthlyOperator(BaseOperator):
         }
 
     def source(self, listing: S3Listing) -> S3Source:
-        """Where the objects are, and how the servers get at them."""
+        """Return the location of the objects, with the credentials that the servers read them with."""
         from airflow_provider_chs3.core.source.key_template import KeyTemplate
         from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
 
@@ -146,19 +146,19 @@ class MonthlyOperator(BaseOperator):
         )
 
     def listing(self) -> S3Listing:
-        """The bucket, as the worker sees it."""
+        """Return the listing of the bucket, as seen from the worker."""
         from airflow_provider_chs3.hooks.s3 import S3Listing
 
         return S3Listing(self.aws_conn_id)
 
     def hook(self) -> ClickHouseHook:
-        """The connection to ClickHouse."""
+        """Return the connection to ClickHouse."""
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
         return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
 
     def pooled_hook(self) -> PooledClickHouseHook:
-        """The same, for who asks much: its connections stay open until it is closed."""
+        """Return a connection for many queries: it stays open until it is closed."""
         from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
         return PooledClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)

@@ -1,4 +1,4 @@
-"""One call for a nightly DAG: plan → load, wait for merges and tell of it, month by month → end."""
+"""A task group for a nightly DAG: plan → load, wait for merges and emit events, month by month → end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSens
 _SHARED = frozenset(inspect.signature(MonthlyOperator.__init__).parameters) - {"self", "kwargs"}
 _OF_THE_SENSOR = (_SHARED | {"deferrable"}) & set(inspect.signature(ClickHouseMergeHealthSensor.__init__).parameters)
 
-#: Known before the task runs where Airflow has rendered the task by then (3.2), else when the task tells it.
+#: Airflow 3.2 and later know it before the task runs; in older versions the task sets it.
 _LABEL = "{{ month | default(task.month) }}"
 
 
@@ -37,34 +37,35 @@ def monthly_load(
     default_args: Mapping[str, Any] | None = None,
     **load_arguments: Any,
 ) -> TaskGroup:
-    """Load the months that are not as published, and wait until their merges have settled.
+    """Load the months that changed since they were published, and wait until their merges have settled.
 
-    The group is plan → (load → merges, mapped over the months) → end. What follows the group runs when all months are
-    there and healthy, and in a night with nothing to load too. A month that fails does not hold back the others, but
-    the end, and so the run, fails.
+    The group is plan → (load → merges, mapped over the months) → end. Tasks after the group run when all months are
+    loaded and healthy, and also when there is nothing to load. A month that fails does not stop the others, but `end`,
+    and so the run, fails.
 
-    With `outlets`, each month has a third task, `emit`, after its merges: it emits the event of the assets, with the
-    month as its partition key where Airflow has that, or is skipped if the load changed nothing after all.
+    With `outlets`, each month has a third task, `emit`, after its merges. It emits the assets' event, with the month as
+    its partition key if Airflow supports that; it is skipped if the load changed nothing.
 
     Args:
         group_id: Id of the group. Default: `monthly_load`.
-        months: See `PlanMonthsOperator`, as for the next three; without any of them it is about the run's own month.
-        lookback_months: The run's month, and so many before it.
+        months: Like the next three, as in `PlanMonthsOperator`. Default of all four: the run's own month.
+        lookback_months: Load the run's month and this many months before it.
         last_month: The month to look back from, instead of the run's.
-        all_months: All months in the bucket.
-        parallel_months: Months that load side by side, in one run: it limits the tasks, and sets each load's share of
-            the nodes. Default: 2, which was seen to be the fastest: while one is read, the other is sorted and written.
+        all_months: Load all months in the bucket. Default: False.
+        parallel_months: Number of months that load at the same time in one run; it limits the tasks and sets each
+            load's resource share. Default: 2, the fastest in measurements: one is read while the other is sorted and
+            written.
         merge_health: Further arguments of `ClickHouseMergeHealthSensor`, such as `on_stuck` or `timeout`.
-        outlets: Assets that get an event for each month that was published and has settled. Default: none.
-        default_args: What all tasks of the group get, such as `retries`.
-        **load_arguments: Those of `S3ToClickHouseOperator`, but not `task_id` and `month`. With `deferrable` the sensor
-            is deferred, too.
+        outlets: Assets that get an event for each published and settled month. Default: none.
+        default_args: Arguments of all tasks in the group, such as `retries`. Default: none.
+        **load_arguments: Arguments of `S3ToClickHouseOperator`, except `task_id` and `month`. `deferrable` applies to
+            the sensor, too.
 
     Returns:
-        The group; `>>` sets what comes before and after it.
+        The group; use `>>` to set the tasks before and after it.
 
     Raises:
-        ConfigurationError: If rows would be appended: a plan compares with what was published, and nothing is then.
+        ConfigurationError: If `write_mode` is `append`: it publishes nothing that a plan could compare with.
     """
     _refuse_append(load_arguments)
     load_arguments["parallel_months"] = parallel_months
@@ -100,7 +101,7 @@ def monthly_load(
             if outlets:
                 merges >> _emit(load, outlets)
 
-        # An empty plan skips the months, which is no reason to skip what follows; a failed month is.
+        # An empty plan skips the months, but must not skip the tasks that follow; a failed month must.
         end = EmptyOperator(task_id="end", trigger_rule=TriggerRule.NONE_FAILED)
         load_one.expand(month=plan.output) >> end
     return group
@@ -113,7 +114,7 @@ def _emit(load: S3ToClickHouseOperator, outlets: Sequence[Asset]) -> EmitMonthOp
 
 
 def _compared(load_arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What the plan compares beside the objects. Settings are compared also where the load has none any more."""
+    """Return the arguments that the plan compares besides the objects; settings also if the load has none now."""
     given = {name: value for name, value in load_arguments.items() if name in DEFINING}
     return {"settings": load_arguments.get("settings") or {}, **given}
 

@@ -23,31 +23,33 @@ if TYPE_CHECKING:
 
 
 class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
-    """Merge closed months that have too many parts on a node, on every node, and wait until that is done.
+    """Merge closed months that have too many parts, on every node, and wait for the merges.
 
-    OPTIMIZE goes on in the servers when the task dies; run again, it finds what is under way and starts what is
-    missing. A month is left as it is where its parts would make one larger than servers merge
-    (`max_bytes_to_merge_at_max_space_in_pool`, 150 GiB by default), which the log and the result say. One that a disk
-    has no room for fails the task, for a retry, once all others are merged.
+    OPTIMIZE continues on the servers when the task dies; a retry finds the running ones and starts the missing ones. A
+    month is skipped, with a reason in the log and the result, if its parts would merge into one larger than servers
+    allow (`max_bytes_to_merge_at_max_space_in_pool`, 150 GiB by default). If a disk has too little space for a month,
+    the task fails, for a retry, after all others are merged.
 
     Args:
         table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.
-        months: The months, `YYYY-MM`, as a list or with commas between them. Default: all closed ones.
-        closed_for_days: Without `months`: a month is closed so many days after it ended, in UTC. Default: 7.
-        target_parts: Months with more parts than this on a node are merged there, to one part. Default: 1.
-        max_running: How many OPTIMIZEs of this operator, whatever task or table, may run in the cluster at a time; no
-            node runs more than one for a task. Default: 2.
-        poll_interval_seconds: Time between two looks; it grows up to 300 while nothing changes. Default: 10.
+        months: Months, `YYYY-MM`, as a list or separated by commas. Default: all closed months.
+        closed_for_days: Days after its end, in UTC, at which a month counts as closed, if `months` is not given.
+            Default: 7.
+        target_parts: Number of parts on a node above which a month is merged there, into one part. Default: 1.
+        max_running: Maximum number of this operator's OPTIMIZEs running in the cluster at a time, over all tasks and
+            tables; a node runs at most one for a task. Default: 2.
+        poll_interval_seconds: Seconds between two polls; they grow up to 300 while nothing changes. Default: 10.
         database: The table's database. Default: the connection's.
         cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
             the connection leads to.
         clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
-        cancel_on_kill: If a person ends the task, end its OPTIMIZEs; False lets them run. Default: True.
-        deferrable: Wait in the triggerer, not in a worker's slot. Default: `[operators] default_deferrable`.
+        cancel_on_kill: Whether to end the OPTIMIZEs if a person ends the task. Default: True.
+        deferrable: Whether to wait in the triggerer instead of a worker. Default: Airflow's
+            `[operators] default_deferrable`.
 
     Returns:
-        How many were merged, and for each month on each node parts before and after, bytes, seconds, and why it was
-        left where it was; as JSON-safe values. Months that had few parts are not in it.
+        The number of merged months, and for each month and node the parts before and after, bytes, seconds and, if it
+        was skipped, the reason, as JSON-safe values. Months with few parts are not listed.
     """
 
     template_fields: Sequence[str] = (
@@ -93,7 +95,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         self._running: tuple[OptimizeRequest, Mapping[str, Any]] | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Merge them."""
+        """Merge the months."""
         from airflow_provider_chs3.core.merges.optimize import find_work, merge
         from airflow_provider_chs3.core.workflow.driving import drive
         from airflow_provider_chs3.runners.background import with_starts
@@ -111,7 +113,12 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         return result
 
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
-        """What the trigger found."""
+        """Return the trigger's result.
+
+        Raises:
+            AirflowFailException: If the trigger failed with an error that no retry can fix.
+            TransientError: If it failed with another error.
+        """
         self.link_to_page(context, self._runner(), [str(month) for month in self._months() or ()])
         if error := event.get("error"):
             raise AirflowFailException(error) if event["is_terminal"] else TransientError(error)
@@ -168,7 +175,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
 
     def _runner(self, *, in_turns: bool = False) -> Runner:
-        # Nothing is inserted: there is no progress of inserts to tell.
+        # It runs no inserts: there is no progress to log.
         from airflow_provider_chs3.runners.blocking import Runner
 
         return Runner(hook=self._hook(), listing=None, log=self.log, progress_interval_seconds=10, in_turns=in_turns)

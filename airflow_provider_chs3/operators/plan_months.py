@@ -1,4 +1,4 @@
-"""Find the months whose load is due, for loads that are mapped over them."""
+"""Find the months to load, for loads that are mapped over them."""
 
 from __future__ import annotations
 
@@ -20,36 +20,35 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.values.models import Month, SettingValue, SettingValues
     from airflow_provider_chs3.hooks.s3 import S3Listing
 
-#: A plan over a whole bucket tells the page of the newest months.
+#: A plan over a whole bucket reports only the newest months to the page.
 _TOLD_MONTHS = 1_200
 
 
 class PlanMonthsOperator(MonthlyOperator):
-    """Find the months whose objects, or whose partition, are not as they were published.
+    """Find the months whose objects or partition changed since they were published.
 
-    It lists the objects, asks ClickHouse once for all months, and logs each month with the reason why it is to be
-    loaded or not. Its output is for `.expand(month=plan.output)` of `S3ToClickHouseOperator`.
+    The operator lists the objects, queries ClickHouse once for all months, and logs for each month why it will be
+    loaded or not. Pass its output to `S3ToClickHouseOperator` with `.expand(month=plan.output)`.
 
-    Besides the arguments of `MonthlyOperator` (table, objects, credentials) it takes these; without any of them it
-    looks at the months of the run's partition key or data interval. In a run that is asked to reload months
-    (`core.request.reload`) it gives these, whatever else it is told.
+    It takes the arguments of `MonthlyOperator` (table, objects, credentials) and these. Without any of these it checks
+    the months of the run's partition key or data interval. In a run that asks to reload months (`core.request.reload`)
+    it returns those months, whatever its arguments.
 
     Args:
-        months: Months to look at, `YYYY-MM`, as a list or with commas between them. They go before the others; empty is
-            as if not given.
-        lookback_months: Look at the run's month, the last of its data interval, and so many before it. Of these, months
-            that were never loaded and have no objects are left out.
-        last_month: `YYYY-MM`, instead of the run's month, to look back from. Without it a run needs a data interval or
-            a partition key.
-        all_months: Look at all months that are in the bucket.
-        definition: What the load is told to make of the objects: those of its arguments `columns`, `select`,
+        months: Months to check, `YYYY-MM`, as a list or separated by commas. They override the next three arguments;
+            an empty value counts as not given.
+        lookback_months: Check the run's month, the last of its data interval, and this many months before it. Of
+            these, months that were never loaded and have no objects are skipped.
+        last_month: The month to look back from, `YYYY-MM`. Default: the run's month, which needs a data interval or a
+            partition key.
+        all_months: Check all months in the bucket. Default: False.
+        definition: The load's arguments that define its rows, as far as they are given: `columns`, `select`,
             `null_as_default`, `lossy_columns`, `naive_timestamps`, `csv`, `on_other_months`, `distribution`,
-            `file_format`, `compression`, `settings` that are given, `{}` for none. A change of it, or of the table's
-            columns, is a reason to load; settings are compared where they are in it. Default: none of that is compared
-            here, only by the load.
+            `file_format`, `compression`, `settings`; `{}` for none. A change to them, or to the table's columns, is a
+            reason to load; settings are compared if it contains them. Default: only the load compares them.
 
     Returns:
-        The months to load, `YYYY-MM`, in their order.
+        The months to load, `YYYY-MM`, in order.
     """
 
     template_fields: Sequence[str] = (
@@ -82,7 +81,7 @@ class PlanMonthsOperator(MonthlyOperator):
         check_definition(definition or {})
 
     def planned(self, context: Context) -> list[PlannedMonth]:
-        """Compare."""
+        """Compare each month with its published state."""
         from airflow_provider_chs3.core.months.plan import plan_months
         from airflow_provider_chs3.runners.blocking import Runner
 
@@ -90,12 +89,12 @@ class PlanMonthsOperator(MonthlyOperator):
             reload = self.reload_of_run(context)
             months = reload.months if reload else self._months(context)
             listing = self.listing()
-            # It asks little and inserts nothing: there is no progress to tell.
+            # It runs few queries and no inserts: there is no progress to log.
             runner = Runner(hook=hook, listing=listing, log=self.log, progress_interval_seconds=10)
             return runner.run(plan_months(self._request(months, reload, listing)))
 
     def execute(self, context: Context) -> list[str]:
-        """Compare, and give the months to load."""
+        """Compare, and return the months to load."""
         planned = self.planned(context)
         if (ti := context.get("ti")) is not None and planned:
             ti.xcom_push(key=PLAN_KEY, value=self._found(planned))
@@ -104,7 +103,7 @@ class PlanMonthsOperator(MonthlyOperator):
         return to_load
 
     def _found(self, planned: Sequence[PlannedMonth]) -> dict[str, Any]:
-        """What the months page shows of it: of each month why its objects are others than those published, or None."""
+        """Return the plan for the months page: per month, why its objects differ from those published, or None."""
         newest = sorted(planned, key=lambda each: each.month)[-_TOLD_MONTHS:]
         target = planned[0].target
         return {
@@ -173,7 +172,7 @@ def _compared(
     compression: str | None = None,
     **selected: Any,
 ) -> dict[str, Any]:
-    """What a plan compares beside the objects: the arguments of `PlanRequest` that tell it."""
+    """Return the arguments of `PlanRequest` for what a plan compares besides the objects."""
     from airflow_provider_chs3.core.files.loaded_columns import selection_of
     from airflow_provider_chs3.core.request.load_request import definition_of
     from airflow_provider_chs3.core.source.formats import format_named

@@ -1,4 +1,4 @@
-"""How long to wait before a load is tried again: by what went wrong, where Airflow can tell."""
+"""The wait before a retry of a load, chosen by its error if Airflow supports that."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def retries_by_error(
     when_not_ready: timedelta = timedelta(minutes=30),
     when_busy: timedelta = timedelta(minutes=5),
 ) -> dict[str, Any]:
-    """The retries of tasks that load, for a DAG's or a group's `default_args`, or for a task.
+    """Return retry arguments for loads: for the `default_args` of a DAG or group, or for a task.
 
-    From Airflow 3.3 on they go by the error: what is not there yet is waited for long, a server that is down or has too
-    much to do for minutes, and what no retry can mend fails at once. Older versions don't know of errors: there, waits
-    begin with `when_busy` and double up to `when_not_ready`. What no retry can mend fails at once there too.
+    From Airflow 3.3 on the wait depends on the error: long for objects that are not there yet, minutes for a server
+    that is down or busy. In older versions waits start at `when_busy` and double up to `when_not_ready`. In all
+    versions, an error that no retry can fix fails the task at once.
 
     Args:
-        retries: How often at most, whatever the errors. Default: 20.
-        when_not_ready: Wait for objects that are not there yet, or too young. Default: 30 minutes.
+        retries: Maximum number of retries, whatever the errors. Default: 20.
+        when_not_ready: Wait for objects that are missing or too young. Default: 30 minutes.
         when_busy: Wait after other errors, such as too many parts, no memory, no connection. Default: 5 minutes.
 
     Returns:
-        The arguments of a task: `retries`, `retry_delay`, and a retry policy or an exponential wait.
+        A task's arguments: `retries`, `retry_delay`, and a retry policy or exponential backoff.
     """
     if not hasattr(sdk, "ExceptionRetryPolicy"):
         growing = {"retry_exponential_backoff": True, "max_retry_delay": when_not_ready}

@@ -1,4 +1,4 @@
-"""Load one month of S3 objects into a ClickHouse table, exactly."""
+"""Load one month of S3 objects into a ClickHouse table, exactly once."""
 
 from __future__ import annotations
 
@@ -31,62 +31,64 @@ if TYPE_CHECKING:
 class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
     """Make a month's partition hold exactly the rows of that month's objects.
 
-    The objects (keys, sizes, ETags) are compared with what was last published. If nothing changed, nothing is touched;
-    else they are loaded into a staging table by all nodes at once, counted, and put into place with REPLACE PARTITION.
-    Running it again, after whatever error, leads to the same end.
+    The operator compares the objects (keys, sizes, ETags) with those last published. If nothing changed, it does
+    nothing. Otherwise all nodes load them into a staging table together; the rows are counted and then published with
+    REPLACE PARTITION. It is idempotent: running it again after any error gives the same rows.
 
-    Besides the arguments of `MonthlyOperator` (table, objects, credentials) it takes these.
+    It takes the arguments of `MonthlyOperator` (table, objects, credentials) and these.
 
     Args:
-        month: `YYYY-MM`. Default: the run's partition key, else the month of its data interval; in a run that is asked
-            to reload a month (`core.request.reload`), that one.
-        file_format: Such as `Parquet` or `CSVWithNames`. Default: by the keys' endings.
-        compression: Such as `gzip`. Default: by the keys' endings.
-        columns: Columns to load. Default: all that the table takes.
+        month: `YYYY-MM`. Default: the run's partition key, else the month of its data interval; in a run that asks to
+            reload a month (`core.request.reload`), that month.
+        file_format: A format such as `Parquet` or `CSVWithNames`. Default: detected from the keys' endings.
+        compression: A method such as `gzip`. Default: detected from the keys' endings.
+        columns: Columns to load. Default: all columns that the table accepts.
         select: Instead of `columns`: column of the table → row-wise expression over the files' columns, which are
             strings in text formats.
-        null_as_default: NULL in a column that cannot hold it becomes the column's default. Default: it is an error.
+        null_as_default: Whether NULL in a column that cannot hold it becomes the column's default. Default: False, an
+            error.
         lossy_columns: Columns whose values may lose what does not fit: digits beyond the scale, parts of a second, the
-            time of day. Default: that is an error.
-        naive_timestamps: What timestamps without a zone mean in files that carry types: `utc`, or `column_zone`, the
-            zone of their column. Default: an error where that is not the same.
-        csv: How CSV is written: `delimiter`, `quote`, `null`, `skip_lines`, `trim`, `blank_lines` (see
+            time of day. Default: none; such a value is an error.
+        naive_timestamps: The zone of timestamps without one in files that carry types: `utc`, or `column_zone`, the
+            zone of their column. Default: an error where the two differ.
+        csv: The CSV dialect: `delimiter`, `quote`, `null`, `skip_lines`, `trim`, `blank_lines` (see
             `core.source.csv_dialect.Dialect`). Default: commas, double quotes, and a backslash with N for NULL.
-        write_mode: `replace`; or `append`, which inserts into the table itself, so that a retry doubles rows.
-        allow_duplicates: Allow `append` together with retries.
-        distribution: `where_read`: each node keeps the rows of the files that it reads, which is fast. `sharding_key`:
-            each row goes to the shard that the key of the Distributed table says, which one node does for all.
-        on_no_objects: `fail` (a retry helps if they come late), `skip` the month, or publish it `empty`.
-        ready_key: An object that must exist, such as `_SUCCESS`; beside the month's objects where it holds no `/`.
-            It may be a template.
-        min_object_age_seconds: Younger objects may still be written, so the task fails for a retry to look again.
-            Default: 0.
-        max_shrink_fraction: Stop where the month lost more than this part of its published bytes. Default: 0.5.
-        replace_unknown: Replace rows that no load is known to have put there, instead of stopping.
-        on_target_changed: `fail`, or `reload` a month that somebody else changed since it was published.
-        on_other_months: `fail`, or `leave_out` rows that belong to another month.
-        count_again: Read files that are not Parquet twice, to count their rows. Default: where the insert is no proof.
-        settings: ClickHouse settings for the insert; they win over computed ones.
-        node_specs: Host, `host:port` or `default` → `{"cores": 8, "memory": "32GiB"}`; they win over the connection's,
-            and those over the nodes' macros `cores` and `memory`. What nobody declares is measured.
-        memory_share: The part of each node's memory that all loads together may use, above 0 and at most 1. Default:
-            0.5, for nodes that also do other work; 1 where a load is alone.
-        parallel_months: How many months load at the same time: each takes so much less of cores and memory. Default:
-            by the nodes and the data, so many that all cores have work: 1 where a month is small.
-        use_calibration: Settings may be those that `CalibrateLoadOperator` found for the table. Default: True.
-        progress_interval_seconds: Time between two lines of progress in the log. Default: 10.
-        deferrable: Leave the worker while ClickHouse inserts: the insert is started over HTTP, so that it goes on by
-            itself, and the triggerer waits for it. A retry goes on with it, too. `append` is never deferred. Default:
-            Airflow's `[operators] default_deferrable`.
-        cancel_on_kill: End the load on all nodes if a person fails or clears the task, or the worker is told to stop.
-            Default: True.
-        wait_for_merges: End only when the month's merges have settled, too. Default: False; `monthly_load` has a sensor
-            for it, which shows as a task of its own.
+        write_mode: `replace` (default), or `append`, which inserts directly into the table: a retry duplicates rows.
+        allow_duplicates: Whether `append` may be combined with retries. Default: False.
+        distribution: `where_read` (default): each node keeps the rows of the files that it reads, which is fast.
+            `sharding_key`: one node sends each row to the shard given by the Distributed table's sharding key.
+        on_no_objects: `fail` (default; a retry helps if they arrive late), `skip` the month, or publish it `empty`.
+        ready_key: An object that must exist, such as `_SUCCESS`; a name without `/` is looked up beside the month's
+            objects. It may be a template.
+        min_object_age_seconds: Minimum age of the objects; if one is younger, it may still be written, and the task
+            fails for a retry. Default: 0.
+        max_shrink_fraction: Stop if the month lost more than this fraction of its published bytes. Default: 0.5.
+        replace_unknown: Whether to replace rows that no known load has written, instead of stopping. Default: False.
+        on_target_changed: `fail` (default), or `reload` a month that was changed by others since it was published.
+        on_other_months: `fail` (default), or `leave_out` rows that belong to another month.
+        count_again: Whether to read files other than Parquet twice, to count their rows. Default: only where the insert
+            is no proof.
+        settings: ClickHouse settings for the insert; they override computed ones.
+        node_specs: Host, `host:port` or `default` → `{"cores": 8, "memory": "32GiB"}`. They override the connection's,
+            which override the nodes' macros `cores` and `memory`. Anything not declared is measured.
+        memory_share: Fraction of each node's memory that all loads together may use, above 0 and at most 1. Default:
+            0.5, for nodes that also do other work; 1 suits a load that runs alone.
+        parallel_months: Number of months that load at the same time and share cores and memory. Default: computed from
+            the nodes and the data so that all cores have work; 1 if a month is small.
+        use_calibration: Whether to use settings that `CalibrateLoadOperator` found for the table. Default: True.
+        progress_interval_seconds: Seconds between two lines of progress in the log. Default: 10.
+        deferrable: Whether to free the worker during the insert: it is started over HTTP and continues in ClickHouse
+            while the triggerer waits; a retry resumes it. `append` is never deferred. Default: Airflow's
+            `[operators] default_deferrable`.
+        cancel_on_kill: Whether to end the load on all nodes if a person fails or clears the task, or the worker has to
+            stop. Default: True.
+        wait_for_merges: Whether to wait until the month's merges have settled, too. Default: False; `monthly_load` has
+            a sensor for it, shown as a separate task.
         merge_health: Arguments of `ClickHouseMergeHealthSensor`, such as `on_stuck` or `settled_after_seconds`.
 
     Returns:
         Status, rows, rows by node, bytes, objects, parts, seconds, settings and ids of the load, as JSON-safe values;
-        and `merges`, with the verdict on each node, where it waited for them.
+        and, if it waited for them, `merges` with the verdict on each node.
     """
 
     template_fields: Sequence[str] = (
@@ -186,19 +188,19 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
 
     @counts_failures
     def execute(self, context: Context) -> dict[str, object]:
-        """Load the month; or go on with what an earlier try of this task has started."""
+        """Load the month, or resume the load that an earlier try of this task started."""
         return self._load(context, resumes=None)
 
     @counts_failures
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, object]:
-        """Go on once the insert has ended.
+        """Continue once the insert has ended.
 
         Args:
             context: Airflow's.
-            event: What `InsertTrigger` sends.
+            event: The event of `InsertTrigger`.
 
         Raises:
-            AirflowTaskTimeout: The task has taken longer than its `execution_timeout`.
+            AirflowTaskTimeout: If the task took longer than its `execution_timeout`.
         """
         from airflow_provider_chs3.operators._support.load_request import load_request
 
@@ -212,16 +214,16 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
     def merges_complete(
         self, context: Context, event: Mapping[str, Any], result: dict[str, object], since: float | None = None
     ) -> dict[str, object]:
-        """Go on once the merges have settled.
+        """Continue once the merges have settled.
 
         Args:
             context: Airflow's.
-            event: What `MergeHealthTrigger` sends.
-            result: What the load has done.
-            since: When the wait began, in seconds since 1970; None where an older version of this package deferred.
+            event: The event of `MergeHealthTrigger`.
+            result: The load's result.
+            since: Start of the wait, in seconds since 1970; None if an older version of this package deferred.
 
         Raises:
-            AirflowFailException: A person must act on the merges.
+            AirflowFailException: If a person must act on the merges.
         """
         from airflow_provider_chs3.runners.blocking import Runner
 
@@ -234,7 +236,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         """End the load's queries on every node, and drop its staging."""
         if self._request is None or not self.cancel_on_kill:
             return
-        # A signal comes amid any import, but this one is done where there is a request.
+        # A signal may arrive during any import; once there is a request, this one has been done.
         from airflow_provider_chs3.operators._support.load_request import end_load
 
         self.log.info("Ending the queries of this load, and dropping its staging.")
@@ -250,7 +252,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         with airflow_errors(), closing(self.pooled_hook()) as hook:
             self._check_append()
             check_merge_health(self.merge_health or {})
-            # One for all: its client takes a tenth of a second to make.
+            # One for all steps: making its client takes a tenth of a second.
             listing = self.listing()
             self._request = load_request(self, context, listing, resumes=resumes)
             context["month"] = str(self._request.month)  # type: ignore[typeddict-unknown-key]  # for map_index_template
@@ -272,7 +274,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
     def done(
         self, context: Context, result: dict[str, object], merges: Any = None, *, since: float | None = None
     ) -> dict[str, object]:
-        """End with a result, and with what became of the merges; `since` is when the wait for them began."""
+        """Record and return the result with the verdicts on its merges; `since` is the start of the wait for them."""
         if merges is not None:
             count_merges(self, merges, waited_seconds=time.time() - since if since else None)
             result = result | {"merges": merges}
@@ -287,9 +289,9 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         return {"hook": hook, "log": self.log, "progress_interval_seconds": self.progress_interval_seconds}
 
     def _wait(self, context: Context, step: Insert) -> None:
-        """Have the triggerer wait: this raises TaskDeferred."""
+        """Defer to the triggerer: this raises TaskDeferred."""
         from airflow_provider_chs3.operators._support.deferral import insert_trigger
 
-        assert self._request is not None  # it is what runs
+        assert self._request is not None  # set before the load starts
         trigger = insert_trigger(self, context, step, self._request)
         self.defer(trigger=trigger, method_name="execute_complete")

@@ -26,34 +26,34 @@ if TYPE_CHECKING:
 
 
 class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
-    """Wait until background merges are done with months of a table, on every node.
+    """Wait until background merges of a table's months have settled on every node.
 
-    Each look asks every node once, and needs nothing of earlier ones, so that it ends alike whether it defers or not,
-    and in every mode. What the verdicts are, and when: docs/merge-health.md.
+    Each poke queries every node once and does not depend on earlier pokes, so the result is the same in every mode,
+    deferred or not. For the verdicts see docs/merge-health.md.
 
     Args:
         table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.
         month: The month, `YYYY-MM`; or give `months`.
-        months: Several of them; none is fine.
+        months: Several months, as a list, which may be empty.
         database: The table's database. Default: the connection's.
         cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
             the connection leads to.
         clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
         on_settled_with_too_many_parts: `continue` (default), or `fail`.
-        on_stuck: `fail` (default, without retries: a person must act), `wait` until the sensor's timeout, or
+        on_stuck: `fail` (default; without retries, as a person must act), `wait` until the sensor's timeout, or
             `continue`.
-        spare_parts: Parts that a settled month may have on a node, beyond those that are too large to be merged.
+        spare_parts: Number of parts that a settled month may have on a node, besides those too large to merge.
             Default: 10.
-        settled_after_seconds: Parts unchanged for so long, while nothing merges, have settled. Default: 120.
-        stuck_after_seconds: Many parts, or a mutation, at which nothing was done for so long, are stuck. Default: 600.
-        stuck_fraction: Many parts are more than this part of the table's `parts_to_delay_insert`. Default: 0.5.
-        max_replica_delay_seconds: A replica further behind lags. Default: 300.
-        deferrable: Whether to wait in Airflow's triggerer, after one look, whatever `mode` says: next 10 seconds later,
-            then every `poke_interval`, and less often, up to every 5 minutes, while nothing changes. Default: Airflow's
-            `[operators] default_deferrable`.
+        settled_after_seconds: Seconds without a merge or a change of parts after which they have settled. Default: 120.
+        stuck_after_seconds: Seconds without progress after which many parts, or a mutation, are stuck. Default: 600.
+        stuck_fraction: Fraction of the table's `parts_to_delay_insert` above which parts are many. Default: 0.5.
+        max_replica_delay_seconds: Seconds of delay above which a replica lags. Default: 300.
+        deferrable: Whether to wait in Airflow's triggerer after the first poke, whatever the `mode`: it polls after 10
+            seconds, then every `poke_interval`, and less often, up to every 5 minutes, while nothing changes. Default:
+            Airflow's `[operators] default_deferrable`.
 
     Returns:
-        The overall verdict, and verdict, parts, bytes and reason of each month on each node, as JSON-safe values.
+        The overall verdict, and the verdict, parts, bytes and reason of each month on each node, as JSON-safe values.
     """
 
     template_fields: Sequence[str] = (
@@ -110,10 +110,10 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
 
     @counts_failures
     def poke(self, context: Context) -> PokeReturnValue:
-        """Look once; a deferrable sensor that has to wait defers then.
+        """Check once; a deferrable sensor then defers if it has to wait.
 
         Raises:
-            TaskDeferred: It has to wait, and is deferrable.
+            TaskDeferred: If it has to wait, and is deferrable.
         """
         from airflow_provider_chs3.core.merges.health import Reactions, as_json
         from airflow_provider_chs3.core.merges.watch import MergeWatch
@@ -127,7 +127,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
             )
             hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
             self._link(context, hook, months)
-            # Kept from look to look, which tells how long merges may still take.
+            # Kept between pokes, to estimate how long merges may still take.
             if self._watch is None:
                 self._watch = MergeWatch(self.thresholds, reactions, poll_interval_seconds=self.poke_interval)
             watch = self._watch
@@ -141,10 +141,10 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
 
     @counts_failures
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> Any:
-        """What the trigger found.
+        """Return the trigger's result.
 
         Raises:
-            AirflowFailException: A person must act.
+            AirflowFailException: If a person must act.
         """
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
@@ -173,7 +173,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         self.link_to_page(context, runner, [str(month) for month in months])
 
     def _label(self, context: Context) -> None:
-        """For `map_index_template`."""
+        """Set the month for `map_index_template`."""
         if self.month:
             context["month"] = self.month  # type: ignore[typeddict-unknown-key]
 
