@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 class ClickHouseHook(RowInserts):
-    """A connection of type `chs3`.
+    """The hook for connections of type `chs3`.
 
-    Every statement has a query id of its own and carries dag, task, run, try and map index in `log_comment`, so that
-    `system.query_log` tells who sent it.
+    Every statement has a unique query id and carries dag, task, run, try and map index in `log_comment`, so that
+    `system.query_log` shows its sender.
 
     Args:
-        clickhouse_conn_id: The Airflow connection, `chs3_default` by default.
+        clickhouse_conn_id: The Airflow connection. Default: `chs3_default`.
         schema: Database of unqualified table names, instead of the connection's. common-sql's operators set the
             attribute of this name from their argument `database`.
         log_sql: Whether common-sql logs statements and parameters; False by default, because they may hold keys.
@@ -48,7 +48,7 @@ class ClickHouseHook(RowInserts):
     default_conn_name = DEFAULT_CONN_ID
     conn_type = "chs3"
     hook_name = "ClickHouse (S3 loads)"
-    # Every statement takes effect by itself; there is nothing to commit.
+    # Every statement takes effect at once; there is nothing to commit.
     supports_autocommit = True
 
     def __init__(self, *args: Any, schema: str | None = None, log_sql: bool = False, **kwargs: Any) -> None:
@@ -57,10 +57,10 @@ class ClickHouseHook(RowInserts):
 
     @classmethod
     def with_options(cls, options: ConnectionOptions, *, clickhouse_conn_id: str) -> Self:
-        """A hook whose connection was looked up already: on an event loop, Airflow's own look-up would block.
+        """Return a hook for a connection already looked up: on an event loop, Airflow's own look-up would block.
 
         Args:
-            options: What the connection says.
+            options: The connection's fields.
             clickhouse_conn_id: Its id.
         """
         hook = cls(clickhouse_conn_id=clickhouse_conn_id)
@@ -69,7 +69,7 @@ class ClickHouseHook(RowInserts):
 
     @cached_property
     def options(self) -> ConnectionOptions:
-        """What the connection says.
+        """The fields of the connection.
 
         Raises:
             ConfigurationError: If a field is wrong.
@@ -78,7 +78,7 @@ class ClickHouseHook(RowInserts):
         return replace(options, database=self.schema) if self.schema else options
 
     def client(self, *, address: Address | None = None, send_receive_timeout_seconds: float | None = None) -> Client:
-        """A client of clickhouse-driver: `with hook.client() as client: …` closes it at the end.
+        """Return a client of clickhouse-driver; `with hook.client() as client: …` closes it.
 
         Args:
             address: One node's address; None takes the connection's hosts, with failover.
@@ -102,25 +102,25 @@ class ClickHouseHook(RowInserts):
         send_receive_timeout_seconds: float | None = None,
         under_profile: bool = False,
     ) -> list[tuple[Any, ...]]:
-        """Run one statement over a connection of its own, once the server has room for one more of the user's.
+        """Run one statement over a new connection, once the server accepts one more of the user.
 
         Args:
             sql: The statement.
             query_id: Its id; None makes one.
-            settings: Settings for this statement, over the connection's. `log_comment`, and what makes an answer
-                complete under every profile (`core.sql.complete_answers`), is set unless given here.
+            settings: Settings for this statement; they override the connection's. `log_comment`, and the settings that
+                make answers complete under every profile (`core.sql.complete_answers`), are set unless given here.
             address: One node's address; None takes the connection's hosts, with failover.
-            secrets: What the statement holds and no message may show; the connection's password is added.
+            secrets: Texts in the statement to hide from all messages; the connection's password is added.
             send_receive_timeout_seconds: Overrides the connection's.
-            under_profile: Leave out what makes an answer complete under every profile, as the profile may forbid it;
-                what the driver needs to read it stays.
+            under_profile: Whether to omit the settings that make answers complete, as the profile may forbid them;
+                those that the driver needs stay. Default: False.
 
         Returns:
             The rows; none for a statement without a result.
 
         Raises:
-            ClickHouseServerError: The server answered with an error.
-            ClickHouseConnectionError: It did not answer, or the connection broke.
+            ClickHouseServerError: If the server answers with an error.
+            ClickHouseConnectionError: If the server does not answer, or the connection breaks.
             ConfigurationError: If a field of the connection is wrong.
         """
         settings = {**(READABLE if under_profile else COMPLETE), **NEWER, **(settings or {})}
@@ -143,8 +143,8 @@ class ClickHouseHook(RowInserts):
             secrets: As in `query`.
 
         Returns:
-            Rows that were read for it on all nodes, as the server reported in its progress; and what the servers
-            counted meanwhile: event → number.
+            The rows read for it on all nodes, as reported in the server's progress; and the servers' counters: event →
+            number.
         """
         settings = {**COMPLETE, **NEWER, **(settings or {})}
 
@@ -177,12 +177,12 @@ class ClickHouseHook(RowInserts):
 
     @contextmanager
     def _connected(self, address: Address | None, send_receive_timeout_seconds: float | None) -> Iterator[Client]:
-        """A client for one statement."""
+        """Return a client for one statement."""
         with self.client(address=address, send_receive_timeout_seconds=send_receive_timeout_seconds) as client:
             yield client
 
     def get_conn(self) -> Connection:
-        """A DB-API connection, for common-sql."""
+        """Return a DB-API connection, for common-sql."""
         from airflow_provider_chs3.hooks.native.dbapi import Connection
 
         return Connection(self.options)
@@ -191,7 +191,7 @@ class ClickHouseHook(RowInserts):
         """Try every host.
 
         Returns:
-            Whether one of them works, and for each host its version and node, or what is wrong and what to change.
+            Whether one of them works, and for each host its version and node, or the problem and how to fix it.
         """
         try:
             results = self.test_hosts()
@@ -203,7 +203,7 @@ class ClickHouseHook(RowInserts):
         """Try every host, as `test_connection` does.
 
         Returns:
-            For each host whether it works, and its version and node, or what is wrong and what to change.
+            For each host whether it works, and its version and node, or the problem and how to fix it.
 
         Raises:
             ConfigurationError: If a field of the connection is wrong.
@@ -245,11 +245,11 @@ class ClickHouseHook(RowInserts):
         )
 
     def get_uri(self) -> str:
-        """`sqlalchemy_url` as text, password included."""
+        """Return `sqlalchemy_url` as text, password included."""
         return self.sqlalchemy_url.render_as_string(hide_password=False)
 
     def get_openlineage_database_info(self, connection: AirflowConnection) -> DatabaseInfo:
-        """How lineage names this server: `clickhouse://host:port`."""
+        """Return the server's name for lineage: `clickhouse://host:port`."""
         from airflow.providers.openlineage.sqlparser import DatabaseInfo
 
         host, port = self.options.hosts[0]
@@ -257,10 +257,10 @@ class ClickHouseHook(RowInserts):
             scheme="clickhouse",
             authority=f"{host}:{port}",
             information_schema_columns=["table_schema", "table_name", "column_name", "ordinal_position", "data_type"],
-            # ClickHouse tells upper from lower case.
+            # Names in ClickHouse are case-sensitive.
             normalize_name_method=lambda name: name,
         )
 
     def get_openlineage_default_schema(self) -> str:
-        """The database of unqualified names."""
+        """Return the database of unqualified names."""
         return self.options.database

@@ -1,7 +1,7 @@
-"""Metrics of loads, through Airflow's own: StatsD, Datadog or OpenTelemetry, as `[metrics]` of its configuration says.
+"""Metrics of loads, sent as Airflow's own: StatsD, Datadog or OpenTelemetry, set in `[metrics]` of its configuration.
 
-docs/metrics.md lists them. What varies within a metric (status, step, cause) is part of its name, because plain StatsD
-has no tags; the table is a tag.
+docs/metrics.md lists them. Variants of a metric (status, step, cause) are part of its name, because plain StatsD has no
+tags; the table is a tag.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Task(Protocol):
 
 
 def count_load(task: Task, result: LoadResult) -> None:
-    """Tell that a load has ended, and what it did.
+    """Count a load that has ended, with its result.
 
     Args:
         task: Its task.
-        result: What it returned.
+        result: Its result.
     """
     table = _table_of(task)
     _send(Stats.incr, f"loads.{result.status}", 1, table)
@@ -52,12 +52,12 @@ def count_load(task: Task, result: LoadResult) -> None:
 
 
 def count_merges(task: Task, merges: Mapping[str, Any], *, waited_seconds: float | None) -> None:
-    """Tell that merges have settled.
+    """Count merges that have settled.
 
     Args:
         task: The task that waited.
-        merges: The verdicts, as `core.merges.health.as_json` gives them.
-        waited_seconds: For how long they were waited for; None where that is not known.
+        merges: The verdicts, as returned by `core.merges.health.as_json`.
+        waited_seconds: Seconds of waiting for them; None if not known.
     """
     table = _table_of(task)
     parts = [node["parts"] for nodes in merges["months"].values() for node in nodes.values()]
@@ -67,13 +67,13 @@ def count_merges(task: Task, merges: Mapping[str, Any], *, waited_seconds: float
 
 
 def running_seconds(context: Context) -> float | None:
-    """For how long a task has run, been deferred and rescheduled.
+    """Return the seconds since a task started, deferred and rescheduled time included.
 
     Args:
         context: Airflow's.
 
     Returns:
-        None where Airflow does not tell.
+        The seconds; None if Airflow does not provide them.
     """
     try:
         ti = context["ti"]
@@ -84,7 +84,7 @@ def running_seconds(context: Context) -> float | None:
 
 
 def counts_failures(method: F) -> F:
-    """Have a method of a task tell what stopped it: an error's code, or its class."""
+    """Wrap a task's method to count the error that stops it, by its code or class."""
 
     @wraps(method)
     def counted(self: Task, *args: Any, **kwargs: Any) -> Any:
@@ -100,19 +100,19 @@ def counts_failures(method: F) -> F:
 
 
 def _cause(error: BaseException) -> str:
-    # What Airflow must not retry is told as an error of Airflow's: see `airflow_errors`.
+    # Errors that Airflow must not retry are raised as Airflow's: see `airflow_errors`.
     raised = error.__context__ if isinstance(error.__context__, Chs3Error) else error
     return str(raised.code) if isinstance(raised, ClickHouseServerError) else type(raised).__name__
 
 
 def _table_of(task: Task) -> str:
-    """The table as the task names it."""
+    """Return the table's name as given in the task."""
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
     try:
         database = task.database or ClickHouseHook(clickhouse_conn_id=task.clickhouse_conn_id).options.database
     except Exception:
-        # What it fails for may be the connection.
+        # The connection may be what made the task fail.
         return task.table
     return f"{database}.{task.table}"
 
@@ -121,5 +121,5 @@ def _send(send: Callable[..., None], name: str, value: object, table: str) -> No
     try:
         send(f"chs3.{name}", value, tags={"table": table})
     except Exception:
-        # A load must not fail for its metrics.
+        # A load must not fail because of its metrics.
         _log.warning("Metric chs3.%s could not be sent", name, exc_info=True)

@@ -1,4 +1,4 @@
-"""A hook that keeps its connections open, for those who ask the same servers again and again."""
+"""A hook that keeps its connections open, for repeated queries to the same servers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class PooledClickHouseHook(ClickHouseHook):
     """A `ClickHouseHook` whose `query` leaves connections open for the next one. Threads may share it.
 
-    A connection is used by one statement at a time, and closed if the statement fails; the driver sees with a ping
-    whether one that lay idle still works, and connects anew where it does not. So there are as many connections to a
-    node as there were statements on it at the same time.
+    A connection is used by one statement at a time, and closed if the statement fails. The driver pings an idle one
+    before use, and reconnects if it no longer works. So a node has as many connections as it had statements at the same
+    time.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -30,7 +30,7 @@ class PooledClickHouseHook(ClickHouseHook):
         self._closed = False
 
     def close(self) -> None:
-        """Close all connections: idle ones now, and one that is in use when its statement has ended."""
+        """Close all connections: idle ones now, those in use when their statement ends."""
         with self._lock:
             self._closed = True
             idle = [client for clients in self._idle.values() for client in clients]

@@ -1,4 +1,4 @@
-"""Statements that a server refuses because the user has too many of them there: they wait for their turn."""
+"""Retry statements that a server refuses because the user runs too many there."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 T = TypeVar("T")
 
-#: Seconds between two tries: a load's own statements side by side last less than all of these together.
+#: Seconds between two tries: a load's own concurrent statements take less than the sum.
 _WAITS_SECONDS = (0.05, 0.1, 0.2, 0.4, *(0.8,) * 15)
 
 _READS = re.compile(r"\s*(SELECT|DESCRIBE)\b", re.IGNORECASE)
 
 
 def in_turn(run: Callable[[], T], sql: str) -> T:
-    """Run a statement, again and again for some 13 s while it is refused.
+    """Run a statement; if it is refused, retry for some 13 s.
 
-    The node that is asked refuses a statement before it begins. Where another node refused its part, the rest may have
-    been carried out, so that only what reads is tried again.
+    The initiating node refuses a statement before it starts. If another node refused its part, the rest may have run,
+    so only reading statements are retried.
 
     Args:
-        run: Runs it.
+        run: The function that runs it.
         sql: The statement.
 
     Raises:
-        ClickHouseServerError: The server answered with another error, or still refuses it.
+        ClickHouseServerError: If the server answers with another error, or still refuses it.
     """
     for seconds in _WAITS_SECONDS:
         try:

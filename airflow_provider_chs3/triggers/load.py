@@ -1,4 +1,4 @@
-"""Wait for an insert that goes on by itself."""
+"""Wait for an insert that runs without a worker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RunningInserts(shared_poll.Subject[str, InsertProgress]):
     cluster: str | None
 
     def asker(self, hook: ClickHouseHook) -> Callable[[frozenset[str]], Mapping[str, InsertProgress]]:
-        """Asks for inserts by their query ids."""
+        """Return the poll of inserts by their query ids."""
 
         def ask(query_ids: frozenset[str]) -> Mapping[str, InsertProgress]:
             rows = hook.query(progress_query(query_ids, self.cluster).text)
@@ -44,7 +44,7 @@ class RunningInserts(shared_poll.Subject[str, InsertProgress]):
 
 
 class InsertTrigger(BaseTrigger):
-    """Waits until no node runs an insert any more, and tells its progress. How it ended is for the task to find out.
+    """A trigger that waits until no node runs an insert, and logs progress. The task finds out how the insert ended.
 
     If a person fails or clears the task meanwhile, it ends the load: queries on every node, then staging.
 
@@ -52,10 +52,10 @@ class InsertTrigger(BaseTrigger):
         clickhouse_conn_id: Connection of type `chs3`.
         query_id: The insert.
         cluster: The cluster that it runs on; None for the one server that the connection leads to.
-        total_rows: Rows that it will read, where known.
+        total_rows: Rows that it will read, if known.
         started_at: When it was sent, in seconds since 1970, by the clock of the worker.
-        ends_at: When to stop waiting, as with `started_at`; None waits for ever.
-        poll_interval_seconds: Time between two looks, each of which tells progress in the log.
+        ends_at: When to stop waiting, like `started_at`; None: never.
+        poll_interval_seconds: Seconds between two polls, each of which logs progress.
         cancel_on_kill: Whether to end the load if a person ends the task.
         load: The load, as `StopRequest.as_json` gives it.
     """
@@ -85,7 +85,7 @@ class InsertTrigger(BaseTrigger):
         self.load = dict(load)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Where the class is, and its arguments."""
+        """Return the path of the class, and its arguments."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -102,7 +102,7 @@ class InsertTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until it has ended, or the time is over."""
+        """Poll until the insert has ended, or the time is up."""
         subject = RunningInserts(conn_id=self.clickhouse_conn_id, cluster=self.cluster)
         after_seconds = shared_poll.FIRST_POLL_SECONDS
         at_least_seconds: float | None = shared_poll.FIRST_POLL_SECONDS
@@ -121,7 +121,7 @@ class InsertTrigger(BaseTrigger):
             after_seconds, at_least_seconds = self.poll_interval_seconds, None
 
     async def on_kill(self) -> None:
-        """End the load, because a person has ended the task."""
+        """End the load when a person ends the task."""
         if not self.cancel_on_kill:
             self.log.info("Insert %s goes on, as cancel_on_kill is False.", self.query_id)
             return
@@ -129,7 +129,7 @@ class InsertTrigger(BaseTrigger):
         await run_blocking(self.clickhouse_conn_id, self._stop)
 
     def _stop(self, hook: ClickHouseHook) -> None:
-        # Only this attempt: a task that was cleared may have begun another.
+        # Only this attempt: a cleared task may have started another.
         request = replace(StopRequest.of_json(self.load, default_cluster=hook.options.cluster), owner="")
         runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=self.poll_interval_seconds)
         runner.run(stop_load(request))

@@ -29,7 +29,7 @@ States = tuple[MergeState, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Merges(shared_poll.Subject[Months, States]):
-    """The merges of a table. An item is some of its months, the answer how each stands on each node.
+    """The merges of a table. An item is some of its months, the answer their state on each node.
 
     Args:
         conn_id: Id of an Airflow connection of type `chs3`.
@@ -43,7 +43,7 @@ class Merges(shared_poll.Subject[Months, States]):
     cluster: str | None
 
     def asker(self, hook: ClickHouseHook) -> Callable[[frozenset[Months]], Mapping[Months, States]]:
-        """Asks for all months at once."""
+        """Return the poll of all months together."""
         known: dict[TableFacts, dict[Month, str]] = {}
 
         def ask(wanted: frozenset[Months]) -> Mapping[Months, States]:
@@ -57,7 +57,7 @@ class Merges(shared_poll.Subject[Months, States]):
     def look(
         self, hook: ClickHouseHook, months: Months, *, known: dict[TableFacts, dict[Month, str]] | None = None
     ) -> States:
-        """Ask every node once.
+        """Query every node once.
 
         Args:
             hook: The connection.
@@ -77,10 +77,10 @@ class Merges(shared_poll.Subject[Months, States]):
 
 
 class MergeHealthTrigger(BaseTrigger):
-    """Waits until merges are over, or a person must act.
+    """A trigger that waits until merges have settled, or a person must act.
 
-    Its event holds `result`, as `core.merges.health.as_json` gives it, or `error`, the text of an error that a retry
-    would meet again.
+    Its event holds `result`, as returned by `core.merges.health.as_json`, or `error`, the text of an error that no
+    retry can fix.
 
     Args:
         clickhouse_conn_id: Connection of type `chs3`.
@@ -90,7 +90,7 @@ class MergeHealthTrigger(BaseTrigger):
         months: The months, `YYYY-MM`.
         thresholds: Arguments of `core.merges.health.Thresholds`.
         reactions: Arguments of `core.merges.health.Reactions`.
-        poll_interval_seconds: Time between two looks while things change; it grows while they don't.
+        poll_interval_seconds: Seconds between two polls while parts change; they grow while nothing does.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class MergeHealthTrigger(BaseTrigger):
         self.poll_interval_seconds = poll_interval_seconds
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Where the class is, and its arguments: names and numbers."""
+        """Return the path of the class, and its arguments: names and numbers."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -132,7 +132,7 @@ class MergeHealthTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until it is over."""
+        """Poll until the wait is over."""
         try:
             with airflow_errors():
                 verdicts = await self._wait()

@@ -1,4 +1,4 @@
-"""Merge the parts of closed months, from the triggerer."""
+"""Merge the parts of closed months in the triggerer."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from airflow_provider_chs3.triggers.shared_poll import FIRST_POLL_SECONDS
 
 _T = TypeVar("_T")
 
-#: Wait after the first, second … time in a row that a node did not answer; then the task fails, for its retries.
+#: Seconds to wait after the first, second … time in a row without an answer; then the task fails, for its retries.
 _RETRY_SECONDS = (5.0, 10.0, 20.0, 40.0, 60.0, 60.0, 60.0, 60.0)
 
 
 class OptimizeTrigger(BaseTrigger):
-    """Merges months, and tells what came of it. Begun again in another triggerer, it goes on where the servers are.
+    """A trigger that merges months and reports the result. Restarted elsewhere, it resumes from the servers' state.
 
     Args:
         clickhouse_conn_id: Connection of type `chs3`.
-        request: What is asked for, as `OptimizeRequest.as_json` gives it.
-        work: What `find_work` found.
+        request: The request, as returned by `OptimizeRequest.as_json`.
+        work: The result of `find_work`.
         cancel_on_kill: Whether to end the OPTIMIZEs if a person ends the task.
     """
 
@@ -47,7 +47,7 @@ class OptimizeTrigger(BaseTrigger):
         self.cancel_on_kill = cancel_on_kill
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Where the class is, and its arguments."""
+        """Return the path of the class, and its arguments."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -59,8 +59,8 @@ class OptimizeTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Merge, and wait until that is done."""
-        # No event may come sooner, and what is merged is merged in any case.
+        """Merge the months, and wait for the merges."""
+        # No event may come sooner, and the merges are the same in any case.
         await asyncio.sleep(FIRST_POLL_SECONDS)
         try:
             with server(self.clickhouse_conn_id) as shared:
@@ -72,7 +72,7 @@ class OptimizeTrigger(BaseTrigger):
             yield TriggerEvent({"result": result})
 
     async def on_kill(self) -> None:
-        """End the OPTIMIZEs, because a person has ended the task."""
+        """End the OPTIMIZEs when a person ends the task."""
         if not self.cancel_on_kill:
             self.log.info("The OPTIMIZEs go on, as cancel_on_kill is False.")
             return
@@ -88,7 +88,7 @@ class OptimizeTrigger(BaseTrigger):
         return Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=10)
 
     async def _drive(self, steps: Steps[_T], shared: Server) -> _T:
-        """Run a workflow to its end: pauses hold no thread."""
+        """Run a workflow to completion; its pauses hold no thread."""
         return await drive_async(steps, lambda step: self._perform(step, shared))
 
     async def _perform(self, step: AnyStep, shared: Server) -> Any:
@@ -96,10 +96,10 @@ class OptimizeTrigger(BaseTrigger):
             await asyncio.sleep(step.seconds)
             return None
         if isinstance(step, Log):
-            # Here, as what is logged in a thread does not reach the task's log.
+            # Here, because log lines from a thread do not reach the task's log.
             self.log.info("%s", step.name)
             return None
-        # A node that is down for a moment ends no merge of the others. All these steps may be repeated.
+        # A node that is down for a moment must not end the merges of others. All these steps may be repeated.
         for wait_seconds in _RETRY_SECONDS:
             try:
                 return await shared.run(lambda hook: with_starts(self._runner(hook))(step))

@@ -1,7 +1,7 @@
-"""How triggers reach ClickHouse: from a few threads, never on the event loop, over few connections.
+"""Access of triggers to ClickHouse: from a few threads, never on the event loop, over few connections.
 
 All triggers of a triggerer share one event loop. Each Airflow connection that they use is looked up once, without
-blocking that loop, and again after an error: whoever changed it need not restart a triggerer.
+blocking that loop, and again after an error, so that a changed connection needs no restart of the triggerer.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
 _T = TypeVar("_T")
 
-#: Threads of a process in which triggers talk to ClickHouse; a step that asks several nodes has one more for each.
+#: Threads per process in which triggers query ClickHouse; a step on several nodes uses one more for each.
 _THREADS = 8
 
-#: Those that one Airflow connection may have at a time: servers that hang must not keep the others from being asked.
+#: Threads that one Airflow connection may use at a time: servers that hang must not block queries to others.
 _THREADS_PER_CONNECTION = 2
 
 #: System tables answer at once; a node that takes longer for a packet hangs.
@@ -32,7 +32,7 @@ _SEND_RECEIVE_TIMEOUT_SECONDS = 30.0
 
 
 class Server:
-    """An Airflow connection, as the triggers of one event loop use it. Made by `server()`.
+    """An Airflow connection, shared by the triggers of one event loop. Made by `server()`.
 
     Args:
         conn_id: Its id.
@@ -46,18 +46,18 @@ class Server:
         self._hook: PooledClickHouseHook | None = None
 
     async def run(self, function: Callable[[ClickHouseHook], _T]) -> _T:
-        """Run something that blocks in a thread.
+        """Run a blocking function in a thread.
 
         Args:
-            function: Is given a hook that may be used from several threads. What it raises is raised here.
+            function: Takes a hook that several threads may use. Its errors are raised here.
 
         Returns:
-            What the function returns.
+            The function's result.
 
         Raises:
-            AirflowNotFoundException: There is no such connection.
+            AirflowNotFoundException: If there is no such connection.
             ConfigurationError: If a field of the connection is wrong.
-            TransientError: Airflow did not give the connection.
+            TransientError: If Airflow could not provide the connection.
         """
         async with self._limit:
             hook = await self._look_up()
@@ -69,7 +69,7 @@ class Server:
                 raise
 
     def close(self) -> None:
-        """Close the connections to ClickHouse, and have the Airflow connection looked up again."""
+        """Close the connections to ClickHouse, so that the Airflow connection is looked up again."""
         hook, self._hook = self._hook, None
         if hook is not None:
             hook.close()
@@ -92,7 +92,7 @@ def _options(conn_id: str) -> ConnectionOptions:
     try:
         connection = BaseHook.get_connection(conn_id)
     except (AirflowNotFoundException, ImportError):
-        # No further look-up would fare better.
+        # Looking it up again would fail the same way.
         raise
     except Exception as error:
         raise TransientError(f"Airflow does not give the connection {conn_id!r}: {error}") from error
@@ -106,7 +106,7 @@ _servers: dict[tuple[asyncio.AbstractEventLoop, str], Server] = {}
 
 @contextmanager
 def server(conn_id: str) -> Iterator[Server]:
-    """The connection, shared with all who use it on this event loop; closed when the last of them leaves.
+    """Share the connection with its other users on this event loop; the last one to leave closes it.
 
     Args:
         conn_id: Id of an Airflow connection of type `chs3`.
@@ -124,14 +124,14 @@ def server(conn_id: str) -> Iterator[Server]:
 
 
 async def run_blocking(conn_id: str, function: Callable[[ClickHouseHook], _T]) -> _T:
-    """Run something that blocks once, such as ending a query in a trigger's `on_kill`.
+    """Run a blocking function once, such as ending a query in a trigger's `on_kill`.
 
     Args:
         conn_id: Id of an Airflow connection of type `chs3`.
-        function: Is given a hook for the connection; what it raises is raised here.
+        function: Takes a hook for the connection; its errors are raised here.
 
     Returns:
-        What the function returns.
+        The function's result.
     """
     with server(conn_id) as shared:
         return await shared.run(function)

@@ -1,15 +1,15 @@
-"""One poll answers all who wait for the same: how triggers wait.
+"""A poll shared by all triggers that wait for the same subject.
 
-A trigger says what it waits for (a `Subject` and an item of it), and when it wants to know:
+A trigger gives a `Subject`, an item of it, and the time of the next poll:
 
     while True:
         state = await shared_poll.answer(subject, item, after_seconds=30, log=self.log)
         if is_over(state):
             break
 
-All triggers of a triggerer that wait for equal subjects share one poller, which asks once for the items of all who are
-due, or were half-way there: a thousand sensors on one table cost as many queries as one. The asking blocks, and is
-done in threads (`triggers.servers`). The poller ends when nobody waits any more.
+All triggers of a triggerer that wait for equal subjects share one poller. It queries once for the items of all waiters
+that are due, or at least half-way there: a thousand sensors on one table cost as many queries as one. Queries block, so
+they run in threads (`triggers.servers`). The poller ends when nobody waits.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _Answer = TypeVar("_Answer")
 #: A trigger that fires sooner after deferring may find its task not yet deferred, which fails the task (Airflow 3.3).
 FIRST_POLL_SECONDS = 10.0
 
-#: Wait after the first, second … poll in a row that failed; the last one goes for all further ones.
+#: Seconds to wait after the first, second … failed poll in a row; the last value applies to all further ones.
 _RETRY_SECONDS = (5.0, 10.0, 20.0, 40.0, 60.0)
 
-#: A poller without waiters is kept for so long: those whom it answered come back with their next question.
+#: Seconds to keep a poller without waiters: those that it answered come back with their next question.
 _LINGER_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject(ABC, Generic[_Item, _Answer]):
-    """What is asked for. Derive a frozen dataclass: waiters whose subjects are equal share one poller.
+    """The subject of a poll. Derive a frozen dataclass: waiters with equal subjects share one poller.
 
     Args:
         conn_id: Id of an Airflow connection of type `chs3`.
@@ -53,14 +53,14 @@ class Subject(ABC, Generic[_Item, _Answer]):
 
     @abstractmethod
     def asker(self, hook: ClickHouseHook) -> Callable[[frozenset[_Item]], Mapping[_Item, _Answer]]:
-        """What asks. It is made anew after an error, and may remember things between two polls.
+        """Return the function that polls. It is made anew after an error, and may keep state between polls.
 
         Args:
             hook: The connection.
 
         Returns:
-            Given the items that waiters want to know of, it gives an answer for each. It is called in a thread, may
-            block, and raises what `core.values.error_codes` tells apart: after errors that may pass it is called again.
+            A function from the waiters' items to an answer for each. It is called in a thread, may block, and raises
+            the errors that `core.values.error_codes` classifies: after transient ones it is called again.
         """
 
 
@@ -78,21 +78,21 @@ async def answer(
     at_least_seconds: float | None = None,
     log: _Log,
 ) -> _Answer:
-    """Wait, and ask.
+    """Wait, then poll.
 
     Args:
-        subject: What is asked for.
-        item: The part of it that this waiter wants to know of.
-        after_seconds: When to ask. It may become half as much later, and sooner where others ask:
-        at_least_seconds: But no sooner than this. Default: half of `after_seconds`.
-        log: Where errors go that may pass; the question is asked again then, after 5 to 60 seconds.
+        subject: The subject.
+        item: The part of it that this waiter waits for.
+        after_seconds: Seconds until the poll. It may be half as much later, or sooner if others poll.
+        at_least_seconds: Minimum seconds until the poll. Default: half of `after_seconds`.
+        log: Log for transient errors, after which the poll is repeated in 5 to 60 seconds.
 
     Returns:
         The answer.
 
     Raises:
-        Chs3Error: A terminal one, which every further poll would meet.
-        AirflowNotFoundException: There is no such connection.
+        Chs3Error: If a terminal error occurs, which every further poll would repeat.
+        AirflowNotFoundException: If there is no such connection.
     """
     soonest_seconds = after_seconds / 2 if at_least_seconds is None else at_least_seconds
     while True:
@@ -105,7 +105,7 @@ async def answer(
 
 @dataclass(frozen=True)
 class _Trouble:
-    """Instead of an answer: an error that may pass."""
+    """A transient error in place of an answer."""
 
     error: Exception
     retry_seconds: float
@@ -113,7 +113,7 @@ class _Trouble:
 
 @dataclass(frozen=True, eq=False)
 class _Waiter:
-    """Somebody who waits. Times are those of the event loop."""
+    """A waiter. Times are those of the event loop."""
 
     item: Any
     after_seconds: float
@@ -123,7 +123,7 @@ class _Waiter:
 
 
 class _Poller:
-    """Asks for all who wait for one subject on one event loop."""
+    """The poller for all waiters of one subject on one event loop."""
 
     def __init__(self, subject: Subject[Any, Any]) -> None:
         self._subject = subject
@@ -135,7 +135,7 @@ class _Poller:
         self._asker: tuple[ClickHouseHook, Callable[[frozenset[Any]], Mapping[Any, Any]]] | None = None
 
     async def wait(self, item: object, *, after_seconds: float, soonest_seconds: float) -> Any:
-        """Wait for an answer, or for trouble."""
+        """Wait for an answer or an error."""
         now = self._loop.time()
         waiter = _Waiter(item, after_seconds, soonest=now + soonest_seconds, due=now + after_seconds)
         self._waiters.add(waiter)
@@ -147,19 +147,19 @@ class _Poller:
             self._waiters.discard(waiter)
 
     async def run(self) -> None:
-        """Poll until nobody waits any more."""
+        """Poll until nobody waits."""
         try:
             with server(self._subject.conn_id) as shared:
                 while await self._sleep():
                     await self._poll(shared)
         finally:
-            # Nothing is awaited since the last look at the waiters, so that nobody came whom this would leave behind.
+            # Nothing was awaited since the waiters were checked, so no new waiter is left behind.
             del _pollers[self._loop, self._subject]
             for waiter in self._waiters:
                 waiter.outcome.cancel()
 
     async def _sleep(self) -> bool:
-        """Sleep until somebody is due; false where nobody came for long."""
+        """Sleep until a waiter is due; return False if none came for long."""
         has_lingered = False
         while True:
             now = self._loop.time()
@@ -178,7 +178,7 @@ class _Poller:
                     await self._woken.wait()
 
     def _time_for(self, waiter: _Waiter) -> float:
-        # Waiters who come one by one must not cause a poll each.
+        # Waiters that arrive one by one must not each cause a poll.
         return max(waiter.due, self._polled_at + waiter.after_seconds / 2, self._retry_at)
 
     async def _poll(self, shared: Server) -> None:
@@ -198,7 +198,7 @@ class _Poller:
                 waiter.outcome.set_result(outcome)
 
     def _ask(self, wanted: frozenset[Any], hook: ClickHouseHook) -> Mapping[Any, Any]:
-        """In a thread."""
+        """Poll, in a thread."""
         if self._asker is None or self._asker[0] is not hook:
             self._asker = hook, self._subject.asker(hook)
         return self._asker[1](wanted)
@@ -223,12 +223,12 @@ _tasks: set[asyncio.Task[None]] = set()
 
 
 def _poller(subject: Subject[Any, Any]) -> _Poller:
-    """The poller of a subject; started where there is none."""
+    """Return the poller of a subject; start one if there is none."""
     loop = asyncio.get_running_loop()
     found = _pollers.get((loop, subject))
     if found is None:
         found = _pollers[loop, subject] = _Poller(subject)
-        # Not in the context of the trigger that came first, or its log would have what concerns all.
+        # Not in the context of the first trigger, or its log would get the lines that concern all.
         task = loop.create_task(found.run(), context=contextvars.Context())
         _tasks.add(task)
         task.add_done_callback(_tasks.discard)
