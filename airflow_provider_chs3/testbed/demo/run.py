@@ -22,7 +22,7 @@ from airflow_provider_chs3.testbed.demo.screen import Screen
 from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 _DAG_ID = "chs3_monthly_load"
 _DAG = _ROOT / "dags" / f"{_DAG_ID}.py"
 _LOG = _ROOT / ".dev" / "demo.log"
