@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.nodes import Cluster, Credentials
+from airflow_provider_chs3.testbed.nodes import Cluster, User
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from tests.profiles.users import WITH_PROFILES
 
 _DOCUMENT = (Path(__file__).parents[1] / "docs" / "privileges.md").read_text(encoding="utf-8")
 
-NARROW = Credentials("narrow", "n'a%40@r/\"r\\o:?#&w")
+NARROW = User("narrow", "n'a%40@r/\"r\\o:?#&w")
 #: Whom the page in Airflow's UI may ask as.
-WATCHER = Credentials("watcher", "only looks")
+WATCHER = User("watcher", "only looks")
 #: The test bed's engine, which is a clickhouse-local, asks for it where anything is read; servers do not.
 TRAIT = "READ ON FILE"
 
@@ -95,7 +95,7 @@ def narrow_connection(cluster: Cluster) -> dict[str, Any]:
     return cluster.airflow_connection() | {"login": user.login, "password": user.password}
 
 
-def user_of_loads(cluster: Cluster) -> Credentials:
+def user_of_loads(cluster: Cluster) -> User:
     """The narrow user; where servers are none of this machine's, whom they have.
 
     Args:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from airflow_provider_chs3.testbed import node_config
-from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE, Cluster, Credentials, Node
+from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE, Cluster, RunningNode, User
 from airflow_provider_chs3.testbed.processes import Stoppable, free_ports, is_listening, kill, terminate, wait_until
 from airflow_provider_chs3.testbed.programs import engine, server
 from airflow_provider_chs3.testbed.programs.keeper import Keeper
@@ -29,7 +29,7 @@ class ClickHouseCluster(Stoppable, Cluster):
     """
 
     def __init__(
-        self, nodes: Sequence[Node], *, program: str, keeper: Keeper | None, folder: Path, keep_folder: bool
+        self, nodes: Sequence[RunningNode], *, program: str, keeper: Keeper | None, folder: Path, keep_folder: bool
     ) -> None:
         """Start nodes whose configuration is in their folders, and wait for them; `start` is the way in."""
         super().__init__(nodes)
@@ -59,9 +59,9 @@ class ClickHouseCluster(Stoppable, Cluster):
         server_settings: Mapping[str, Any] | None = None,
         user_settings: Mapping[str, Any] | None = None,
         macros: Mapping[str, Any] | None = None,
-        users: Mapping[Credentials, Sequence[str]] | None = None,
-        profiles: Mapping[Credentials, Mapping[str, Any]] | None = None,
-        clusters: Mapping[str, Credentials] | None = None,
+        users: Mapping[User, Sequence[str]] | None = None,
+        profiles: Mapping[User, Mapping[str, Any]] | None = None,
+        clusters: Mapping[str, User] | None = None,
         secret: str = "",
     ) -> Self:
         """Start a cluster and wait until every node answers.

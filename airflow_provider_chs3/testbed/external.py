@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from airflow_provider_chs3.testbed.nodes import CLUSTER, Cluster, Credentials, Node
+from airflow_provider_chs3.testbed.nodes import CLUSTER, Cluster, RunningNode, User
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
 
@@ -74,7 +74,7 @@ def environment_for(cluster: Cluster, s3: S3Endpoint) -> dict[str, str]:
     }
 
 
-def _uri(node: Node) -> str:
+def _uri(node: RunningNode) -> str:
     login = f"{quote(node.credentials.login, safe='')}:{quote(node.credentials.password, safe='')}"
     return f"clickhouse://{login}@{node.host}:{node.tcp_port}?http_port={node.http_port}"
 
@@ -86,12 +86,12 @@ def _required(environment: Mapping[str, str], name: str) -> str:
     return value
 
 
-def _node(name: str, uri: str) -> Node:
+def _node(name: str, uri: str) -> RunningNode:
     parts = urlsplit(uri)
     if parts.scheme != "clickhouse" or not parts.hostname:
         raise ValueError(
             f"CHS3_CLICKHOUSE_URI: the URI of {name} is not of the form clickhouse://user:password@host:9000?http_port=8123"
         )
     http_port = parse_qs(parts.query).get("http_port", ["8123"])[0]
-    credentials = Credentials(unquote(parts.username or "default"), unquote(parts.password or ""))
-    return Node(name, parts.hostname, parts.port or 9000, int(http_port), credentials=credentials)
+    credentials = User(unquote(parts.username or "default"), unquote(parts.password or ""))
+    return RunningNode(name, parts.hostname, parts.port or 9000, int(http_port), credentials=credentials)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from airflow_provider_chs3.testbed.nodes import CLUSTER, LOADER, READER, SINGLE_NODE_CLUSTER, Credentials, Node
+from airflow_provider_chs3.testbed.nodes import CLUSTER, LOADER, READER, SINGLE_NODE_CLUSTER, RunningNode, User
 from airflow_provider_chs3.testbed.processes import HOST, free_ports
 
 #: A server that was killed counts as gone after this; servers' default is 30 seconds.
@@ -24,15 +24,15 @@ class Options:
     server_settings: Mapping[str, Any] = field(default_factory=dict)
     user_settings: Mapping[str, Any] = field(default_factory=dict)
     macros: Mapping[str, Any] = field(default_factory=dict)
-    users: Mapping[Credentials, Sequence[str]] = field(default_factory=dict)
-    profiles: Mapping[Credentials, Mapping[str, Any]] = field(default_factory=dict)
-    clusters: Mapping[str, Credentials] = field(default_factory=dict)
+    users: Mapping[User, Sequence[str]] = field(default_factory=dict)
+    profiles: Mapping[User, Mapping[str, Any]] = field(default_factory=dict)
+    clusters: Mapping[str, User] = field(default_factory=dict)
     secret: str = field(default="", repr=False)
     replicas: int = 1
     keeper_port: int | None = None
 
 
-def describe(nodes: int, folder: Path) -> list[Node]:
+def describe(nodes: int, folder: Path) -> list[RunningNode]:
     """Return nodes that do not run yet, with free ports of this machine and a folder each.
 
     Args:
@@ -45,10 +45,10 @@ def describe(nodes: int, folder: Path) -> list[Node]:
     ports = free_ports(2 * nodes)
     names = [f"node{number}" for number in range(1, nodes + 1)]
     pairs = zip(ports[:nodes], ports[nodes:], strict=True)
-    return [Node(name, HOST, *pair, folder=folder / name) for name, pair in zip(names, pairs, strict=True)]
+    return [RunningNode(name, HOST, *pair, folder=folder / name) for name, pair in zip(names, pairs, strict=True)]
 
 
-def write(nodes: Sequence[Node], *, options: Options) -> None:
+def write(nodes: Sequence[RunningNode], *, options: Options) -> None:
     """Write the configuration of every node into its folder.
 
     Args:
@@ -67,7 +67,7 @@ def write(nodes: Sequence[Node], *, options: Options) -> None:
         (config_folder / "config.xml").write_text(to_xml(server), encoding="utf-8")
 
 
-def _server(node: Node, nodes: Sequence[Node], *, options: Options, folder: Path) -> dict[str, Any]:
+def _server(node: RunningNode, nodes: Sequence[RunningNode], *, options: Options, folder: Path) -> dict[str, Any]:
     return {
         "path": folder / "data",
         # Where they are by default belongs to root.
@@ -120,7 +120,7 @@ def _users(options: Options) -> dict[str, Any]:
     return {"profiles": profiles, "users": users, "quotas": {"default": {}}}
 
 
-def _user(credentials: Credentials) -> dict[str, Any]:
+def _user(credentials: User) -> dict[str, Any]:
     digest = hashlib.sha256(credentials.password.encode()).hexdigest()
     return {"password_sha256_hex": digest, **_common()}
 
@@ -129,20 +129,20 @@ def _common() -> dict[str, Any]:
     return {"profile": "default", "quota": "default", "networks": {"ip": "::/0"}}
 
 
-def _cluster(nodes: Sequence[Node], options: Options, user: Credentials | None = None) -> dict[str, Any]:
+def _cluster(nodes: Sequence[RunningNode], options: Options, user: User | None = None) -> dict[str, Any]:
     """With a user, nodes ask each other as that one, instead of with the secret."""
     secret = {"secret": options.secret} if options.secret and not user else {}
     shards = [nodes[first : first + options.replicas] for first in range(0, len(nodes), options.replicas)]
     return {**secret, "shard": [_shard(replicas, user or LOADER) for replicas in shards]}
 
 
-def _shard(nodes: Sequence[Node], user: Credentials) -> dict[str, Any]:
+def _shard(nodes: Sequence[RunningNode], user: User) -> dict[str, Any]:
     login = {"user": user.login, "password": user.password}
     replicas = [{"host": node.host, "port": node.tcp_port, **login} for node in nodes]
     return {"internal_replication": "true", "replica": replicas}
 
 
-def _replication(nodes: Sequence[Node], keeper_port: int | None) -> dict[Node, dict[str, Any]]:
+def _replication(nodes: Sequence[RunningNode], keeper_port: int | None) -> dict[RunningNode, dict[str, Any]]:
     """What a node of a replicated cluster has besides: a port for other replicas; the first one Keeper if none runs."""
     own_keeper_port, raft_port, *interserver_ports = free_ports(2 + len(nodes))
     first = nodes[0]

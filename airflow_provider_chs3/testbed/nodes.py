@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Credentials:
+class User:
     """A user's name and password."""
 
     login: str
     password: str = field(repr=False)
 
 
-LOADER = Credentials("loader", "l'o%40@d/\"e\\r:?#&")
-READER = Credentials("reader", "re@der/%s")
+LOADER = User("loader", "l'o%40@d/\"e\\r:?#&")
+READER = User("reader", "re@der/%s")
 
 
 CLUSTER = "chs3"
@@ -30,7 +30,7 @@ PROGRAM_VARIABLE = "CHS3_CLICKHOUSE_PROGRAM"
 
 
 @dataclass(frozen=True)
-class Node:
+class RunningNode:
     """One running node.
 
     Attributes:
@@ -47,7 +47,7 @@ class Node:
     host: str
     tcp_port: int
     http_port: int
-    credentials: Credentials = LOADER
+    credentials: User = LOADER
     folder: Path | None = None
     pid: int | None = None
 
@@ -71,7 +71,7 @@ class Cluster:
 
     def __init__(
         self,
-        nodes: Sequence[Node],
+        nodes: Sequence[RunningNode],
         *,
         name: str = CLUSTER,
         single_node_name: str = SINGLE_NODE_CLUSTER,

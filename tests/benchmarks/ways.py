@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from airflow_provider_chs3.core.sql.quoting import identifier, literal
-from airflow_provider_chs3.testbed.nodes import Node
+from airflow_provider_chs3.testbed.nodes import RunningNode
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import COLUMNS
 
@@ -32,7 +32,7 @@ class Given:
         files: How many of the month's files to load; None is all.
     """
 
-    nodes: Sequence[Node]
+    nodes: Sequence[RunningNode]
     cluster: str
     database: str
     s3: S3Endpoint

@@ -11,14 +11,14 @@ from tests.fidelity.cases import SourceFile
 from tests.fidelity.column_types import backticked
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.testbed.nodes import Node
+    from airflow_provider_chs3.testbed.nodes import RunningNode
 
 
 class NotWrittenError(Exception):
     """ClickHouse does not write such a file."""
 
 
-def ask(node: Node, sql: str, *, files: dict[str, bytes] | None = None, **parameters: Any) -> bytes:
+def ask(node: RunningNode, sql: str, *, files: dict[str, bytes] | None = None, **parameters: Any) -> bytes:
     """A statement over HTTP.
 
     Args:
@@ -45,7 +45,7 @@ def ask(node: Node, sql: str, *, files: dict[str, bytes] | None = None, **parame
     return answer.content
 
 
-def write_by_clickhouse(file: SourceFile, file_format: str, node: Node) -> bytes:
+def write_by_clickhouse(file: SourceFile, file_format: str, node: RunningNode) -> bytes:
     """A file's columns in a format of ClickHouse's."""
     structure = ", ".join(f"{backticked(lane.name)} {lane.of.sql}" for lane in file.lanes if lane.of)
     rows = zip(*(lane.cells for lane in file.lanes), strict=True)

@@ -15,7 +15,7 @@ from tests.fidelity.text_files import read_csv, read_tsv, write_csv, write_tsv
 from tests.fidelity.typed_files import read_typed, table_of, write_typed
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.testbed.nodes import Node
+    from airflow_provider_chs3.testbed.nodes import RunningNode
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ _EVERY = (
 FORMATS = {each.name: each for each in _EVERY}
 
 
-def body_of(file: SourceFile, file_format: FileFormat, node: Node) -> bytes:
+def body_of(file: SourceFile, file_format: FileFormat, node: RunningNode) -> bytes:
     """A file's bytes before they are compressed.
 
     Args:

@@ -9,12 +9,12 @@ from tests.fidelity.formats import FORMATS, body_of
 from tests.fidelity.running import Outcome
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.testbed.nodes import Node
+    from airflow_provider_chs3.testbed.nodes import RunningNode
 
 _MOST_BYTES = 2000
 
 
-def shown(case: Case, outcome: Outcome, node: Node) -> str:
+def shown(case: Case, outcome: Outcome, node: RunningNode) -> str:
     """Table, files and outcome.
 
     Args:
@@ -31,7 +31,7 @@ def shown(case: Case, outcome: Outcome, node: Node) -> str:
     return "\n".join(lines)
 
 
-def _of_file(file: SourceFile, case: Case, node: Node) -> list[str]:
+def _of_file(file: SourceFile, case: Case, node: RunningNode) -> list[str]:
     if FORMATS[case.format].family in ("csv", "tsv", "json"):
         return [f"  {line!r}" for line in body_of(file, FORMATS[case.format], node)[:_MOST_BYTES].splitlines(True)]
     types = ((lane, lane.written_as if FORMATS[case.format].family == "arrow" else lane.of) for lane in file.lanes)

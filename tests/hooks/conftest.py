@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-    from airflow_provider_chs3.testbed.nodes import Cluster, Node
+    from airflow_provider_chs3.testbed.nodes import Cluster, RunningNode
 
 
 @pytest.fixture
@@ -45,12 +45,12 @@ def hook(make_hook: Callable[..., ClickHouseHook]) -> ClickHouseHook:
 
 
 @pytest.fixture
-def first_node(chs3_cluster: Cluster) -> Node:
+def first_node(chs3_cluster: Cluster) -> RunningNode:
     return chs3_cluster.nodes[0]
 
 
 @pytest.fixture
-def second_node(chs3_cluster: Cluster) -> Node:
+def second_node(chs3_cluster: Cluster) -> RunningNode:
     return chs3_cluster.nodes[1]
 
 

@@ -20,7 +20,7 @@ from airflow_provider_chs3.testbed.nodes import LOADER
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-    from airflow_provider_chs3.testbed.nodes import Cluster, Node
+    from airflow_provider_chs3.testbed.nodes import Cluster, RunningNode
 
 MakeHook = Callable[..., "ClickHouseHook"]
 S3_KEY = "wJalrXUtnFEMI/K7MDENG"
@@ -120,12 +120,12 @@ def test_data_passes_under_every_compression(make_hook: MakeHook, compression: s
     assert len(hook.query("SELECT number FROM numbers(100000)")) == 100_000
 
 
-def test_one_node_can_be_addressed(hook: ClickHouseHook, second_node: Node) -> None:
+def test_one_node_can_be_addressed(hook: ClickHouseHook, second_node: RunningNode) -> None:
     answer = hook.query("SELECT getMacro('replica')", address=(second_node.host, second_node.tcp_port))
     assert answer == [(second_node.name,)]
 
 
-def test_a_dead_host_is_passed_over(make_hook: MakeHook, closed_port: int, second_node: Node) -> None:
+def test_a_dead_host_is_passed_over(make_hook: MakeHook, closed_port: int, second_node: RunningNode) -> None:
     hook = make_hook(
         host="127.0.0.1", port=closed_port, extra={"alt_hosts": f"{second_node.host}:{second_node.tcp_port}"}
     )
@@ -133,7 +133,7 @@ def test_a_dead_host_is_passed_over(make_hook: MakeHook, closed_port: int, secon
 
 
 def test_a_dead_host_that_is_passed_over_is_logged_in_one_line(
-    make_hook: MakeHook, closed_port: int, second_node: Node, caplog: pytest.LogCaptureFixture
+    make_hook: MakeHook, closed_port: int, second_node: RunningNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_hook(
         host="127.0.0.1", port=closed_port, extra={"alt_hosts": f"{second_node.host}:{second_node.tcp_port}"}
@@ -177,12 +177,12 @@ def test_a_secret_beside_bytes_that_are_no_text_is_hidden(hook: ClickHouseHook, 
     assert S3_KEY[:8] not in "".join(traceback.format_exception(error))
 
 
-def test_a_servers_error_names_the_node_that_answered(hook: ClickHouseHook, first_node: Node) -> None:
+def test_a_servers_error_names_the_node_that_answered(hook: ClickHouseHook, first_node: RunningNode) -> None:
     assert server_error(hook, "SELECT throwIf(1)").host == f"{first_node.host}:{first_node.tcp_port}"
 
 
 def test_an_error_of_another_node_names_that_node(
-    hook: ClickHouseHook, chs3_cluster: Cluster, second_node: Node
+    hook: ClickHouseHook, chs3_cluster: Cluster, second_node: RunningNode
 ) -> None:
     on_second = f"getMacro('replica') = '{second_node.name}'"
     sql = f"SELECT throwIf({on_second}) FROM clusterAllReplicas('{chs3_cluster.name}', system.one)"

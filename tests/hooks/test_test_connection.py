@@ -14,14 +14,14 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-    from airflow_provider_chs3.testbed.nodes import Node
+    from airflow_provider_chs3.testbed.nodes import RunningNode
 
 MakeHook = Callable[..., "ClickHouseHook"]
 TlsFront = Callable[..., int]
 
 
 @pytest.fixture
-def native_tls_port(first_node: Node, tls_in_front_of: TlsFront) -> int:
+def native_tls_port(first_node: RunningNode, tls_in_front_of: TlsFront) -> int:
     return tls_in_front_of(first_node.host, first_node.tcp_port)
 
 
@@ -38,7 +38,7 @@ def failure(hook: ClickHouseHook) -> str:
     return message
 
 
-def test_success_tells_version_and_node(hook: ClickHouseHook, first_node: Node) -> None:
+def test_success_tells_version_and_node(hook: ClickHouseHook, first_node: RunningNode) -> None:
     ((version, node),) = hook.query("SELECT version(), hostName()")
     address = f"{first_node.host}:{first_node.tcp_port}"
     assert hook.test_connection() == (True, f"{address} is ClickHouse {version} on node {node!r}.")
@@ -70,14 +70,14 @@ def test_a_port_where_nothing_listens_is_told(make_hook: MakeHook, closed_port: 
     )
 
 
-def test_the_http_port_is_recognised(make_hook: MakeHook, first_node: Node) -> None:
+def test_the_http_port_is_recognised(make_hook: MakeHook, first_node: RunningNode) -> None:
     address = f"{first_node.host}:{first_node.http_port}"
     assert failure(make_hook(port=first_node.http_port)) == (
         f"{address} speaks HTTP: this is the HTTP port. The native port is 9000 by default."
     )
 
 
-def test_the_https_port_is_recognised(make_hook: MakeHook, first_node: Node, tls_in_front_of: TlsFront) -> None:
+def test_the_https_port_is_recognised(make_hook: MakeHook, first_node: RunningNode, tls_in_front_of: TlsFront) -> None:
     port = tls_in_front_of(first_node.host, first_node.http_port)
     message = failure(make_hook(host="127.0.0.1", port=port, extra={"secure": True, "verify": False}))
     assert message == f"127.0.0.1:{port} speaks HTTP: this is the HTTP port. The native port is 9440 by default."
@@ -102,14 +102,14 @@ def test_plain_on_a_tls_port_is_told(make_hook: MakeHook, native_tls_port: int) 
     )
 
 
-def test_tls_on_a_plain_port_is_told(make_hook: MakeHook, first_node: Node) -> None:
+def test_tls_on_a_plain_port_is_told(make_hook: MakeHook, first_node: RunningNode) -> None:
     address = f"{first_node.host}:{first_node.tcp_port}"
     assert failure(make_hook(extra={"secure": True})) == (
         f"{address} does not speak TLS: switch TLS off, or give the port that does."
     )
 
 
-def test_tls_on_the_http_port_is_told(make_hook: MakeHook, first_node: Node) -> None:
+def test_tls_on_the_http_port_is_told(make_hook: MakeHook, first_node: RunningNode) -> None:
     message = failure(make_hook(port=first_node.http_port, extra={"secure": True}))
     assert "does not speak TLS" in message
 
@@ -131,7 +131,7 @@ def test_tls_works_unverified(make_hook: MakeHook, native_tls_port: int) -> None
 
 
 def test_a_client_certificate_is_sent(
-    make_hook: MakeHook, first_node: Node, tls_in_front_of: TlsFront, certificate: Path
+    make_hook: MakeHook, first_node: RunningNode, tls_in_front_of: TlsFront, certificate: Path
 ) -> None:
     port = tls_in_front_of(first_node.host, first_node.tcp_port, client_ca=certificate)
     files = {"ca_certs": str(certificate), "certfile": str(certificate)}
@@ -139,14 +139,14 @@ def test_a_client_certificate_is_sent(
 
 
 def test_a_missing_client_certificate_is_told(
-    make_hook: MakeHook, first_node: Node, tls_in_front_of: TlsFront, certificate: Path
+    make_hook: MakeHook, first_node: RunningNode, tls_in_front_of: TlsFront, certificate: Path
 ) -> None:
     port = tls_in_front_of(first_node.host, first_node.tcp_port, client_ca=certificate)
     message = failure(make_hook(host="127.0.0.1", port=port, extra={"secure": True, "ca_certs": str(certificate)}))
     assert "It may want a client certificate: 'certfile' and 'keyfile'." in message
 
 
-def test_every_host_is_tried(make_hook: MakeHook, first_node: Node, closed_port: int) -> None:
+def test_every_host_is_tried(make_hook: MakeHook, first_node: RunningNode, closed_port: int) -> None:
     works, message = make_hook(extra={"alt_hosts": f"127.0.0.1:{closed_port}"}).test_connection()
     assert (works, f"nothing listens on port {closed_port}" in message) == (True, True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.testbed.nodes import Node
+from airflow_provider_chs3.testbed.nodes import RunningNode
 from tests.integration.lake import Lake
 
 SECONDS_PER_ROW = 0.01
@@ -54,6 +54,6 @@ def merging(lake: Lake) -> list[list[str]]:
     return [[partition_id for (partition_id,) in rows] for rows in lake.on_every_node(sql)]
 
 
-def address(node: Node) -> str:
+def address(node: RunningNode) -> str:
     """How results name it."""
     return f"{node.host}:{node.tcp_port}"

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.runners import blocking
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.nodes import Credentials
+from airflow_provider_chs3.testbed.nodes import User
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake, lake_on
@@ -25,9 +25,9 @@ TRIPS = Trips(rows_per_month=600, files_per_month=3)
 Found = tuple[int, dict[str, dict[str, Any]], dict[str, Any]]
 Doctor = Callable[..., Found]
 
-LOADER = Credentials("only-loads", "pass'word")
+LOADER = User("only-loads", "pass'word")
 #: All that the documentation grants a loader but what REPLACE PARTITION takes.
-NO_DELETE = Credentials("no-delete", "pass'word")
+NO_DELETE = User("no-delete", "pass'word")
 OTHER_USERS = {
     LOADER: [*map(in_tests, documented("Loading")), TRAIT],
     NO_DELETE: [*(in_tests(each) for each in documented("Loading") if "ALTER DELETE" not in each), TRAIT],

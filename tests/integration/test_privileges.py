@@ -24,7 +24,7 @@ from airflow_provider_chs3.plugin.api.months import month_answers
 from airflow_provider_chs3.plugin.observation.months import MonthState
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.nodes import Credentials
+from airflow_provider_chs3.testbed.nodes import User
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import IS_OLDEST, MONTH, Lake
@@ -71,20 +71,20 @@ def documented_here(section: str) -> list[str]:
 ASKED_BEFORE = "SELECT ON system.clusters"
 
 
-def user(number: int) -> Credentials:
-    return Credentials(f"without_{number}", PASSWORD)
+def user(number: int) -> User:
+    return User(f"without_{number}", PASSWORD)
 
 
-NARROW = Credentials("narrow", PASSWORD)
-APPENDER = Credentials("append-er", PASSWORD)
-COLLECTOR = Credentials("collector", PASSWORD)
-PLANNER = Credentials("planner", PASSWORD)
-DOCTOR = Credentials("doctor", PASSWORD)
-MERGER = Credentials("merger", PASSWORD)
-KEEPER = Credentials("keeper", PASSWORD)
-WATCHER = Credentials("watcher", PASSWORD)
-DEFERRER = Credentials("deferrer", PASSWORD)
-READER_BY_PROFILE = Credentials("reader_by_profile", PASSWORD)
+NARROW = User("narrow", PASSWORD)
+APPENDER = User("append-er", PASSWORD)
+COLLECTOR = User("collector", PASSWORD)
+PLANNER = User("planner", PASSWORD)
+DOCTOR = User("doctor", PASSWORD)
+MERGER = User("merger", PASSWORD)
+KEEPER = User("keeper", PASSWORD)
+WATCHER = User("watcher", PASSWORD)
+DEFERRER = User("deferrer", PASSWORD)
+READER_BY_PROFILE = User("reader_by_profile", PASSWORD)
 MISSING = {user(number): privilege for number, privilege in enumerate(REPLACE)}
 
 
@@ -136,12 +136,12 @@ def tables_of(lake: Lake, database: str) -> set[str]:
     return {name for rows in lake.on_every_node(sql) for (name,) in rows}
 
 
-def log_in(lake: Lake, credentials: Credentials, monkeypatch: pytest.MonkeyPatch) -> None:
+def log_in(lake: Lake, credentials: User, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = lake.cluster.airflow_connection() | {"login": credentials.login, "password": credentials.password}
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
 
 
-def load_as(lake: Lake, credentials: Credentials, monkeypatch: pytest.MonkeyPatch, **options: Any) -> dict[str, Any]:
+def load_as(lake: Lake, credentials: User, monkeypatch: pytest.MonkeyPatch, **options: Any) -> dict[str, Any]:
     log_in(lake, credentials, monkeypatch)
     return lake.load(**{"staging_database": "stage"} | options)
 
@@ -163,7 +163,7 @@ def test_an_append_needs_no_staging(own_lake: Lake, monkeypatch: pytest.MonkeyPa
 @pytest.mark.thorough(but=4)
 @pytest.mark.parametrize("credentials", [each for each in MISSING if MISSING[each] != ASKED_BEFORE], ids=MISSING.get)
 def test_without_one_of_them_every_node_is_named_with_its_grant_and_nothing_is_written(
-    own_lake: Lake, monkeypatch: pytest.MonkeyPatch, credentials: Credentials
+    own_lake: Lake, monkeypatch: pytest.MonkeyPatch, credentials: User
 ) -> None:
     with pytest.raises(AirflowFailException) as stopped:
         load_as(own_lake, credentials, monkeypatch)

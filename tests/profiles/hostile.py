@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.nodes import Credentials
+from airflow_provider_chs3.testbed.nodes import User
 
 #: What is not tried, and why.
 SKIPPED = {
@@ -58,9 +58,9 @@ class Case:
         given = ", ".join(f"{name}={value!r}" for name, value in sorted(self.settings.items()))
         return f"{given} ({self.where}, {self.file_format}, {self.through})"
 
-    def user(self, number: int) -> Credentials:
+    def user(self, number: int) -> User:
         """Who has the profile."""
-        return Credentials(f"hostile{number}", "of tests")
+        return User(f"hostile{number}", "of tests")
 
     def as_json(self) -> dict[str, Any]:
         """The same as JSON-safe values."""

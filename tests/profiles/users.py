@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE, Credentials
+from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE, User
 
 #: Name → the settings of the profile.
 PROFILES: Mapping[str, Mapping[str, Any]] = {
@@ -35,9 +35,9 @@ if os.environ.get(PROGRAM_VARIABLE) == "server":
     PROFILES = {name: settings for name, settings in PROFILES.items() if name not in NEWER}
 
 
-def user_of(profile: str) -> Credentials:
+def user_of(profile: str) -> User:
     """Who has the profile, and all rights."""
-    return Credentials(f"user_{profile}", "of tests")
+    return User(f"user_{profile}", "of tests")
 
 
 def cluster_of(profile: str) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_chs3.testbed.external import cluster_from, environment_for, s3_from
-from airflow_provider_chs3.testbed.nodes import Cluster, Credentials, Node
+from airflow_provider_chs3.testbed.nodes import Cluster, RunningNode, User
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
 CLUSTER = Cluster(
     [
-        Node("node1", "ch1.example.com", 9000, 8123, credentials=Credentials("ann", "p@:/%'")),
-        Node("node2", "ch2.example.com", 9001, 8124, credentials=Credentials("ann", "p@:/%'")),
+        RunningNode("node1", "ch1.example.com", 9000, 8123, credentials=User("ann", "p@:/%'")),
+        RunningNode("node2", "ch2.example.com", 9001, 8124, credentials=User("ann", "p@:/%'")),
     ],
     name="prod",
 )

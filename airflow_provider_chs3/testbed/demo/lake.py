@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.testbed.nodes import Cluster, Node
+from airflow_provider_chs3.testbed.nodes import Cluster, RunningNode
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql, read_facts
 
@@ -140,7 +140,7 @@ def months_from(first: str, count: int) -> list[str]:
     return [f"{at // 12:04}-{at % 12 + 1:02}" for at in range(start, start + count)]
 
 
-def _parts(node: Node) -> PartsOnNode:
+def _parts(node: RunningNode) -> PartsOnNode:
     of_table = f"database = '{DATABASE}' AND table = '{TABLE}'"
     active = _ask(node, f"SELECT partition, name FROM system.parts WHERE {of_table} AND active")
     merges = _ask(node, f"SELECT partition_id FROM system.merges WHERE {of_table}")
@@ -160,7 +160,7 @@ def _month(partition: str) -> str:
     return f"{partition[:4]}-{partition[4:]}"
 
 
-def _ask(node: Node, sql: str) -> list[tuple[Any, ...]]:
+def _ask(node: RunningNode, sql: str) -> list[tuple[Any, ...]]:
     with node.client() as client:
         answer: list[tuple[Any, ...]] = client.execute(sql)
         return answer

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.nodes import Node
+from airflow_provider_chs3.testbed.nodes import RunningNode
 from tests.benchmarks.lake import BUCKET, Lake, Months
 from tests.benchmarks.measure import HEALTHY, PARTS, SECONDS, watched
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
@@ -103,12 +103,12 @@ def _with_memory(lake: Lake, measure: Callable[[], Figures]) -> Callable[[], Fig
     return measure_both
 
 
-def _process_bytes(node: Node, name: str) -> int:
+def _process_bytes(node: RunningNode, name: str) -> int:
     lines = Path(f"/proc/{node.pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
 
 
-def _queries(node: Node, began_at: float) -> list[tuple[float, float, int]]:
+def _queries(node: RunningNode, began_at: float) -> list[tuple[float, float, int]]:
     """Start and end of each query since then, and the most memory that it took."""
     with node.client() as client:
         client.execute("SYSTEM FLUSH LOGS")
