@@ -15,6 +15,7 @@
     ├── TransientError              worth a retry
     │   ├── NotReadyError               the objects are not there yet
     │   ├── ObjectsChangedError         objects changed while they were loaded
+    │   ├── BaseChangedError            published rows changed while new ones were added to them
     │   ├── InsertLostError             an insert ended with an unknown outcome
     │   └── ClickHouseConnectionError   no answer, or a connection that broke
     └── ClickHouseServerError       an answer with an error code: the code decides
@@ -105,6 +106,10 @@ class NotReadyError(TransientError):
 
 class ObjectsChangedError(TransientError):
     """Objects were added, overwritten or deleted while they were loaded. Nothing was published."""
+
+
+class BaseChangedError(TransientError):
+    """Published rows changed while new ones were added to them. The load starts over with all objects."""
 
 
 class InsertLostError(TransientError):

@@ -66,6 +66,10 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         replace_unknown: Whether to replace rows that no known load has written, instead of stopping. Default: False.
         on_target_changed: `fail` (default), or `reload` a month that was changed by others since it was published.
         on_other_months: `fail` (default), or `leave_out` rows that belong to another month.
+        incremental: Whether to load new objects alone where the rest of the month is unchanged since it was published.
+            Default: True; docs/protocol.md says when a month is loaded whole.
+        max_increments: Number of such loads after which a month is loaded whole, where merges remove rows: the
+            engines that merge rows, and rows that expire. Default: 30.
         count_again: Whether to read files other than Parquet twice, to count their rows. Default: only where the insert
             is no proof.
         settings: ClickHouse settings for the insert; they override computed ones.
@@ -139,6 +143,8 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         replace_unknown: bool = False,
         on_target_changed: str = "fail",
         on_other_months: str = "fail",
+        incremental: bool = True,
+        max_increments: int = 30,
         count_again: bool = False,
         settings: Mapping[str, str | int] | None = None,
         node_specs: Mapping[str, Mapping[str, Any]] | None = None,
@@ -173,6 +179,8 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         self.replace_unknown = replace_unknown
         self.on_target_changed = on_target_changed
         self.on_other_months = on_other_months
+        self.incremental = incremental
+        self.max_increments = max_increments
         self.count_again = count_again
         self.settings = settings
         self.node_specs = node_specs

@@ -32,6 +32,34 @@ _SHAPES = re.compile(r"\b(?:Point|Ring|(?:Multi)?(?:LineString|Polygon)|Geometry
 
 
 @dataclass(frozen=True, kw_only=True)
+class Increment:
+    """The part of a month that is new since it was published, loaded alone.
+
+    Args:
+        base: The attempt that loaded the whole month.
+        number: How many increments there are since then, this one included.
+        attaches_first: Whether published rows come into staging before the new ones, rather than after.
+        month: All objects of the month, those that are published and the new ones.
+        attached_rows: Published rows in staging on each node, by `node_key`; None until they are there.
+    """
+
+    base: str
+    number: int
+    attaches_first: bool
+    month: Manifest
+    attached_rows: Mapping[str, int] | None = None
+
+    def attached_on(self, node: Node) -> int:
+        """Return how many published rows are in staging on a node."""
+        return (self.attached_rows or {}).get(node_key(node), 0)
+
+
+def node_key(node: Node) -> str:
+    """Return what names a node in records: its shard and its replica."""
+    return f"{node.shard_num}_{node.replica_num}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class LoadContext:
     """A load under way.
 
@@ -42,6 +70,7 @@ class LoadContext:
         key: What the ledger knows the month by.
         retry_state: What went wrong before, in earlier tries of this load.
         timer: What it has spent its time on so far.
+        increment: What is added to what was published; None where the month is loaded whole. `files` are the new ones.
     """
 
     request: LoadRequest
@@ -50,6 +79,7 @@ class LoadContext:
     key: LedgerKey
     retry_state: RetryState
     timer: StepTimer = NO_STEPS
+    increment: Increment | None = None
 
     @classmethod
     def of(
@@ -88,6 +118,19 @@ class LoadContext:
         """This attempt's staging table."""
         return self.attempt.staging(self.context)
 
+    @property
+    def manifest(self) -> Manifest:
+        """All objects of the month, of which an increment reads the new ones alone."""
+        return self.increment.month if self.increment else self.files.manifest
+
+    def of_increment(self, increment: Increment, new: Manifest) -> LoadContext:
+        """Return the same load of the new objects alone."""
+        return replace(self.of_objects(new), increment=increment)
+
+    def whole(self) -> LoadContext:
+        """Return the same load of all objects of the month."""
+        return replace(self.of_objects(self.manifest), increment=None)
+
     def end_step(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[LoadContext]:
         """The same load, once the time since the last lap was counted as this one's."""
         timer = yield from self.timer.end(name, at_least_seconds=at_least_seconds)
@@ -111,7 +154,7 @@ class LoadContext:
     def wanted(self) -> ExpectedMonth:
         """What the month is compared with."""
         return ExpectedMonth(
-            fingerprint=self.files.manifest.fingerprint,
+            fingerprint=self.manifest.fingerprint,
             definition=self.request.definition,
             structure=self.request.structure(self.context),
         )
@@ -148,7 +191,7 @@ def values_of(
         structure: The table, and what was loaded into it, where it is published (see `core.ledger.structure_record`).
         details: What else there is to tell.
     """
-    manifest = load.files.manifest
+    manifest, increment = load.manifest, load.increment
     return {
         "attempt": load.request.nonce,
         "fingerprint": manifest.fingerprint,
@@ -159,6 +202,8 @@ def values_of(
         "rows": rows,
         **evidence_of_state(state, rows_of_shards, beside=beside),
         "structure": structure,
+        "base": increment.base if increment else load.request.nonce,
+        "increments": increment.number if increment else 0,
         # Whoever comes by this node alone learns where the rest of the month is.
         "details": {**({"cluster": load.context.cluster} if load.context.cluster else {}), **(details or {})},
     }

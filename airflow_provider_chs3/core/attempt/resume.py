@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of
+from airflow_provider_chs3.core.attempt.load_context import Increment, LoadContext, node_key, values_of
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -72,6 +72,7 @@ class ResumableLoad:
         running: Query id of the insert that was started last; empty once that was seen to end.
         done: Those that have ended.
         seconds_by_step: What it had spent its time on when it was recorded.
+        increment: Of an increment: what it adds to, and the fingerprint of the new objects.
     """
 
     context: TargetContext
@@ -85,6 +86,7 @@ class ResumableLoad:
     running: str
     done: tuple[DoneInsert, ...]
     seconds_by_step: Mapping[str, float] = field(default_factory=dict)
+    increment: Mapping[str, Any] | None = None
 
     def manifest_in(self, listed: Manifest) -> Manifest:
         """The objects that it reads, in a listing of now; those that came later stay out.
@@ -97,6 +99,24 @@ class ResumableLoad:
             raise ObjectsChangedError("Objects of the month changed while they were loaded. Nothing was published.")
         return manifest
 
+    def increment_of(self, month: Manifest, published: Manifest) -> tuple[Increment, Manifest]:
+        """Return the increment, and the new objects.
+
+        Args:
+            month: All objects of the month, as `manifest_in` gives them.
+            published: The objects that the month was published from, as they are recorded now.
+
+        Raises:
+            ObjectsChangedError: If the new objects are not those that the attempt reads.
+        """
+        assert self.increment is not None
+        known = {each.path for each in published.objects}
+        new = Manifest(tuple(each for each in month.objects if each.path not in known))
+        recorded = dict(self.increment)
+        if new.fingerprint != recorded.pop("fingerprint"):
+            raise ObjectsChangedError("The record of the month's objects changed while new ones were loaded.")
+        return Increment(month=month, **recorded), new
+
     def initial_state(self, now: Mapping[Node, MonthOnNode]) -> InitialState:
         """How the load came to insert.
 
@@ -104,7 +124,7 @@ class ResumableLoad:
             now: What the nodes hold now: their records are those of then, or this attempt has been overtaken.
         """
         before = {
-            node: MonthOnNode(month.record, self.before.get(_key(node), PartitionState()), month.has_history)
+            node: MonthOnNode(month.record, self.before.get(node_key(node), PartitionState()), month.has_history)
             for node, month in now.items()
         }
         return InitialState(before=before, reason=self.reason)
@@ -122,12 +142,12 @@ def record_resumable_load(
         done: Inserts that have ended.
         running: Query id of the one that is started next; empty for none.
     """
-    newest = max((each.last_modified for each in load.files.manifest.objects), default=_EPOCH)
+    newest = max((each.last_modified for each in load.manifest.objects), default=_EPOCH)
     details = {
         "owner": load.request.owner,
         "is_durable": load.request.is_durable,
         "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
-        "before": {_key(node): _as_json(month.state) for node, month in initial_state.before.items()},
+        "before": {node_key(node): _as_json(month.state) for node, month in initial_state.before.items()},
         "reason": initial_state.reason,
         "structure": load.request.structure(load.context),
         "course": asdict(load.retry_state),
@@ -135,6 +155,7 @@ def record_resumable_load(
         "running": running,
         "done": [asdict(each) for each in done],
         "seconds_by_step": dict(load.timer.seconds),
+        "increment": _increment_as_json(load.increment, load.files.manifest) if load.increment else None,
     }
     coordinator = load.context.coordinator
     values = values_of(load, rows=0, state=PartitionState(), details=details)
@@ -235,6 +256,7 @@ def _of_json(context: TargetContext, nonce: str, fingerprint: str, details: Mapp
         done=tuple(DoneInsert(each["query_id"], _stats_of_json(each["stats"])) for each in details["done"]),
         # Older versions of this package did not record it.
         seconds_by_step=details.get("seconds_by_step", {}),
+        increment=details.get("increment"),
     )
 
 
@@ -249,5 +271,11 @@ def _as_json(state: PartitionState) -> dict[str, Any]:
     return {name: value for name, value in asdict(state).items() if name not in ("each_part", "mutations")}
 
 
-def _key(node: Node) -> str:
-    return f"{node.shard_num}_{node.replica_num}"
+def _increment_as_json(increment: Increment, new: Manifest) -> dict[str, Any]:
+    return {
+        "base": increment.base,
+        "number": increment.number,
+        "attaches_first": increment.attaches_first,
+        "attached_rows": increment.attached_rows and dict(increment.attached_rows),
+        "fingerprint": new.fingerprint,
+    }

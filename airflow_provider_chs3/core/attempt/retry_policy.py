@@ -20,6 +20,7 @@ from airflow_provider_chs3.core.values.error_codes import (
 )
 from airflow_provider_chs3.core.values.models import Setting
 from airflow_provider_chs3.exceptions import (
+    BaseChangedError,
     Chs3Error,
     ClickHouseServerError,
     InsertLostError,
@@ -64,6 +65,7 @@ class RetryState:
         new_lists: How often the objects were listed again because they changed.
         waits: How often it waited for servers or storage.
         lost: How often nobody knew how its insert ended.
+        whole: Why the month is loaded whole now, rather than its new objects alone; empty if nothing stands against it.
     """
 
     memory_steps: int = 0
@@ -71,6 +73,7 @@ class RetryState:
     new_lists: int = 0
     waits: int = 0
     lost: int = 0
+    whole: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,6 +103,8 @@ def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
     """
     if isinstance(error, ObjectsChangedError) or (isinstance(error, ClickHouseServerError) and is_object_gone(error)):
         return _list_again(retry_state)
+    if isinstance(error, BaseChangedError):
+        return Retry(retry_state=replace(retry_state, whole=str(error)), reason="with all objects of the month")
     if isinstance(error, InsertLostError) and retry_state.lost < MAX_LOST:
         return Retry(retry_state=replace(retry_state, lost=retry_state.lost + 1), reason="with a new insert")
     if not isinstance(error, ClickHouseServerError) or is_terminal(error):

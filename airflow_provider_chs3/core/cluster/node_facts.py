@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from airflow_provider_chs3.core.cluster.absent_replicas import leave_out_absent
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts, target_facts, target_query
 from airflow_provider_chs3.core.cluster.topology import (
+    OBJECTS_TABLE,
     KeeperPlace,
     TableLocation,
     TableRequest,
@@ -45,6 +46,7 @@ class NodeFacts:
         target: The target on that node; None if missing.
         databases: The requested databases that exist.
         ledger_columns: Columns of its ledger; empty if it has no ledger.
+        object_columns: Columns of its table of loaded objects; empty if it has none.
         known_settings: The requested settings that the server knows, each with the highest number that the user's
             profile allows, or None.
         measured: Cores and memory limit, as measured by the server; 0 bytes means unknown.
@@ -70,6 +72,7 @@ class NodeFacts:
     permissions: frozenset[str] = frozenset()
     reading_defaults: Mapping[str, str] = field(default_factory=dict)
     ledger_engine: str = ""
+    object_columns: frozenset[str] = frozenset()
     is_rehearsed: bool = True
 
     @property
@@ -227,8 +230,8 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
     of_tables = " UNION ALL SELECT name, NULL FROM system.merge_tree_settings" if ADAPTIVE_BUFFERS in names else ""
     return f"""SELECT {target_query(target)},
     (SELECT groupArray(name) FROM system.databases WHERE {one_of("name", (target.database, ledger.database))}),
-    (SELECT groupArray(name) FROM system.columns
-        WHERE database = {literal(ledger.database)} AND table = {literal(ledger.table)}),
+    (SELECT groupArray((table, name)) FROM system.columns
+        WHERE database = {literal(ledger.database)} AND {one_of("table", (ledger.table, OBJECTS_TABLE))}),
     (SELECT any(engine) FROM system.tables
         WHERE database = {literal(ledger.database)} AND name = {literal(ledger.table)}),
     (SELECT groupArray((name, max)) FROM (SELECT name, max FROM system.settings{of_tables})
@@ -245,7 +248,8 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
     return NodeFacts(
         target=target_facts(target),
         databases=frozenset(databases),
-        ledger_columns=frozenset(of_ledger),
+        ledger_columns=frozenset(name for of_table, name in of_ledger if of_table == ledger.table),
+        object_columns=frozenset(name for of_table, name in of_ledger if of_table == OBJECTS_TABLE),
         ledger_engine=ledger_engine or "",
         known_settings={name: int(most) if most and most.isdecimal() else None for name, most in settings},
         measured=NodeSpec(cores=int(cores), memory_bytes=int(memory_bytes)),

@@ -98,6 +98,11 @@ class TableFacts:
         return ", ".join(policy if each.startswith(_DISK) and self.storage_policy else each for each in given)
 
     @property
+    def definition(self) -> str:
+        """The engine with its keys and its TTL, without settings."""
+        return self.engine_full.removesuffix(after("SETTINGS", self.engine_full)).removesuffix(" SETTINGS ")
+
+    @property
     def order_by(self) -> str:
         """The ORDER BY clause; `sorting_key` omits which columns descend."""
         matched = _ORDER_BY.search(self.engine_full)

@@ -16,6 +16,8 @@ LOWEST_VERSION = (25, 8)
 
 #: The ledger's name, in the staging database of every node.
 LEDGER_TABLE = "chs3_ledger"
+#: Beside the ledger: the objects that each month was loaded from.
+OBJECTS_TABLE = "chs3_objects"
 
 #: The single server of the connection, where no cluster is used.
 ONLY_NODE = Node(1, 1, "", 0)

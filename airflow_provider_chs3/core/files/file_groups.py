@@ -22,12 +22,14 @@ class Reading:
         rows: Rows in all files, where footers tell; None where they do not.
         uncompressed_bytes: Bytes of all values as the files encode them, where footers tell.
         names: All columns of the files; None where files do not name them, or not in a way that can be looked up.
+        file_rows: Rows of each file, in the order of their paths, where footers tell.
     """
 
     groups: tuple[FileGroup, ...]
     rows: int | None = None
     uncompressed_bytes: int | None = None
     names: tuple[str, ...] | None = None
+    file_rows: tuple[int, ...] | None = None
 
     @property
     def loaded(self) -> tuple[LoadedColumn, ...]:
@@ -67,7 +69,7 @@ class Reading:
             }
             for group in self.groups
         ]
-        return {"groups": groups, "rows": self.rows, "names": self.names}
+        return {"groups": groups, "rows": self.rows, "names": self.names, "file_rows": self.file_rows}
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> Reading:
@@ -81,5 +83,10 @@ class Reading:
             )
             for group in values["groups"]
         )
-        names = values["names"]
-        return cls(groups=groups, rows=values["rows"], names=None if names is None else tuple(names))
+        names, file_rows = values["names"], values.get("file_rows")
+        return cls(
+            groups=groups,
+            rows=values["rows"],
+            names=None if names is None else tuple(names),
+            file_rows=None if file_rows is None else tuple(file_rows),
+        )

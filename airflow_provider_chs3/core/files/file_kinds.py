@@ -46,8 +46,8 @@ class FileKind:
         return self.types[name], name in self.naive
 
 
-def kinds_of(files: Files, wanted: Sequence[Column]) -> Steps[tuple[list[FileKind], int | None, int | None]]:
-    """The kinds of the month's files; rows and uncompressed bytes of all, where footers tell.
+def kinds_of(files: Files, wanted: Sequence[Column]) -> Steps[tuple[list[FileKind], Footers | None]]:
+    """Find the kinds of the month's files, and their footers if they are Parquet.
 
     Args:
         files: The files.
@@ -57,16 +57,15 @@ def kinds_of(files: Files, wanted: Sequence[Column]) -> Steps[tuple[list[FileKin
         SourceError: If a file cannot be read.
     """
     paths = [each.path for each in files.manifest.objects]
-    rows = size_bytes = None
+    footers: Footers | None = None
     examples: dict[str, tuple[str, ...]] = {}
     naive: dict[str, frozenset[str]] = {}
     if files.format.name == "Parquet":
         # Nearly always all files are alike, and this is the one that footers name.
         likely = min(paths, key=lambda path: (plain_prefix(path) != path, path))
         looks = (parquet_footers(files), describe(files, [likely]))
-        footers: Footers
         footers, by_file = yield from Gather(name="Read footers and columns", workflows=looks)
-        rows, size_bytes = footers.rows, footers.size_bytes
+        assert footers is not None
         for schema in footers.schemas:
             # With another length than the first file's, those of others would read as NULL: each is asked for its own.
             alone = {path: (path,) for path in schema.paths} if schema.fixed else {schema.example: schema.paths}
@@ -78,7 +77,7 @@ def kinds_of(files: Files, wanted: Sequence[Column]) -> Steps[tuple[list[FileKin
     by_file |= yield from describe(files, [path for path in examples if path not in by_file])
     raw = files.format.name in _WITHOUT_WIDE_TYPES
     kinds = (_kind(path, examples[path], by_file[path], wanted, naive.get(path), raw=raw) for path in examples)
-    return _alike_together(kinds), rows, size_bytes
+    return _alike_together(kinds), footers
 
 
 def _kind(

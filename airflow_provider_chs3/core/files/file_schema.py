@@ -105,7 +105,7 @@ def _needs_names(file_format: Format, selection: Selection) -> bool:
 
 
 def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
-    kinds, rows, size_bytes = yield from kinds_of(files, wanted)
+    kinds, footers = yield from kinds_of(files, wanted)
     # ORC tells no columns of a file without rows.
     kinds = [kind for kind in kinds if kind.types] or kinds
     every = list(dict.fromkeys(name for kind in kinds for name in kind.types))
@@ -127,7 +127,13 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
         groups.append(FileGroup(types, tuple(loaded), frozenset(path for kind in some for path in kind.paths)))
         by_example.append((some[0].example, loaded))
     check_orders(by_example)
-    return Reading(_with_a_rest(groups), rows=rows, uncompressed_bytes=size_bytes, names=tuple(every))
+    return Reading(
+        _with_a_rest(groups),
+        rows=sum(footers.file_rows) if footers else None,
+        uncompressed_bytes=footers.size_bytes if footers else None,
+        names=tuple(every),
+        file_rows=footers.file_rows if footers else None,
+    )
 
 
 def _with_days(loaded: Iterable[LoadedColumn], file_format: Format) -> list[LoadedColumn]:

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 _SCHEMAS_OF_PARQUET = """
-SELECT columns, groupArray(_path), sum(num_rows), sum(total_uncompressed_size),
+SELECT columns, groupArray((_path, num_rows)), sum(total_uncompressed_size),
     argMin(_path, (NOT match(_path, '^[A-Za-z0-9/_.=-]*$'), _path)) FROM (
     SELECT _path, num_rows, total_uncompressed_size,
         arrayMap(each -> (each.name, each.path, each.physical_type, each.logical_type), columns) AS columns
@@ -50,12 +50,12 @@ class Footers:
 
     Args:
         schemas: Each schema that there is.
-        rows: Rows of all files.
+        file_rows: Rows of each file, in the order of their paths.
         size_bytes: Bytes of all values as the files encode them.
     """
 
     schemas: tuple[FooterSchema, ...]
-    rows: int
+    file_rows: tuple[int, ...]
     size_bytes: int
 
 
@@ -69,23 +69,25 @@ def parquet_footers(files: Files) -> Steps[Footers]:
         SourceError: If one cannot be read, or is not found.
     """
     found: list[FooterSchema] = []
-    rows = size_bytes = 0
+    size_bytes = 0
+    rows: dict[str, int] = {}
     for batch in files.batches():
         try:
             footers = yield from _footers(files, batch)
         except ClickHouseServerError as error:
             yield from _find_unreadable(files, batch, error)
             raise
-        for columns, paths, row_count, byte_count, example in footers:
-            found.append(_schema(columns, paths, example))
-            rows, size_bytes = rows + row_count, size_bytes + byte_count
-    seen, wanted = {path for each in found for path in each.paths}, {each.path for each in files.manifest.objects}
+        for columns, rows_of_files, byte_count, example in footers:
+            rows |= rows_of_files
+            found.append(_schema(columns, [path for path, _ in rows_of_files], example))
+            size_bytes += byte_count
+    seen, wanted = set(rows), {each.path for each in files.manifest.objects}
     if seen != wanted:
         raise SourceError(
             f"{len(wanted)} objects were listed, but ClickHouse found {len(seen & wanted)} of them: "
             "does it reach the same storage, and may it read every object?"
         )
-    return Footers(tuple(found), rows, size_bytes)
+    return Footers(tuple(found), tuple(rows[path] for path in sorted(rows)), size_bytes)
 
 
 def _schema(columns: Sequence[tuple[str, str, str, str]], paths: Sequence[str], example: str) -> FooterSchema:

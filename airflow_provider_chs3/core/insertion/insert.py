@@ -170,10 +170,12 @@ class Verified:
 
     Args:
         staged: What is staged on each node.
+        rows: Rows of the objects.
         counted_by: What told how many rows the objects hold; see `core.proof.row_counts`.
     """
 
     staged: Mapping[Node, Staged]
+    rows: int
     counted_by: str
 
 
@@ -190,21 +192,23 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Ver
         VerificationError: If rows are missing or too many.
         SourceError: If rows belong to other months and that is an error.
     """
-    month, source = load.request.month, load.files.source
+    month, source, increment = load.request.month, load.files.source, load.increment
     looks = (source.list_month(month), count_staged(load, name="Count what is staged"))
     staged: dict[Node, Staged]
     (_, now), staged = yield from Gather(name="List again, and count what is staged", workflows=looks)
-    changes = load.files.manifest.changes_in(now)
+    manifest = load.manifest
+    changes = manifest.changes_in(now)
     if changes:
         raise ObjectsChangedError(
             f"Objects of {month} changed while they were loaded: {changes}. Nothing was published."
         )
-    if added := load.files.manifest.added_in(now):
+    if added := manifest.added_in(now):
         yield from Log(name=f"{added} objects of {month} came while it was loaded: the next run loads them.")
     _check_replicas(load, staged)
     # A row counts once, however many replicas have it.
     once = {node: staged[node] for node in load.context.publishers}
-    rows = {node: each.rows + sum(each.other_rows.values()) for node, each in once.items()}
+    attached = {node: increment.attached_on(node) if increment else 0 for node in once}
+    rows = {node: each.rows + sum(each.other_rows.values()) - attached[node] for node, each in once.items()}
     counted = yield from rows_of_source(load, plan.reading, inserted.done)
     if sum(rows.values()) != counted.rows:
         per_node = ", ".join(f"{node}: {count}" for node, count in rows.items())
@@ -221,7 +225,7 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Ver
             f"The objects of {month} hold rows of other months (partition: rows): {counts}. Nothing was published. "
             "on_other_months='leave_out' loads the month without them."
         )
-    return Verified(staged, counted.counted_by)
+    return Verified(staged, counted.rows, counted.counted_by)
 
 
 def _check_replicas(load: LoadContext, staged: Mapping[Node, Staged]) -> None:

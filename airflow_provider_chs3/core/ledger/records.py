@@ -37,6 +37,8 @@ class Record:
         sequence: Its number: the newest of a node has the highest, and on a replicated table the newest of a shard.
         structure: The table, and what was loaded into it (see `core.ledger.structure_record`); empty where nothing was
             published, and with an older package.
+        base: The attempt that loaded the whole month; empty where no increment may build on it.
+        increments: How many loads since then added new objects alone.
     """
 
     event: str
@@ -51,6 +53,8 @@ class Record:
     data_version: int = 0
     evidence: str = ""
     sequence: int = 0
+    base: str = ""
+    increments: int = 0
     structure: str = ""
 
 

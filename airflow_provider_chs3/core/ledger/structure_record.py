@@ -154,3 +154,16 @@ def _changes_values(setting: str) -> bool:
 def _goes_by_server(column: Column) -> bool:
     """Whether the month of a value depends on the server's time zone."""
     return column.in_partition_key and "DateTime" in column.type and "'" not in column.type
+
+
+def loaded_as_recorded(text: str, loaded: Iterable[str], in_files: Iterable[str] | None) -> bool:
+    """Whether a load takes the same columns from files that have the same ones as those of the recorded load.
+
+    Args:
+        text: The structure as the ledger keeps it.
+        loaded: The columns that get their values from files.
+        in_files: All columns of the files; None if files do not name them.
+    """
+    recorded: Structure = json.loads(text) if text else {}
+    now = loaded_of(loaded, in_files, every_column=True)
+    return bool(recorded) and all(recorded.get(name) == now[name] for name in ("loaded", "in_files"))

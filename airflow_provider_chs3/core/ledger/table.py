@@ -36,6 +36,8 @@ COLUMNS = {
     "data_version": "Int64 COMMENT 'of the partition, as with the blocks'",
     "evidence": "String COMMENT 'JSON: rows and parts of the partition, as with the blocks'",
     "structure": "String COMMENT 'JSON: the table when it was published, and what was loaded into it'",
+    "base": "String COMMENT 'attempt that loaded the whole month; empty where no increment may build on the record'",
+    "increments": "UInt32 COMMENT 'loads since then that added new objects alone'",
     "details": "String COMMENT 'JSON'",
 }
 
@@ -51,7 +53,7 @@ DURABLE: Mapping[str, int] = {
 }
 
 #: Those that came with a later version of this package.
-_LATER = ("nodes", "data_version", "evidence", "structure")
+_LATER = ("nodes", "data_version", "evidence", "structure", "base", "increments")
 
 
 def lacks_of_ledger(columns: Collection[str]) -> list[str]:

@@ -132,9 +132,9 @@ def _check_absent(load: LoadContext, nodes: Collection[Node]) -> None:
 
 def _check_shrink(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> None:
     published = [month.record.source_bytes for month in before.values() if month.record]
-    was, is_now = max(published, default=0), load.files.manifest.size_bytes
+    was, is_now = max(published, default=0), load.manifest.size_bytes
     policies = load.request.policies
-    wanted_empty = policies.on_no_objects == "empty" and not load.files.manifest.objects
+    wanted_empty = policies.on_no_objects == "empty" and not load.manifest.objects
     if is_now < was * (1 - policies.max_shrink_fraction) and not wanted_empty:
         raise SourceError(
             f"The objects of {load.request.month} shrank from {was} to {is_now} bytes since they were published, by "

@@ -42,7 +42,7 @@ def result_of(
         inserted: What the inserts did.
         verified: What was staged, and how it was counted.
     """
-    manifest = load.files.manifest
+    manifest, read = load.manifest, load.files.manifest
     # A row counts once, however many replicas have it.
     once = load.context.publishers
     rows = sum(state.rows for node, state in states.items() if node in once)
@@ -55,6 +55,9 @@ def result_of(
         objects=len(manifest.objects),
         source_bytes=manifest.size_bytes,
         rows=inserted.stats.read_rows if inserted and not states else rows,
+        loaded_objects=len(read.objects) if inserted else 0,
+        loaded_bytes=read.size_bytes if inserted else 0,
+        loaded_rows=(verified.rows if verified else inserted.stats.read_rows) if inserted else 0,
         rows_by_node={str(node): state.rows for node, state in states.items()},
         other_month_rows=sum(sum(verified.staged[node].other_rows.values()) for node in once) if verified else 0,
         parts=sum(state.parts for state in states.values()),
@@ -175,7 +178,7 @@ def report(result: LoadResult) -> str:
     if result.status not in ("published", "appended") or not result.insert_seconds:
         return ""
     lines = [
-        ("source", f"{result.objects:,} objects, {_size(result.source_bytes)}"),
+        ("source", _source(result)),
         ("rows", _rows(result)),
         ("insert", _insert(result)),
         *((("time", _time(result.seconds_by_step)),) if result.seconds_by_step else ()),
@@ -186,6 +189,13 @@ def report(result: LoadResult) -> str:
     return f"What it took:{told}"
 
 
+def _source(result: LoadResult) -> str:
+    if result.loaded_objects == result.objects:
+        return f"{result.objects:,} objects, {_size(result.source_bytes)}"
+    new = f"{result.loaded_objects:,} new objects, {_size(result.loaded_bytes)}"
+    return f"{new}; {result.objects:,} objects, {_size(result.source_bytes)}, with those published before"
+
+
 def _rows(result: LoadResult) -> str:
     nodes = ", ".join(f"{rows:,} on {node}" for node, rows in result.rows_by_node.items())
     left_out = f"; {result.other_month_rows:,} of other months left out" if result.other_month_rows else ""
@@ -193,9 +203,9 @@ def _rows(result: LoadResult) -> str:
 
 
 def _insert(result: LoadResult) -> str:
-    seconds, source_bytes = result.insert_seconds, result.source_bytes
+    seconds = result.insert_seconds
     peak = f", at most {_size(result.peak_memory_bytes)} of memory on a node" if result.peak_memory_bytes else ""
-    return f"{seconds:,.1f} s, {result.rows / seconds:,.0f} rows/s, {_size(source_bytes / seconds)}/s of objects{peak}"
+    return f"{seconds:,.1f} s, {result.loaded_rows / seconds:,.0f} rows/s, {_size(result.loaded_bytes / seconds)}/s of objects{peak}"
 
 
 def _time(seconds_by_step: Mapping[str, float]) -> str:

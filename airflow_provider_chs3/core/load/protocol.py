@@ -25,13 +25,16 @@ from airflow_provider_chs3.core.attempt.retry_policy import RetryState, next_ret
 from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.insertion.insert import await_insert, insert, verify
+from airflow_provider_chs3.core.increment.completion import attach_published, check_base
+from airflow_provider_chs3.core.increment.decision import differs_in_columns, find_increment
+from airflow_provider_chs3.core.insertion.insert import Staged, await_insert, count_staged, insert, verify
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.ledger.replicas import look_up_caught_up
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.month_check import compare
 from airflow_provider_chs3.core.load.outcome import record_failure, record_load, record_unchanged, result_of
+from airflow_provider_chs3.core.object_history.records import recorded_objects
 from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, check_taken
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
@@ -49,7 +52,7 @@ from airflow_provider_chs3.core.staging.tables import (
 )
 from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
-from airflow_provider_chs3.core.values.models import LoadResult, Node
+from airflow_provider_chs3.core.values.models import LoadResult, Manifest, Node
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, Sleep, Steps
 from airflow_provider_chs3.core.workflow.step_timer import StepTimer, start_timer
 from airflow_provider_chs3.exceptions import (
@@ -147,7 +150,7 @@ def _load_into(load: LoadContext) -> Steps[LoadResult]:
             return result_of(load, states, status=status, reason=reason)
         reason = ASKED_FOR
     yield from Log(name=f"{load.request.month}: {reason}. {_sizes(load)}")
-    plan = yield from _plan(load)
+    load, plan = yield from _plan_what_is_new(load, before, found)
     load = yield from load.end_step("plan")
     return (yield from _replace(load, plan, before, reason))
 
@@ -168,7 +171,7 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, timer: StepTimer) -> 
         timer=timer,
     )
     try:
-        load = load.of_objects(resumable.manifest_in(listed))
+        load = yield from _of_what_it_reads(load, resumable, listed)
         load, done = yield from _take_up(load, request, resumable)
         load = yield from load.end_step("insert")
         initial_state = resumable.initial_state((yield from load.look_up()))
@@ -182,6 +185,17 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, timer: StepTimer) -> 
         raise
     yield from _clean_up(load)
     return result
+
+
+def _of_what_it_reads(load: LoadContext, resumable: ResumableLoad, listed: Manifest) -> Steps[LoadContext]:
+    month = resumable.manifest_in(listed)
+    if resumable.increment is None:
+        return load.of_objects(month)
+    node = load.context.coordinator
+    published = yield from recorded_objects(
+        load.context.ledger, node, load.key_on(node), base=resumable.increment["base"]
+    )
+    return load.of_increment(*resumable.increment_of(month, published))
 
 
 def _take_up(
@@ -206,6 +220,21 @@ def _sizes(load: LoadContext) -> str:
     return f"{len(manifest.objects)} objects, {manifest.size_bytes:,} bytes, {len(load.context.nodes)} nodes."
 
 
+def _plan_what_is_new(
+    load: LoadContext, before: Mapping[Node, MonthOnNode], found: ComparisonStatus
+) -> Steps[tuple[LoadContext, InsertPlan]]:
+    decision = yield from find_increment(load, before, found)
+    if decision.text:
+        yield from Log(name=decision.text)
+    load = decision.load
+    plan = yield from _plan(load)
+    if load.increment and differs_in_columns(load, before, plan.reading):
+        yield from Log(name="All objects are loaded: the new ones have other columns than those before.")
+        load = load.whole()
+        plan = yield from _plan(load)
+    return load, plan
+
+
 def _plan(load: LoadContext) -> Steps[InsertPlan]:
     own = {name: value for name, value in load.request.settings.items() if name in load.context.known_settings}
     looks = (
@@ -226,7 +255,7 @@ def _replace(load: LoadContext, plan: InsertPlan, before: Mapping[Node, MonthOnN
     load = load.with_ledger()
     yield from end_earlier_attempts(load.context, load.attempt)
     try:
-        yield from create_staging(load.context, load.attempt)
+        yield from create_staging(load.context, load.attempt, without_merges=load.increment is not None)
         result = yield from _stage_and_publish(load, plan, initial_state)
     except Exception:
         yield from _clean_up(load)
@@ -240,12 +269,14 @@ def _stage_and_publish(
 ) -> Steps[LoadResult]:
     try:
         yield from take_over(load.context, load.attempt)
+        load = yield from _begin_increment(load, initial_state.before)
         load = yield from load.end_step("stage")
         inserted = yield from insert(load, plan, into=load.staging, initial_state=initial_state, done=done)
         load = yield from load.end_step("insert", at_least_seconds=inserted.stats.seconds)
         verified = yield from verify(load, plan, inserted)
+        load, staged = yield from _complete(load, initial_state.before, verified.staged)
         load = yield from load.end_step("verify")
-        states = yield from publish(load, plan, initial_state.before, verified.staged)
+        states = yield from publish(load, plan, initial_state.before, staged)
         load = yield from load.end_step("publish")
     except SupersededError:
         raise
@@ -256,6 +287,28 @@ def _stage_and_publish(
     result = result_of(load, states, status="published", reason=reason, plan=plan, inserted=inserted, verified=verified)
     yield from record_load(load, plan, result)
     return result
+
+
+def _begin_increment(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[LoadContext]:
+    """Check what the new objects are added to, now that no other load can publish; attach it if it must come first."""
+    increment = load.increment
+    if increment is None or increment.attached_rows is not None:
+        return load
+    if not increment.attaches_first:
+        yield from check_base(load, before)
+        return load
+    staged = yield from count_staged(load, name="Count what is staged")
+    load, _ = yield from attach_published(load, before, staged)
+    return load
+
+
+def _complete(
+    load: LoadContext, before: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]
+) -> Steps[tuple[LoadContext, Mapping[Node, Staged]]]:
+    """Attach what is published to the new rows, which are proved."""
+    if load.increment is None or load.increment.attached_rows is not None:
+        return load, staged
+    return (yield from attach_published(load, before, staged))
 
 
 def _record_failure(load: LoadContext, error: Exception) -> Steps[None]:

@@ -211,4 +211,6 @@ def _record(load: LoadContext, node: Node, state: PartitionState, shards: Mappin
         structure=structure_text(load, node, loaded=counted.reading.loaded, in_files=counted.reading.names),
         details={"adopted": True},
     )
+    # Only its rows were counted: no increment may build on it.
+    values["base"] = ""
     return record(load.context.ledger, load.key_on(node), "published", values)

@@ -39,6 +39,8 @@ def structure_text(
     return as_text(
         load.request.structure(load.context, shard_num=node.shard_num),
         loaded_of((each.column.name for each in loaded), in_files, every_column=every_column),
+        # Unlike the rest it is not renewed: a TTL that was changed may have removed rows already.
+        {"engine": load.context.table_facts.definition},
     )
 
 
@@ -90,7 +92,7 @@ def _copy(load: LoadContext, node: Node, newest: Record, state: PartitionState, 
     """The record of another replica, for one that was down when that was written."""
     structure = _structure_of_now(load, node, newest)
     values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
-    values["attempt"] = newest.attempt
+    values |= {"attempt": newest.attempt, "base": newest.base, "increments": newest.increments}
     return record(load.context.ledger, load.key_on(node), "published", values, number=newest.sequence)
 
 

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, rows_of_shards, values_of
 from airflow_provider_chs3.core.cluster.replication import follow
+from airflow_provider_chs3.core.increment.completion import changed_unseen, require_base
 from airflow_provider_chs3.core.insertion.insert import Staged, count_staged
 from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.partition_changes import is_made_of_staged
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, record
+from airflow_provider_chs3.core.object_history.records import record_objects
+from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.publication.evidence_renewal import ROOM_FOR_RECORDS, structure_text
 from airflow_provider_chs3.core.publication.schema_drift import check_schema_drift
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
@@ -61,7 +64,10 @@ def publish(
     now, _, staged_now = yield from Gather(
         name=f"Look at {load.context.target} before it is published", workflows=looks
     )
-    _check_untouched(load, before, now)
+    if load.increment:
+        require_base(load, before, now)
+    else:
+        _check_untouched(load, before, now)
     _check_staged(load, staged, staged_now)
     intents = {node: _intent(load, node, each, state=now[node].state) for node, each in staged_now.items()}
     # With query ids, so that whoever takes over ends these too before it goes on.
@@ -71,14 +77,36 @@ def publish(
         settings=ROOM_FOR_RECORDS,
         query_id=f"{load.attempt.name}_intent",
     )
+    yield from _record_objects(load, plan)
     yield from _replace(load, staged)
     yield from _remove_replaced(load, {node: month.state for node, month in now.items()})
     yield from follow(load.context, load.context.target)
     months = yield from load.look_up()
     states = {node: month.state for node, month in months.items()}
     _check_published(load, staged_now, states)
+    if unseen := changed_unseen(load, {node: month.state for node, month in now.items()}, states):
+        raise TargetChangedError(
+            f"{load.context.target}: somebody changed {load.request.month} at the moment when it was published, and "
+            f"that change is undone: {unseen}. It is not recorded as published. Run that statement again once the "
+            "next load of the month has ended."
+        )
     yield from _record_published(load, plan, states, replaced={node: each.state.contents for node, each in now.items()})
     return states
+
+
+def _record_objects(load: LoadContext, plan: InsertPlan) -> Steps[None]:
+    """Record the objects before the month is published: an attempt that is not published has none that count."""
+    context = load.context
+    yield from make_objects_table(context.ledger, {node: facts.object_columns for node, facts in context.nodes.items()})
+    yield from record_objects(
+        context.ledger,
+        {node: load.key_on(node) for node in context.nodes},
+        load.files.manifest.objects,
+        base=load.increment.base if load.increment else load.request.nonce,
+        attempt=load.request.nonce,
+        rows=plan.reading.file_rows,
+        query_id=f"{load.attempt.name}_objects",
+    )
 
 
 def _replace(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[None]:

@@ -44,6 +44,9 @@ class Policies:
         replace_unknown: Replace rows that no known load put there.
         on_target_changed: `fail`, or `reload` a published month that somebody else changed.
         on_other_months: `fail`, or `leave_out` rows that belong to other months.
+        incremental: Whether to load new objects alone where all else is as it was published.
+        max_increments: Load the month whole after so many increments, where merges remove rows, so that the rows in the
+            table prove nothing.
         count_again: Count rows of files other than Parquet by a second read, even where the insert's own read is
             proof.
 
@@ -61,6 +64,8 @@ class Policies:
     on_target_changed: str = "fail"
     on_other_months: str = "fail"
     count_again: bool = False
+    incremental: bool = True
+    max_increments: int = 30
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -72,6 +77,8 @@ class Policies:
             raise ConfigurationError(f"max_shrink_fraction={self.max_shrink_fraction} must lie between 0 and 1.")
         if self.min_object_age_seconds < 0:
             raise ConfigurationError(f"min_object_age_seconds={self.min_object_age_seconds} must not be negative.")
+        if self.max_increments < 0:
+            raise ConfigurationError(f"max_increments={self.max_increments} must not be negative.")
 
 
 def definition_of(

@@ -72,12 +72,18 @@ def ddl_settings(context: TargetContext) -> SettingValues:
     return {name: value for name, value in DDL_SETTINGS.items() if name in context.known_settings}
 
 
-def create_staging(context: TargetContext, attempt: Attempt) -> Steps[None]:
+def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: bool = False) -> Steps[None]:
     """Create this attempt's staging on every node: MergeTree without TTL, replicated where the target is.
 
     Nothing is merged away in it, whatever the target's engine, so that its count is proof. Columns, codecs, defaults,
     indices, projections and constraints come with `AS`, settings (storage policy, granularity) from the target on that
     node. Types, codecs and keys that a server forbids in a new table by default are allowed, as the target has them.
+
+    Args:
+        context: The nodes.
+        attempt: The attempt.
+        without_merges: Whether to keep its parts as they come, as for those that are attached; always so where the
+            engine merges rows.
 
     Raises:
         SupersededError: If it was killed: who starts later ends whatever runs for the month.
@@ -89,7 +95,9 @@ def create_staging(context: TargetContext, attempt: Attempt) -> Steps[None]:
     }
     step = QueryNodes(
         name=f"Create staging {attempt.name}",
-        sql={node: Sql(f"{head} {engine} {_clauses(context, node)}") for node, engine in engines.items()},
+        sql={
+            node: Sql(f"{head} {engine} {_clauses(context, node, without_merges)}") for node, engine in engines.items()
+        },
         settings=context.permissions,
         query_id=f"{attempt.name}_create",
     )
@@ -101,19 +109,19 @@ def create_staging(context: TargetContext, attempt: Attempt) -> Steps[None]:
         raise
 
 
-def _clauses(context: TargetContext, node: Node) -> str:
+def _clauses(context: TargetContext, node: Node, without_merges: bool) -> str:
     table_facts = context.table_facts
     clauses = (
         ("PARTITION BY", table_facts.partition_key),
         ("PRIMARY KEY", table_facts.explicit_primary_key),
         ("ORDER BY", table_facts.order_by),
         ("SAMPLE BY", table_facts.sampling_key),
-        ("SETTINGS", ", ".join(_staging_settings(context, node))),
+        ("SETTINGS", ", ".join(_staging_settings(context, node, without_merges))),
     )
     return " ".join(f"{keyword} {value}" for keyword, value in clauses if value)
 
 
-def _staging_settings(context: TargetContext, node: Node) -> Iterator[str]:
+def _staging_settings(context: TargetContext, node: Node, without_merges: bool) -> Iterator[str]:
     table_facts = context.table_facts
     # Each node's own: the policy of a disk that the table itself defines may have another name on each.
     on_node = context.nodes[node].target
@@ -121,7 +129,7 @@ def _staging_settings(context: TargetContext, node: Node) -> Iterator[str]:
     yield from (each for each in own if each.partition(" ")[0] not in DURABLE)
     # A REPLACE PARTITION that was recorded must not be of rows that a power cut takes away.
     yield from durable_settings()
-    if not table_facts.is_plain:
+    if without_merges or not table_facts.is_plain:
         yield _WITHOUT_MERGES
     if (
         len(table_facts.columns) >= _MANY_COLUMNS

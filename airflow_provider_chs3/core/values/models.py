@@ -206,10 +206,14 @@ class LoadResult:
         target: The table.
         reason: The reason why it was loaded or not.
         fingerprint: Fingerprint of the objects.
-        objects: Number of objects read.
-        source_bytes: Total size of the objects.
+        objects: Number of the month's objects.
+        source_bytes: Their total size.
         rows: Rows of the month in the target, over all nodes.
         rows_by_node: The same per node.
+        loaded_objects: Number of objects that this load read: all, or in an increment the new ones; 0 if nothing was
+            loaded.
+        loaded_bytes: Their total size.
+        loaded_rows: Their rows.
         other_month_rows: Skipped rows that belong to other months.
         parts: Parts at publishing, over all nodes.
         table_bytes: Bytes that the month takes on disk at publishing, each row counted once; 0 where it was appended.
@@ -232,6 +236,9 @@ class LoadResult:
     source_bytes: int = 0
     rows: int = 0
     rows_by_node: Mapping[str, int] = field(default_factory=dict)
+    loaded_objects: int = 0
+    loaded_bytes: int = 0
+    loaded_rows: int = 0
     other_month_rows: int = 0
     parts: int = 0
     table_bytes: int = 0
@@ -250,10 +257,11 @@ class LoadResult:
             return f"{of} skipped: {self.reason}."
         if self.status == "unchanged":
             return f"{of} unchanged ({self.reason}): {self.rows:,} rows of {self.objects} objects, nothing to load."
-        speed = f"{self.rows / self.insert_seconds:,.0f} rows/s" if self.insert_seconds else "nothing to insert"
+        speed = f"{self.loaded_rows / self.insert_seconds:,.0f} rows/s" if self.insert_seconds else "nothing to insert"
+        new = f", {self.loaded_rows:,} of them new" if self.loaded_objects < self.objects else ""
         left_out = f"; {self.other_month_rows:,} rows of other months left out" if self.other_month_rows else ""
         return (
-            f"{of} {self.status} ({self.reason}): {self.rows:,} rows of {self.objects} objects in "
+            f"{of} {self.status} ({self.reason}): {self.rows:,} rows of {self.objects} objects{new}, in "
             f"{self.insert_seconds:.1f} s ({speed}), {self.parts} parts on {len(self.rows_by_node)} nodes{left_out}."
         )
 

@@ -63,6 +63,8 @@ def load_request(task: LoadTask, context: Context, listing: S3Listing, *, resume
             replace_unknown=task.replace_unknown or replace_rows_of_others,
             on_target_changed="reload" if replace_rows_of_others else task.on_target_changed,
             on_other_months=task.on_other_months,
+            incremental=task.incremental,
+            max_increments=task.max_increments,
             count_again=task.count_again,
         ),
         share=ShareOptions(memory_share=task.memory_share, parallel_months=task.parallel_months),

@@ -42,6 +42,8 @@ class LoadTask(ReadsFiles):
     replace_unknown: bool
     on_target_changed: str
     on_other_months: str
+    incremental: bool
+    max_increments: int
     count_again: bool
     parallel_months: int | None
     use_calibration: bool

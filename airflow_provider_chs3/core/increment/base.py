@@ -1,0 +1,77 @@
+"""Is what is published still what was recorded, so strictly that new rows may be added to it?
+
+A load that finds its month unchanged writes nothing, and the next whole load heals what it overlooked. An increment
+would build on it for ever. So this asks for more than `core.ledger.comparison`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+from airflow_provider_chs3.core.cluster.table_facts import TableFacts
+from airflow_provider_chs3.core.ledger.comparison import evidence_of, is_changed
+from airflow_provider_chs3.core.ledger.mutations import wait_for
+from airflow_provider_chs3.core.ledger.parts import Evidence, Part
+from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.values.models import Node
+
+
+def why_no_base(months: Mapping[Node, MonthOnNode], table_facts: TableFacts) -> str:
+    """Return why new rows cannot be added to what is published; empty if they can.
+
+    Args:
+        months: The month on each node.
+        table_facts: The table.
+    """
+    problems = ((node, _why_not(month, table_facts)) for node, month in months.items())
+    found = next(((node, why) for node, why in problems if why), None)
+    if found:
+        return f"{found[1]} (on {found[0]})"
+    if len({_identity(month.record) for month in months.values() if month.record}) > 1:
+        return "nodes have records of different loads"
+    if table_facts.is_replicated and table_facts.keeps_every_row and _replicas_differ(months):
+        return "replicas have different rows of it"
+    return ""
+
+
+def _identity(record: Record) -> tuple[str, str, int, str]:
+    return (record.attempt, record.base, record.increments, record.fingerprint)
+
+
+def _why_not(month: MonthOnNode, table_facts: TableFacts) -> str:
+    record, state = month.record, month.state
+    evidence = evidence_of(record) if record else None
+    if record is None or record.event != "published" or not record.base:
+        return "it was not published by a load that recorded its objects"
+    if evidence is None or evidence.parts is None or state.each_part is None:
+        return "it has too many parts to compare each"
+    if is_changed(month, table_facts=table_facts):
+        return "it was changed since it was published"
+    if wait_for(state.mutations, state.partition_id):
+        return "a mutation of it is not done"
+    if any(part.patches for part in state.each_part):
+        return "lightweight updates of it are not merged into its parts"
+    if any(part.hides_rows for part in state.each_part):
+        return "rows of it are deleted, but not removed by a merge yet"
+    if _misses_parts(evidence, state.each_part):
+        return "parts of it are missing"
+    return ""
+
+
+def _misses_parts(evidence: Evidence, parts: Iterable[Part]) -> bool:
+    """Whether a recorded part is neither there nor in one that covers its blocks.
+
+    Where merges may remove all rows of a part, the comparison with the ledger lets it be gone.
+    """
+    spans = sorted((part.min_block, part.max_block) for part in parts)
+    overlaps = any(first[1] >= second[0] for first, second in pairwise(spans))
+    return overlaps or not all(
+        any(first <= part.min_block and part.max_block <= last for first, last in spans)
+        for part in evidence.parts or ()
+    )
+
+
+def _replicas_differ(months: Mapping[Node, MonthOnNode]) -> bool:
+    shards = {node.shard_num for node in months}
+    return len({(node.shard_num, month.state.rows) for node, month in months.items()}) > len(shards)

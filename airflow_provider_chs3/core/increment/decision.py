@@ -1,0 +1,139 @@
+"""Decide whether a month is loaded whole, or its new objects alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from airflow_provider_chs3.core.attempt.load_context import Increment, LoadContext
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.increment.base import why_no_base
+from airflow_provider_chs3.core.increment.eligibility import attaches_first, why_whole
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
+from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.ledger.structure_record import loaded_as_recorded
+from airflow_provider_chs3.core.object_history.records import recorded_objects
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.values.models import Manifest, Node
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+
+
+class Decision(NamedTuple):
+    """How a month is loaded.
+
+    Args:
+        load: The load: of the new objects alone, or of all.
+        text: What to log of it.
+    """
+
+    load: LoadContext
+    text: str
+
+
+def find_increment(load: LoadContext, before: Mapping[Node, MonthOnNode], found: ComparisonStatus) -> Steps[Decision]:
+    """Load only the new objects if the month is as it was published, and objects were only added since.
+
+    Args:
+        load: The load of all objects.
+        before: The month on each node.
+        found: The comparison with the ledger.
+    """
+    if found is not ComparisonStatus.OBJECTS_CHANGED:
+        return Decision(load, "")
+    why = yield from _why_whole(load, before)
+    if why:
+        return Decision(load, f"All objects are loaded: {why}.")
+    record = _record_of(before)
+    node = load.context.coordinator
+    published = yield from recorded_objects(load.context.ledger, node, load.key_on(node), base=record.base)
+    if published.fingerprint != record.fingerprint:
+        return Decision(load, "All objects are loaded: the record of those that were loaded before is incomplete.")
+    changes = _changes(published, load.manifest)
+    if changes:
+        return Decision(load, f"All objects are loaded: {changes} since the month was published.")
+    known = {each.path for each in published.objects}
+    new = Manifest(tuple(each for each in load.manifest.objects if each.path not in known))
+    increment = Increment(
+        base=record.base,
+        number=record.increments + 1,
+        attaches_first=attaches_first(load.context.table_facts),
+        month=load.manifest,
+    )
+    text = f"Only the {len(new.objects)} new objects are loaded, {new.size_bytes:,} bytes: the others are published."
+    return Decision(load.of_increment(increment, new), text)
+
+
+def differs_in_columns(load: LoadContext, before: Mapping[Node, MonthOnNode], reading: Reading) -> bool:
+    """Whether the new objects have other columns than those that the month was loaded from.
+
+    Args:
+        load: The load of the new objects.
+        before: The month on each node.
+        reading: What is read from the new objects.
+    """
+    loaded = (each.column.name for each in reading.loaded)
+    return not loaded_as_recorded(_record_of(before).structure, loaded, reading.names)
+
+
+def _why_whole(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[str]:
+    request, context = load.request, load.context
+    policies, table_facts = request.policies, context.table_facts
+    if not policies.incremental:
+        return "incremental=False"
+    if load.retry_state.whole:
+        return load.retry_state.whole.rstrip(".")
+    if request.reload:
+        return "this run asks for a reload"
+    if context.absent:
+        return f"{', '.join(map(str, context.absent))} is down"
+    if not all(facts.object_columns for facts in context.nodes.values()):
+        return "a node has no record of the objects that were loaded before"
+    if why := why_whole(table_facts, request.selection.select.values()):
+        return why
+    if why := why_no_base(before, table_facts):
+        return why
+    if json.loads(_record_of(before).structure).get("engine") != table_facts.definition:
+        return "engine, keys or TTL of the table changed since it was published"
+    increments = _record_of(before).increments
+    if not table_facts.keeps_every_row and increments >= policies.max_increments:
+        return f"{increments} loads have added to it (max_increments={policies.max_increments})"
+    return (yield from _why_not_attached(load))
+
+
+def _why_not_attached(load: LoadContext) -> Steps[str]:
+    """Why published rows cannot be attached to staging: no privilege, or parts that somebody detached."""
+    context, target = load.context, load.context.target
+    grant = Sql(f"CHECK GRANT SELECT ON {table(target)}")
+    granted = yield from context.on_each(name=f"Check for SELECT on {target}", sql=grant)
+    if lacking := [node for node, rows in granted.items() if not rows[0][0]]:
+        return f"the user may not SELECT from {target} on {lacking[0]}"
+    if context.table_facts.keeps_every_row:
+        return ""
+    detached = Sql(
+        f"SELECT count() FROM system.detached_parts WHERE database = {literal(target.database)} "
+        f"AND table = {literal(target.table)} AND partition_id = {literal(load.key.partition_id)}"
+    )
+    found = yield from QueryNodes(name="Look for detached parts", sql=dict.fromkeys(context.nodes, detached))
+    if nodes := [node for node, rows in found.items() if rows[0][0]]:
+        return f"parts of it are detached on {nodes[0]}"
+    return ""
+
+
+def _record_of(before: Mapping[Node, MonthOnNode]) -> Record:
+    record = next(iter(before.values())).record
+    assert record is not None  # a month that is published has one on every node
+    return record
+
+
+def _changes(published: Manifest, now: Manifest) -> str:
+    """Describe which published objects are gone or other ones now; empty if all are as they were."""
+    listed = {each.path: (each.size_bytes, each.etag) for each in now.objects}
+    gone = [each.path for each in published.objects if each.path not in listed]
+    overwritten = [
+        each.path
+        for each in published.objects
+        if each.path in listed and listed[each.path] != (each.size_bytes, each.etag)
+    ]
+    found = ((overwritten, "overwritten"), (gone, "deleted"))
+    return " and ".join(f"{len(paths)} were {what} ({paths[0]}…)" for paths, what in found if paths)

@@ -1,0 +1,1 @@
+"""Record the objects that each month was loaded from."""

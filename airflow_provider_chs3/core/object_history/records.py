@@ -1,0 +1,113 @@
+"""Write and read which objects a month was loaded from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice, repeat
+
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.object_history.table import objects_table
+from airflow_provider_chs3.core.sql.quoting import PARSED, Sql, identifier, literal, table
+from airflow_provider_chs3.core.values.models import Manifest, Node, S3Object, TableName
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+
+#: One statement holds so many objects: about 3 MB of text.
+_OBJECTS_PER_STATEMENT = 20_000
+#: No key of S3 holds this character: XML has no way to write it.
+_SEPARATOR = "\0"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def record_objects(
+    ledger: TableName,
+    keys: Mapping[Node, LedgerKey],
+    objects: Sequence[S3Object],
+    *,
+    base: str,
+    attempt: str,
+    rows: Sequence[int] | None = None,
+    query_id: str,
+) -> Steps[None]:
+    """Record the objects that an attempt reads, on every node. They count once the ledger says it was published.
+
+    Args:
+        ledger: The ledger, beside which they are recorded.
+        keys: The month, as each node's ledger knows it.
+        objects: The objects.
+        base: The attempt that loaded the whole month, to which this one adds; this one itself if it loads it whole.
+        attempt: This attempt.
+        rows: Rows of each object, in their order; None if files do not tell them.
+        query_id: Query id of the statements.
+    """
+    # The last column is text, empty where rows are not known.
+    counted = zip(objects, map(str, rows) if rows is not None else repeat(""), strict=rows is not None)
+    for batch in _batches(counted):
+        yield from QueryNodes(
+            name=f"Record {len(batch)} objects",
+            sql={node: _insert(ledger, key, batch, base, attempt) for node, key in keys.items()},
+            settings={"max_query_size": PARSED["max_query_size"]},
+            query_id=query_id,
+        )
+
+
+def _batches(objects: Iterable[tuple[S3Object, str]]) -> Iterator[list[tuple[S3Object, str]]]:
+    remaining = iter(objects)
+    while batch := list(islice(remaining, _OBJECTS_PER_STATEMENT)):
+        yield batch
+
+
+def _insert(
+    ledger: TableName, key: LedgerKey, objects: Collection[tuple[S3Object, str]], base: str, attempt: str
+) -> Sql:
+    """Send each column as one text: a literal for each value would make servers slow and reach their limits."""
+    same = {
+        "target_database": key.target.database,
+        "target_table": key.target.table,
+        "target_uuid": key.target_uuid,
+        "month": str(key.month),
+        "partition_id": key.partition_id,
+        "base": base,
+        "attempt": attempt,
+    }
+    columns = {
+        "path": [each.path for each, _ in objects],
+        "size_bytes": [str(each.size_bytes) for each, _ in objects],
+        "etag": [each.etag for each, _ in objects],
+        "last_modified": [str((each.last_modified - _EPOCH) // _MILLISECOND) for each, _ in objects],
+        "rows": [rows for _, rows in objects],
+    }
+    arrays = ", ".join(f"splitByChar('\\0', {literal(_SEPARATOR.join(values))})" for values in columns.values())
+    names = ", ".join(map(identifier, (*same, *columns)))
+    return Sql(
+        f"INSERT INTO {table(objects_table(ledger))} ({names}) "
+        f"SELECT {', '.join(map(literal, same.values()))}, each.1, toUInt64(each.2), each.3, "
+        "fromUnixTimestamp64Milli(toInt64(each.4), 'UTC'), toUInt64OrNull(each.5) "
+        f"FROM (SELECT arrayJoin(arrayZip({arrays})) AS each)"
+    )
+
+
+def recorded_objects(ledger: TableName, node: Node, key: LedgerKey, *, base: str) -> Steps[Manifest]:
+    """Read the objects that a month was published from, as one node recorded them.
+
+    What it returns is proof only if its fingerprint is the one in the ledger: rows may be missing or stale.
+
+    Args:
+        ledger: The ledger, beside which they are recorded.
+        node: The node to ask.
+        key: The month, as that node's ledger knows it.
+        base: The attempt that loaded the whole month.
+    """
+    published = (
+        f"SELECT attempt FROM {table(ledger)} WHERE {key.condition} AND event = 'published' AND base = {literal(base)}"
+    )
+    sql = Sql(
+        f"SELECT path, size_bytes, etag, toUnixTimestamp64Milli(last_modified) FROM {table(objects_table(ledger))} "
+        f"WHERE {key.condition} AND base = {literal(base)} AND attempt IN ({published})"
+    )
+    rows = (yield from QueryNodes(name="Read which objects the month was loaded from", sql={node: sql}))[node]
+    return Manifest.of(
+        S3Object(path, size_bytes, etag, _EPOCH + milliseconds * _MILLISECOND)
+        for path, size_bytes, etag, milliseconds in rows
+    )

@@ -1,0 +1,55 @@
+"""The table of loaded objects: one row for each object and each load that read it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from airflow_provider_chs3.core.cluster.topology import OBJECTS_TABLE
+from airflow_provider_chs3.core.ledger.table import durable_settings
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+
+#: Columns are only ever added, and always named, so that a newer package reads what an older one wrote.
+OBJECT_COLUMNS = {
+    "loaded_at": "DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'by the clock of this node'",
+    "target_database": "LowCardinality(String)",
+    "target_table": "LowCardinality(String)",
+    "target_uuid": "LowCardinality(String)",
+    "month": "LowCardinality(String)",
+    "partition_id": "LowCardinality(String)",
+    "base": "LowCardinality(String) COMMENT 'attempt that loaded the whole month; later ones add to it'",
+    "attempt": "LowCardinality(String) COMMENT 'attempt that read the object; published if the ledger says so'",
+    "path": "String COMMENT 'bucket/key'",
+    "size_bytes": "UInt64",
+    "etag": "String",
+    "last_modified": "DateTime64(3, 'UTC')",
+    "rows": "Nullable(UInt64) COMMENT 'where the file itself tells: Parquet'",
+}
+
+
+def objects_table(ledger: TableName) -> TableName:
+    """Return the table of loaded objects beside a ledger."""
+    return TableName(ledger.database, OBJECTS_TABLE)
+
+
+def make_objects_table(ledger: TableName, known: Mapping[Node, Collection[str]]) -> Steps[None]:
+    """Create the table on the nodes that lack it.
+
+    Args:
+        ledger: The ledger, in whose database it is.
+        known: The table's columns on each node; empty where it is missing.
+    """
+    missing = [node for node, columns in known.items() if not columns]
+    if missing:
+        sql = _create(objects_table(ledger))
+        yield from QueryNodes(name="Create the table of loaded objects", sql=dict.fromkeys(missing, sql))
+
+
+def _create(name: TableName) -> Sql:
+    columns = ", ".join(f"{identifier(column)} {declaration}" for column, declaration in OBJECT_COLUMNS.items())
+    return Sql(
+        f"CREATE TABLE IF NOT EXISTS {table(name)} ({columns}) ENGINE = MergeTree "
+        "ORDER BY (target_database, target_table, month, base, attempt, path) "
+        f"SETTINGS {', '.join(durable_settings())}"
+    )
