@@ -1,0 +1,72 @@
+"""The engines that nights are played on: how a table is made, and how what it holds is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_COLUMNS = "ts DateTime('UTC'), k UInt32, ver UInt32, sign Int8, v Int64, s String"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine.
+
+    Args:
+        name: What to call it.
+        clause: As in CREATE TABLE.
+        order_by: The sorting key.
+        read: The columns of a SELECT that gives the same whatever merges have done.
+        group_by: Its GROUP BY; empty reads with FINAL.
+        is_loaded_whole: Whether a month of it is always loaded whole.
+        columns: The table's columns.
+    """
+
+    name: str
+    clause: str
+    order_by: str = "(k, ts)"
+    read: str = "*"
+    group_by: str = ""
+    is_loaded_whole: bool = False
+    columns: str = _COLUMNS
+
+    def create(self, table: str) -> str:
+        """The CREATE TABLE of a table."""
+        return (
+            f"CREATE TABLE {table} ({self.columns}) ENGINE = {self.clause} "
+            f"PARTITION BY toYYYYMM(ts) ORDER BY {self.order_by}"
+        )
+
+    def select(self, table: str) -> str:
+        """All that it holds, in an order."""
+        if self.group_by:
+            return f"SELECT {self.read} FROM {table} GROUP BY {self.group_by} ORDER BY ALL"
+        return f"SELECT {self.read} FROM {table}{'' if self.clause == 'MergeTree' else ' FINAL'} ORDER BY ALL"
+
+
+ENGINES = (
+    Engine("plain", "MergeTree"),
+    Engine("replacing", "ReplacingMergeTree(ver)"),
+    Engine("replacing without version", "ReplacingMergeTree", read="k, ts"),
+    Engine("deleted", "ReplacingMergeTree(ver, sign)", columns=_COLUMNS.replace("sign Int8", "sign UInt8")),
+    Engine("summing", "SummingMergeTree((v))", read="k, ts, sum(v)", group_by="k, ts"),
+    Engine(
+        "aggregating",
+        "AggregatingMergeTree",
+        columns="ts DateTime('UTC'), k UInt32, ver SimpleAggregateFunction(max, UInt32), "
+        "sign SimpleAggregateFunction(min, Int8), v SimpleAggregateFunction(sum, Int64), "
+        "s SimpleAggregateFunction(max, String)",
+    ),
+    Engine(
+        "versioned collapsing",
+        "VersionedCollapsingMergeTree(sign, ver)",
+        read="k, ts, ver, sum(v * sign), sum(sign)",
+        group_by="k, ts, ver HAVING sum(sign) != 0",
+    ),
+    Engine(
+        "collapsing",
+        "CollapsingMergeTree(sign)",
+        read="k, ts, sum(v * sign), sum(sign)",
+        group_by="k, ts HAVING sum(sign) != 0",
+        is_loaded_whole=True,
+    ),
+)
