@@ -45,8 +45,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         columns: Columns to load. Default: all columns that the table accepts.
         select: Instead of `columns`: column of the table → row-wise expression over the files' columns, which are
             strings in text formats.
-        null_as_default: Whether NULL in a column that cannot hold it becomes the column's default. Default: False, an
-            error.
+        null_as_default: Whether NULL in a column that cannot hold it becomes its default. Default: False, an error.
         lossy_columns: Columns whose values may lose what does not fit: digits beyond the scale, parts of a second, the
             time of day. Default: none; such a value is an error.
         naive_timestamps: The zone of timestamps without one in files that carry types: `utc`, or `column_zone`, the
@@ -60,26 +59,21 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         on_no_objects: `fail` (default; a retry helps if they arrive late), `skip` the month, or publish it `empty`.
         ready_key: An object that must exist, such as `_SUCCESS`; a name without `/` is looked up beside the month's
             objects. It may be a template.
-        min_object_age_seconds: Minimum age of the objects; if one is younger, it may still be written, and the task
-            fails for a retry. Default: 0.
+        min_object_age_seconds: Minimum age of the objects; if one is younger, the task fails for a retry. Default: 0.
         max_shrink_fraction: Stop if the month lost more than this fraction of its published bytes. Default: 0.5.
         replace_unknown: Whether to replace rows that no known load has written, instead of stopping. Default: False.
         on_target_changed: `fail` (default), or `reload` a month that was changed by others since it was published.
         on_other_months: `fail` (default), or `leave_out` rows that belong to another month.
-        incremental: Whether to load new objects alone where the rest of the month is unchanged since it was published.
-            Default: True; docs/protocol.md says when a month is loaded whole.
-        max_increments: Number of such loads after which a month is loaded whole, where merges remove rows: the
-            engines that merge rows, and rows that expire. Default: 30.
-        count_again: Whether to read files other than Parquet twice, to count their rows. Default: only where the insert
-            is no proof.
+        incremental: Whether to load new objects alone if nothing else of the month changed. Default: True.
+        max_increments: Load a month whole after so many of these, if merges remove rows of its table. Default: 30.
+        count_again: Whether to read text twice to count its rows. Default: only if the insert proves nothing.
         settings: ClickHouse settings for the insert; they override computed ones.
         node_specs: Host, `host:port` or `default` → `{"cores": 8, "memory": "32GiB"}`. They override the connection's,
             which override the nodes' macros `cores` and `memory`. Anything not declared is measured.
         memory_share: Fraction of each node's memory that all loads together may use, above 0 and at most 1. Default:
             0.5, for nodes that also do other work; 1 suits a load that runs alone.
-        parallel_months: Number of months that load at the same time and share cores and memory. Default: computed from
-            the nodes and the data so that all cores have work; 1 if a month is small.
-        use_calibration: Whether to use settings that `CalibrateLoadOperator` found for the table. Default: True.
+        parallel_months: Number of months that share cores and memory. Default: so many that all cores have work.
+        use_calibration: Whether to use what `CalibrateLoadOperator` found for the table. Default: True.
         progress_interval_seconds: Seconds between two lines of progress in the log. Default: 10.
         deferrable: Whether to free the worker during the insert: it is started over HTTP and continues in ClickHouse
             while the triggerer waits; a retry resumes it. `append` is never deferred. Default: Airflow's

@@ -165,6 +165,8 @@ def load(*, before=()):
         key=KEY,
         key_on=lambda node: KEY,
         files=SimpleNamespace(manifest=Manifest(())),
+        manifest=Manifest(()),
+        increment=None,
         request=SimpleNamespace(
             month=MONTH,
             nonce="ab",
@@ -239,6 +241,7 @@ class TestVerifying:
     def verified(*rows: int, source_rows: int):
         under_way = load()
         under_way.files.manifest = SimpleNamespace(objects=(1,), changes_in=lambda now: "", added_in=lambda now: 0)
+        under_way.manifest = under_way.files.manifest
         under_way.files.source = SimpleNamespace(list_month=lambda month: nothing())
         reading = Reading((), rows=source_rows)
         counted = {node: [("202610", "202610", count, ["hash"])] for node, count in zip(NODES, rows, strict=True)}

@@ -1,4 +1,4 @@
-"""Objects that are added to a published month are loaded alone, and the table holds what a whole load would put there."""
+"""Objects that are added to a published month are loaded alone, and the table holds what a whole load makes."""
 
 from __future__ import annotations
 

@@ -56,12 +56,7 @@ ENGINES = (
         "sign SimpleAggregateFunction(min, Int8), v SimpleAggregateFunction(sum, Int64), "
         "s SimpleAggregateFunction(max, String)",
     ),
-    Engine(
-        "versioned collapsing",
-        "VersionedCollapsingMergeTree(sign, ver)",
-        read="k, ts, ver, sum(v * sign), sum(sign)",
-        group_by="k, ts, ver HAVING sum(sign) != 0",
-    ),
+    Engine("coalescing", "CoalescingMergeTree", read="k, ts"),
     Engine(
         "collapsing",
         "CollapsingMergeTree(sign)",

@@ -65,7 +65,7 @@ class Nights:
     """
 
     def __init__(self, lake: Lake, engine: Engine, *, seed: int, restart: Callable[[], None] | None = None) -> None:
-        self.lake, self.engine, self.choose = lake, engine, random.Random(seed)  # noqa: S311
+        self.lake, self.engine, self.choose = lake, engine, random.Random(seed)
         self.restart = restart
         self.files: list[str] = []
         self.number = 0
@@ -171,7 +171,9 @@ class Nights:
         return "rows deleted" if is_sync else "rows being deleted"
 
     def _delete_lightly(self) -> str:
-        self.lake.on_node(self._node(), f"DELETE FROM {self._table()} WHERE k < 1000 AND k % 5 = {self.choose.randrange(5)}")
+        self.lake.on_node(
+            self._node(), f"DELETE FROM {self._table()} WHERE k < 1000 AND k % 5 = {self.choose.randrange(5)}"
+        )
         return "rows deleted lightly"
 
     def _insert_rows(self) -> str:
@@ -190,8 +192,9 @@ class Nights:
 
     def _drop_part(self) -> str:
         node, what = self._node(), self.choose.choice(("DROP", "DETACH"))
+        of_table = f"database = '{self.lake.database}' AND table = '{self.names['night']}'"
         sql = (
-            f"SELECT name FROM system.parts WHERE database = '{self.lake.database}' AND table = '{self.names['night']}' "
+            f"SELECT name FROM system.parts WHERE {of_table} "
             f"AND active AND rows > 0 AND partition_id = '{MONTH.replace('-', '')}' ORDER BY name"
         )
         parts = [name for (name,) in self.lake.on_node(node, sql)]

@@ -24,19 +24,8 @@ _LONGEST_WAIT_FOR_MERGES_SECONDS = 600
 _POLL_SECONDS = 5
 
 
-def check_base(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[dict[Node, MonthOnNode]]:
-    """Check that what is published is still what the load has decided to add to.
-
-    Args:
-        load: The load.
-        before: The month on each node when it decided.
-
-    Returns:
-        The month on each node now.
-
-    Raises:
-        BaseChangedError: If anybody changed it.
-    """
+def _check_base(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[dict[Node, MonthOnNode]]:
+    """Look the month up again, with all replicas in step."""
     yield from follow(load.context, load.context.target)
     now = yield from load.look_up()
     require_base(load, before, now)
@@ -44,7 +33,7 @@ def check_base(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[d
 
 
 def require_base(load: LoadContext, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:
-    """Check the same with an answer that is there already.
+    """Check that what is published is still what the load has decided to add to.
 
     Args:
         load: The load.
@@ -62,25 +51,55 @@ def require_base(load: LoadContext, before: Mapping[Node, MonthOnNode], now: Map
         raise BaseChangedError(f"{load.context.target}, {load.request.month}, changed while objects were added: {why}.")
 
 
-def attach_published(
-    load: LoadContext, before: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]
-) -> Steps[tuple[LoadContext, dict[Node, Staged]]]:
-    """Attach the published partition to staging on every node, once, and prove that all of it is there.
+def begin_increment(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[LoadContext]:
+    """Check what new objects are added to, now that no other load can publish; attach it if it must come first.
 
     Args:
-        load: The load.
-        before: The month on each node when it decided to add to it.
-        staged: What is staged so far.
-
-    Returns:
-        The load, which knows now how many rows were attached, and what is staged on each node.
+        load: The load, whose staging is there; if it is no increment, nothing happens.
+        before: The month on each node when it decided what to load.
 
     Raises:
-        BaseChangedError: If the published rows changed, or cannot be attached.
-        VerificationError: If staging does not hold what was staged and what is published.
+        BaseChangedError: If what is published changed.
     """
+    increment = load.increment
+    if increment is None or increment.attached_rows is not None:
+        return load
+    if not increment.attaches_first:
+        yield from _check_base(load, before)
+        return load
+    staged = yield from count_staged(load, name="Count what is staged")
+    load, _ = yield from _attach_published(load, before, staged)
+    return load
+
+
+def complete_increment(
+    load: LoadContext, before: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]
+) -> Steps[tuple[LoadContext, Mapping[Node, Staged]]]:
+    """Attach what is published to new rows that are proved, unless it was attached first.
+
+    Args:
+        load: The load; if it is no increment, nothing happens.
+        before: The month on each node when it decided what to load.
+        staged: What is staged on each node.
+
+    Returns:
+        The load, and what is staged on each node now.
+
+    Raises:
+        BaseChangedError: If what is published changed, or cannot be attached.
+        VerificationError: If staging got rows of other months.
+    """
+    if load.increment is None or load.increment.attached_rows is not None:
+        return load, staged
+    return (yield from _attach_published(load, before, staged))
+
+
+def _attach_published(
+    load: LoadContext, before: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]
+) -> Steps[tuple[LoadContext, dict[Node, Staged]]]:
+    """Attach the published partition to staging on every node, once, and prove that all of it is there."""
     yield from _wait_for_merges(load)
-    published = yield from check_base(load, before)
+    published = yield from _check_base(load, before)
     # Of replicas one attaches, and the others follow. A repeated ATTACH would double rows: staging is never reused.
     nodes = [node for node in load.context.publishers if published[node].state.rows]
     sql = Sql(

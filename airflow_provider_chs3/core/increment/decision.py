@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.attempt.load_context import Increment, LoadContext
+from airflow_provider_chs3.core.attempt.resume import ResumableLoad
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.increment.base import why_no_base
 from airflow_provider_chs3.core.increment.eligibility import attaches_first, why_whole
@@ -74,6 +75,27 @@ def differs_in_columns(load: LoadContext, before: Mapping[Node, MonthOnNode], re
     """
     loaded = (each.column.name for each in reading.loaded)
     return not loaded_as_recorded(_record_of(before).structure, loaded, reading.names)
+
+
+def load_of_resumable(load: LoadContext, resumable: ResumableLoad, listed: Manifest) -> Steps[LoadContext]:
+    """Give a load the objects that a resumable one reads.
+
+    Args:
+        load: The load.
+        resumable: The record of the load that an earlier process began.
+        listed: The month's objects now.
+
+    Raises:
+        ObjectsChangedError: If objects changed since.
+    """
+    month = resumable.manifest_in(listed)
+    if resumable.increment is None:
+        return load.of_objects(month)
+    node = load.context.coordinator
+    published = yield from recorded_objects(
+        load.context.ledger, node, load.key_on(node), base=resumable.increment["base"]
+    )
+    return load.of_increment(*resumable.increment_of(month, published))
 
 
 def _why_whole(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[str]:

@@ -10,9 +10,7 @@ from collections.abc import Iterable
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 
-_FAMILIES = frozenset(
-    f"{family}MergeTree" for family in ("", "Replacing", "Summing", "Aggregating", "Coalescing", "VersionedCollapsing")
-)
+_ENGINES = frozenset(f"{kind}MergeTree" for kind in ("", "Replacing", "Summing", "Aggregating", "Coalescing"))
 #: Functions whose value depends on another table: old and new rows would show two states of it.
 _LOOKUPS = re.compile(r"\b(dict[A-Z]\w*|joinGet\w*)\s*\(|\(\s*SELECT\b", re.IGNORECASE)
 _GROUP_BY_TTL = re.compile(r"\bTTL\b.*\bGROUP BY\b", re.DOTALL)
@@ -26,7 +24,7 @@ def why_whole(table_facts: TableFacts, expressions: Iterable[str]) -> str:
         expressions: The expressions of the load's `select`.
     """
     engine = table_facts.engine.removeprefix("Replicated").removeprefix("Shared")
-    if engine not in _FAMILIES:
+    if engine not in _ENGINES:
         return f"rows that {table_facts.engine} has merged do not combine with new ones as all rows would"
     if "replacing_merge_with_cleanup" in table_facts.engine_full:
         return "its merges may remove deleted rows (CLEANUP), and a late older version of one would come back"

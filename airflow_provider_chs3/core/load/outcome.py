@@ -199,13 +199,15 @@ def _source(result: LoadResult) -> str:
 def _rows(result: LoadResult) -> str:
     nodes = ", ".join(f"{rows:,} on {node}" for node, rows in result.rows_by_node.items())
     left_out = f"; {result.other_month_rows:,} of other months left out" if result.other_month_rows else ""
-    return f"{result.rows:,}{f' ({nodes})' if len(result.rows_by_node) > 1 else ''}{left_out}"
+    new = f", {result.loaded_rows:,} of them new" if result.loaded_objects < result.objects else ""
+    return f"{result.rows:,}{new}{f' ({nodes})' if len(result.rows_by_node) > 1 else ''}{left_out}"
 
 
 def _insert(result: LoadResult) -> str:
     seconds = result.insert_seconds
     peak = f", at most {_size(result.peak_memory_bytes)} of memory on a node" if result.peak_memory_bytes else ""
-    return f"{seconds:,.1f} s, {result.loaded_rows / seconds:,.0f} rows/s, {_size(result.loaded_bytes / seconds)}/s of objects{peak}"
+    rows, size = f"{result.loaded_rows / seconds:,.0f} rows/s", _size(result.loaded_bytes / seconds)
+    return f"{seconds:,.1f} s, {rows}, {size}/s of objects{peak}"
 
 
 def _time(seconds_by_step: Mapping[str, float]) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from airflow_provider_chs3.core.attempt.discovery import inspect_target_for_load, list_and_inspect, needed_by
-from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan, plan_insert, read_files
+from airflow_provider_chs3.core.attempt.discovery import inspect_target_for_load, list_and_inspect
+from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.resume import (
     PUBLISHED_BY_OWNER,
@@ -22,20 +22,18 @@ from airflow_provider_chs3.core.attempt.resume import (
     record_resumable_load,
 )
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState, next_retry
-from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
-from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.increment.completion import attach_published, check_base
-from airflow_provider_chs3.core.increment.decision import differs_in_columns, find_increment
-from airflow_provider_chs3.core.insertion.insert import Staged, await_insert, count_staged, insert, verify
+from airflow_provider_chs3.core.increment.completion import begin_increment, complete_increment
+from airflow_provider_chs3.core.increment.decision import load_of_resumable
+from airflow_provider_chs3.core.insertion.insert import await_insert, insert, verify
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.ledger.replicas import look_up_caught_up
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.month_check import compare
 from airflow_provider_chs3.core.load.outcome import record_failure, record_load, record_unchanged, result_of
-from airflow_provider_chs3.core.object_history.records import recorded_objects
-from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, check_taken
+from airflow_provider_chs3.core.load.planning import plan_load, plan_objects
+from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
@@ -52,8 +50,8 @@ from airflow_provider_chs3.core.staging.tables import (
 )
 from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
-from airflow_provider_chs3.core.values.models import LoadResult, Manifest, Node
-from airflow_provider_chs3.core.workflow.operations import Gather, Log, Sleep, Steps
+from airflow_provider_chs3.core.values.models import LoadResult, Node
+from airflow_provider_chs3.core.workflow.operations import Log, Sleep, Steps
 from airflow_provider_chs3.core.workflow.step_timer import StepTimer, start_timer
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
@@ -150,7 +148,7 @@ def _load_into(load: LoadContext) -> Steps[LoadResult]:
             return result_of(load, states, status=status, reason=reason)
         reason = ASKED_FOR
     yield from Log(name=f"{load.request.month}: {reason}. {_sizes(load)}")
-    load, plan = yield from _plan_what_is_new(load, before, found)
+    load, plan = yield from plan_load(load, before, found)
     load = yield from load.end_step("plan")
     return (yield from _replace(load, plan, before, reason))
 
@@ -171,7 +169,7 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, timer: StepTimer) -> 
         timer=timer,
     )
     try:
-        load = yield from _of_what_it_reads(load, resumable, listed)
+        load = yield from load_of_resumable(load, resumable, listed)
         load, done = yield from _take_up(load, request, resumable)
         load = yield from load.end_step("insert")
         initial_state = resumable.initial_state((yield from load.look_up()))
@@ -185,17 +183,6 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, timer: StepTimer) -> 
         raise
     yield from _clean_up(load)
     return result
-
-
-def _of_what_it_reads(load: LoadContext, resumable: ResumableLoad, listed: Manifest) -> Steps[LoadContext]:
-    month = resumable.manifest_in(listed)
-    if resumable.increment is None:
-        return load.of_objects(month)
-    node = load.context.coordinator
-    published = yield from recorded_objects(
-        load.context.ledger, node, load.key_on(node), base=resumable.increment["base"]
-    )
-    return load.of_increment(*resumable.increment_of(month, published))
 
 
 def _take_up(
@@ -220,38 +207,11 @@ def _sizes(load: LoadContext) -> str:
     return f"{len(manifest.objects)} objects, {manifest.size_bytes:,} bytes, {len(load.context.nodes)} nodes."
 
 
-def _plan_what_is_new(
-    load: LoadContext, before: Mapping[Node, MonthOnNode], found: ComparisonStatus
-) -> Steps[tuple[LoadContext, InsertPlan]]:
-    decision = yield from find_increment(load, before, found)
-    if decision.text:
-        yield from Log(name=decision.text)
-    load = decision.load
-    plan = yield from _plan(load)
-    if load.increment and differs_in_columns(load, before, plan.reading):
-        yield from Log(name="All objects are loaded: the new ones have other columns than those before.")
-        load = load.whole()
-        plan = yield from _plan(load)
-    return load, plan
-
-
-def _plan(load: LoadContext) -> Steps[InsertPlan]:
-    own = {name: value for name, value in load.request.settings.items() if name in load.context.known_settings}
-    looks = (
-        check_taken(own),
-        check_passed_on(load.context, {**load.files.neutral, **needed_by(load.request), **load.files.settings}),
-        ask_nodes_now(load.context, partition_id=load.key.partition_id),
-        read_files(load),
-    )
-    _, _, now, reading = yield from Gather(name="Look at nodes and files", workflows=looks)
-    yield from warn_of_risks(load, now)
-    return (yield from plan_insert(load, now, reading))
-
-
 def _replace(load: LoadContext, plan: InsertPlan, before: Mapping[Node, MonthOnNode], reason: str) -> Steps[LoadResult]:
     context = load.context
     initial_state = InitialState(before=before, reason=reason)
     yield from make_ledger(context.ledger, {node: facts.ledger_columns for node, facts in context.nodes.items()})
+    yield from make_objects_table(context.ledger, {node: facts.object_columns for node, facts in context.nodes.items()})
     load = load.with_ledger()
     yield from end_earlier_attempts(load.context, load.attempt)
     try:
@@ -269,12 +229,12 @@ def _stage_and_publish(
 ) -> Steps[LoadResult]:
     try:
         yield from take_over(load.context, load.attempt)
-        load = yield from _begin_increment(load, initial_state.before)
+        load = yield from begin_increment(load, initial_state.before)
         load = yield from load.end_step("stage")
         inserted = yield from insert(load, plan, into=load.staging, initial_state=initial_state, done=done)
         load = yield from load.end_step("insert", at_least_seconds=inserted.stats.seconds)
         verified = yield from verify(load, plan, inserted)
-        load, staged = yield from _complete(load, initial_state.before, verified.staged)
+        load, staged = yield from complete_increment(load, initial_state.before, verified.staged)
         load = yield from load.end_step("verify")
         states = yield from publish(load, plan, initial_state.before, staged)
         load = yield from load.end_step("publish")
@@ -287,28 +247,6 @@ def _stage_and_publish(
     result = result_of(load, states, status="published", reason=reason, plan=plan, inserted=inserted, verified=verified)
     yield from record_load(load, plan, result)
     return result
-
-
-def _begin_increment(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[LoadContext]:
-    """Check what the new objects are added to, now that no other load can publish; attach it if it must come first."""
-    increment = load.increment
-    if increment is None or increment.attached_rows is not None:
-        return load
-    if not increment.attaches_first:
-        yield from check_base(load, before)
-        return load
-    staged = yield from count_staged(load, name="Count what is staged")
-    load, _ = yield from attach_published(load, before, staged)
-    return load
-
-
-def _complete(
-    load: LoadContext, before: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]
-) -> Steps[tuple[LoadContext, Mapping[Node, Staged]]]:
-    """Attach what is published to the new rows, which are proved."""
-    if load.increment is None or load.increment.attached_rows is not None:
-        return load, staged
-    return (yield from attach_published(load, before, staged))
 
 
 def _record_failure(load: LoadContext, error: Exception) -> Steps[None]:
@@ -336,7 +274,7 @@ def _clean_up_published(load: LoadContext, before: Mapping[Node, MonthOnNode]) -
 
 def _append(load: LoadContext) -> Steps[LoadResult]:
     load = yield from load.end_step("inspect")
-    plan = yield from _plan(load)
+    plan = yield from plan_objects(load)
     load = yield from load.end_step("plan")
     yield from Log(name=f"{load.request.month}: appending, so that a retry would load rows twice. {_sizes(load)}")
     try:

@@ -15,7 +15,6 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, record
 from airflow_provider_chs3.core.object_history.records import record_objects
-from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.publication.evidence_renewal import ROOM_FOR_RECORDS, structure_text
 from airflow_provider_chs3.core.publication.schema_drift import check_schema_drift
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
@@ -97,7 +96,6 @@ def publish(
 def _record_objects(load: LoadContext, plan: InsertPlan) -> Steps[None]:
     """Record the objects before the month is published: an attempt that is not published has none that count."""
     context = load.context
-    yield from make_objects_table(context.ledger, {node: facts.object_columns for node, facts in context.nodes.items()})
     yield from record_objects(
         context.ledger,
         {node: load.key_on(node) for node in context.nodes},

@@ -258,10 +258,10 @@ class LoadResult:
         if self.status == "unchanged":
             return f"{of} unchanged ({self.reason}): {self.rows:,} rows of {self.objects} objects, nothing to load."
         speed = f"{self.loaded_rows / self.insert_seconds:,.0f} rows/s" if self.insert_seconds else "nothing to insert"
-        new = f", {self.loaded_rows:,} of them new" if self.loaded_objects < self.objects else ""
+        new = f", {self.loaded_rows:,} of them new," if self.loaded_objects < self.objects else ""
         left_out = f"; {self.other_month_rows:,} rows of other months left out" if self.other_month_rows else ""
         return (
-            f"{of} {self.status} ({self.reason}): {self.rows:,} rows of {self.objects} objects{new}, in "
+            f"{of} {self.status} ({self.reason}): {self.rows:,} rows of {self.objects} objects{new} in "
             f"{self.insert_seconds:.1f} s ({speed}), {self.parts} parts on {len(self.rows_by_node)} nodes{left_out}."
         )
 

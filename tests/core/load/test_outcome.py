@@ -17,6 +17,9 @@ RESULT = LoadResult(
     objects=6,
     source_bytes=3 * 1024**2,
     rows=3_000_000,
+    loaded_objects=6,
+    loaded_bytes=3 * 1024**2,
+    loaded_rows=3_000_000,
     rows_by_node={"a:9000": 1_500_000, "b:9000": 1_500_000},
     parts=2,
     insert_seconds=1.5,
@@ -49,6 +52,13 @@ def test_it_tells_objects_rows_speed_parts_and_the_query():
 )
 def test_it_says_what_is_worth_a_look(change, text):
     assert text in report(replace(RESULT, **change))
+
+
+def test_of_an_increment_it_tells_what_is_new():
+    told = report(replace(RESULT, loaded_objects=1, loaded_bytes=1024, loaded_rows=3_000))
+    assert "source:  1 new objects, 1.0 KiB; 6 objects, 3.0 MiB, with those published before" in told
+    assert "rows:    3,000,000, 3,000 of them new (" in told
+    assert "insert:  1.5 s, 2,000 rows/s, 683 B/s of objects" in told
 
 
 @pytest.mark.parametrize("change", [{"status": "unchanged"}, {"status": "skipped"}, {"insert_seconds": 0.0}])

@@ -149,6 +149,8 @@ class TestLoadResult:
         reason="never loaded",
         objects=2,
         rows=3_000_000,
+        loaded_objects=2,
+        loaded_rows=3_000_000,
         rows_by_node={"a:9000": 1_000_000, "b:9000": 2_000_000},
         parts=2,
         insert_seconds=1.5,
@@ -176,6 +178,7 @@ class TestLoadResult:
             ({"status": "skipped", "reason": "no objects"}, "skipped: no objects."),
             ({"status": "unchanged", "reason": "as published"}, "unchanged (as published): 3,000,000 rows"),
             ({"insert_seconds": 0.0}, "(nothing to insert)"),
+            ({"loaded_objects": 1, "loaded_rows": 3}, "rows of 2 objects, 3 of them new, in 1.5 s (2 rows/s)"),
             ({"other_month_rows": 7}, "; 7 rows of other months left out."),
         ],
     )

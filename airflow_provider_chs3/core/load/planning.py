@@ -1,0 +1,66 @@
+"""Plan a load: which objects are read, what is read of them, and with which settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from airflow_provider_chs3.core.attempt.discovery import needed_by
+from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan, plan_insert, read_files
+from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
+from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
+from airflow_provider_chs3.core.increment.decision import differs_in_columns, find_increment
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
+from airflow_provider_chs3.core.ledger.records import MonthOnNode
+from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, check_taken
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
+
+
+def plan_load(
+    load: LoadContext, before: Mapping[Node, MonthOnNode], found: ComparisonStatus
+) -> Steps[tuple[LoadContext, InsertPlan]]:
+    """Plan the load of the new objects if they can be loaded alone, else of all.
+
+    Args:
+        load: The load of all objects.
+        before: The month on each node.
+        found: The comparison with the ledger.
+
+    Returns:
+        The load of the objects that are read, and its plan.
+    """
+    decision = yield from find_increment(load, before, found)
+    if decision.text:
+        yield from Log(name=decision.text)
+    load = decision.load
+    plan = yield from plan_objects(load)
+    if load.increment and differs_in_columns(load, before, plan.reading):
+        yield from Log(name="All objects are loaded: the new ones have other columns than those before.")
+        load = load.whole()
+        plan = yield from plan_objects(load)
+    return load, plan
+
+
+def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
+    """Look at the nodes and at the objects of the load, and plan its insert.
+
+    Args:
+        load: The load.
+
+    Raises:
+        PreflightError: If the nodes have no room, or settings are forbidden.
+        SourceError: If files lack a column or contradict each other.
+        ConfigurationError: If columns, expressions, settings or node specs do not fit.
+        TransientError: If the target has too many parts, or memory did not suffice before.
+    """
+    own = {name: value for name, value in load.request.settings.items() if name in load.context.known_settings}
+    looks = (
+        check_taken(own),
+        check_passed_on(load.context, {**load.files.neutral, **needed_by(load.request), **load.files.settings}),
+        ask_nodes_now(load.context, partition_id=load.key.partition_id),
+        read_files(load),
+    )
+    _, _, now, reading = yield from Gather(name="Look at nodes and files", workflows=looks)
+    yield from warn_of_risks(load, now)
+    return (yield from plan_insert(load, now, reading))
