@@ -2,30 +2,64 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import MONTH, Lake
+from tests.integration.test_ledger_admin import adopt
+
+__all__ = ["strikes"]
+
+PARTITION = MONTH.replace("-", "")
+FIRST_FILES = 6
 
 
-def csv(first: int, rows: int = 10) -> bytes:
-    lines = (f"2026-10-{1 + number % 28:02} 10:00:00,{number}" for number in range(first, first + rows))
-    return ("ts,n\n" + "\n".join(lines) + "\n").encode()
+def csv(first: int, rows: int = 10, *, columns: str = "ts,n") -> bytes:
+    extra = columns.count(",") - 1
+    lines = (
+        f"{MONTH}-{1 + number % 28:02} 10:00:00,{number}" + f",{number}" * extra
+        for number in range(first, first + rows)
+    )
+    return (f"{columns}\n" + "\n".join(lines) + "\n").encode()
 
 
 @pytest.fixture
 def events(lake: Lake) -> Lake:
+    """A table of events, with a month of six files published."""
     lake.table = "events"
-    lake.on_every_node(
-        f"CREATE TABLE {lake.database}.events (ts DateTime('UTC'), n Int64) ENGINE = MergeTree "
-        "PARTITION BY toYYYYMM(ts) ORDER BY ts"
-    )
+    create(lake, "MergeTree")
+    publish_first(lake)
     return lake
 
 
+def create(lake: Lake, engine: str) -> None:
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.events (ts DateTime('UTC'), n Int64, s Int64 DEFAULT -1) ENGINE = {engine} "
+        "PARTITION BY toYYYYMM(ts) ORDER BY n"
+    )
+
+
+def publish_first(lake: Lake) -> None:
+    for number in range(FIRST_FILES):
+        put(lake, number)
+    assert load(lake)["rows"] == FIRST_FILES * 10
+
+
+def put(lake: Lake, number: int, **options: Any) -> None:
+    lake.put(f"events/{MONTH}/{number}.csv", csv(number * 10, **options))
+
+
+ARGUMENTS = {"key": "events/{YYYY-MM}/", "file_format": "CSVWithNames"}
+
+
 def load(lake: Lake, **options: Any) -> dict[str, Any]:
-    return lake.load(**{"key": "events/{YYYY-MM}/", "file_format": "CSVWithNames"} | options)
+    return lake.load(**ARGUMENTS | options)
 
 
 def numbers(lake: Lake) -> list[int]:
@@ -33,17 +67,212 @@ def numbers(lake: Lake) -> list[int]:
     return sorted(number for rows in found for (number,) in rows)
 
 
+def alter(lake: Lake, what: str) -> None:
+    lake.on_every_node(f"ALTER TABLE {lake.database}.{lake.table} {what}")
+
+
 def test_new_objects_are_loaded_alone(events: Lake, capfd: pytest.CaptureFixture[str]) -> None:
-    for number in range(6):
-        events.put(f"events/{MONTH}/{number}.csv", csv(number * 10))
-    assert load(events)["rows"] == 60
-    events.put(f"events/{MONTH}/late.csv", csv(60))
+    put(events, 6)
     result = load(events)
     assert "Only the 1 new objects are loaded" in capfd.readouterr().out
     assert (result["status"], result["rows"], result["objects"]) == ("published", 70, 7)
     assert (result["loaded_rows"], result["loaded_objects"]) == (10, 1)
     assert numbers(events) == list(range(70))
     assert load(events)["status"] == "unchanged"
-    events.put(f"events/{MONTH}/later.csv", csv(70))
-    assert load(events)["rows"] == 80
+    put(events, 7)
+    assert load(events)["loaded_rows"] == 10
     assert numbers(events) == list(range(80))
+
+
+def test_each_object_is_recorded_once_with_the_load_that_read_it(events: Lake) -> None:
+    put(events, 6)
+    result = load(events)
+    found = events.on_node(
+        0, f"SELECT path, attempt = '{result['attempt']}', uniqExact(base) OVER () FROM {events.database}.chs3_objects"
+    )
+    names = [(f"{events.bucket}/events/{MONTH}/{number}.csv", int(number == 6), 1) for number in range(7)]
+    assert sorted(found) == names
+
+
+def test_rows_are_recorded_where_files_tell_them(trips_lake: Lake) -> None:
+    trips_lake.upload(Trips(rows_per_month=900, files_per_month=3))
+    trips_lake.load()
+    found = trips_lake.on_node(0, f"SELECT sum(rows), count(rows) FROM {trips_lake.database}.chs3_objects")
+    assert found == [(900, 3)]
+
+
+def _overwrite(lake: Lake) -> None:
+    put(lake, 2, rows=7)
+
+
+def _delete(lake: Lake) -> None:
+    lake.s3.delete_object(Bucket=lake.bucket, Key=f"events/{MONTH}/2.csv")
+
+
+def _lose_records(lake: Lake) -> None:
+    lake.on_every_node(
+        f"ALTER TABLE {lake.database}.chs3_objects DELETE WHERE path LIKE '%2.csv' SETTINGS mutations_sync = 1"
+    )
+
+
+def _other_columns(lake: Lake) -> None:
+    put(lake, 6, columns="ts,n,other")
+
+
+def _longer_ttl(lake: Lake) -> None:
+    alter(lake, "MODIFY TTL ts + INTERVAL 30 YEAR")
+
+
+@pytest.mark.parametrize(
+    ("change", "why", "expected"),
+    [
+        (_overwrite, r"1 were overwritten \(.*2.csv…\) since", [*range(27), *range(30, 70)]),
+        (_delete, r"1 were deleted \(.*2.csv…\) since", [*range(20), *range(30, 70)]),
+        (_lose_records, "the record of those that were loaded before is incomplete", [*range(70)]),
+        (_longer_ttl, "engine, keys or TTL of the table changed", [*range(70)]),
+    ],
+    ids=lambda each: getattr(each, "__name__", None),
+)
+def test_otherwise_all_objects_are_loaded_and_the_log_says_why(
+    events: Lake, capfd: pytest.CaptureFixture[str], change: Callable[[Lake], None], why: str, expected: list[int]
+) -> None:
+    put(events, 6)
+    change(events)
+    capfd.readouterr()
+    assert load(events)["loaded_objects"] > 1
+    assert re.search(f"All objects are loaded: {why}", capfd.readouterr().out)
+    assert numbers(events) == expected
+
+
+def test_objects_with_other_columns_are_loaded_with_the_others(events: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+    put(events, 6, columns="ts,n,other")
+    assert load(events)["loaded_objects"] == 7
+    assert "All objects are loaded: the new ones have other columns" in capfd.readouterr().out
+    assert numbers(events) == list(range(70))
+
+
+def test_it_can_be_turned_off(events: Lake) -> None:
+    put(events, 6)
+    assert load(events, incremental=False)["loaded_objects"] == 7
+
+
+def test_an_adopted_month_is_no_base(events: Lake) -> None:
+    events.on_every_node(f"TRUNCATE TABLE {events.database}.chs3_ledger")
+    adopt(events, key=ARGUMENTS["key"], definition={"file_format": "CSVWithNames"})
+    put(events, 6)
+    assert load(events)["loaded_objects"] == 7
+    assert numbers(events) == list(range(70))
+
+
+class TestChangesMeanwhile:
+    """Others change the published rows while new ones are added: never may such a change be undone in silence."""
+
+    def test_before_it_is_attached(self, events: Lake, strikes: Strikes) -> None:
+        put(events, 6)
+        delete = f"DELETE FROM {events.database}.events WHERE n = 5"
+        strikes.before(f"Attach the published rows of {MONTH}", lambda: events.on_every_node(delete))
+        with pytest.raises(AirflowFailException, match="on_target_changed='reload'"):
+            load(events)
+        assert numbers(events) == [each for each in range(60) if each != 5]
+
+    def test_after_it_was_attached(self, events: Lake, strikes: Strikes) -> None:
+        put(events, 6)
+        delete = "DELETE WHERE n = 5 SETTINGS mutations_sync = 1"
+        strikes.after(f"Attach the published rows of {MONTH}", lambda: alter(events, delete))
+        with pytest.raises(AirflowFailException, match="on_target_changed='reload'"):
+            load(events)
+        assert numbers(events) == [each for each in range(60) if each != 5]
+
+    def test_after_the_last_look(self, events: Lake, strikes: Strikes) -> None:
+        put(events, 6)
+        delete = "DELETE WHERE n = 5 SETTINGS mutations_sync = 1"
+        strikes.before(f"Publish {MONTH}", lambda: alter(events, delete))
+        with pytest.raises(AirflowFailException, match=r"that change is undone: .*DELETE WHERE n = 5"):
+            load(events)
+        strikes.reset()
+        assert load(events)["loaded_objects"] == 7
+        assert numbers(events) == list(range(70))
+
+    def test_merges_change_nothing(self, events: Lake, strikes: Strikes) -> None:
+        put(events, 6)
+        merge = f"OPTIMIZE TABLE {events.database}.events FINAL"
+        strikes.before(f"Insert 1 objects of {MONTH}", lambda: events.on_every_node(merge))
+        assert load(events)["loaded_objects"] == 1
+        assert numbers(events) == list(range(70))
+
+    def test_a_merge_right_before_it_is_attached(self, events: Lake, strikes: Strikes) -> None:
+        put(events, 6)
+        load(events)
+        put(events, 7)
+        merge = f"OPTIMIZE TABLE {events.database}.events FINAL"
+        strikes.before(f"Attach the published rows of {MONTH}", lambda: events.on_every_node(merge))
+        assert load(events)["loaded_objects"] == 1
+        assert numbers(events) == list(range(80))
+
+
+class TestEngines:
+    def test_the_newest_object_wins_where_order_decides(self, lake: Lake) -> None:
+        lake.table = "events"
+        create(lake, "ReplacingMergeTree")
+        publish_first(lake)
+        for name, day in (("new", 11), ("newer", 12)):
+            lake.put(f"events/{MONTH}/{name}.csv", f"ts,n\n{MONTH}-{day} 00:00:00,5\n".encode())
+            assert load(lake)["loaded_objects"] == 1
+            days = lake.on_every_node(f"SELECT toDayOfMonth(ts) FROM {lake.database}.events FINAL WHERE n = 5")
+            assert days == [[(day,)]]
+
+    def test_after_so_many_increments_the_month_is_loaded_whole(self, lake: Lake) -> None:
+        lake.table = "events"
+        create(lake, "SummingMergeTree")
+        publish_first(lake)
+        loaded = []
+        for number in range(6, 10):
+            put(lake, number)
+            loaded.append(load(lake, max_increments=2)["loaded_objects"])
+        assert loaded == [1, 1, 9, 1]
+
+    def test_collapsing_rows_are_loaded_whole(self, lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+        lake.table = "events"
+        lake.on_every_node(
+            f"CREATE TABLE {lake.database}.events (ts DateTime('UTC'), n Int64, s Int8 DEFAULT 1) "
+            "ENGINE = CollapsingMergeTree(s) PARTITION BY toYYYYMM(ts) ORDER BY n"
+        )
+        publish_first(lake)
+        put(lake, 6)
+        assert load(lake)["loaded_objects"] == 7
+        assert "rows that CollapsingMergeTree has merged do not combine with new ones" in capfd.readouterr().out
+
+
+@pytest.mark.thorough(but=4)
+@pytest.mark.parametrize("engine", ["MergeTree", "SummingMergeTree"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "Create staging",
+        "Insert 1 objects",
+        "Attach the published rows",
+        "Record the intent to publish",
+        "Record 1 objects",
+        "Publish",
+        "Remove the parts that were replaced",
+        "Record 2026-10 as published",
+    ],
+)
+def test_after_a_worker_died_the_next_run_is_exact(lake: Lake, strikes: Strikes, engine: str, step: str) -> None:
+    lake.table = "events"
+    create(lake, engine)
+    publish_first(lake)
+    put(lake, 6)
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    strikes.after(step, die)
+    with pytest.raises(KeyboardInterrupt):
+        load(lake)
+    strikes.reset()
+    load(lake)
+    assert numbers(lake) == list(range(70))
+    put(lake, 7)
+    load(lake)
+    assert numbers(lake) == list(range(80))

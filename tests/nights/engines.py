@@ -17,6 +17,7 @@ class Engine:
         order_by: The sorting key.
         read: The columns of a SELECT that gives the same whatever merges have done.
         group_by: Its GROUP BY; empty reads with FINAL.
+        over_nodes: The same over several nodes, which do not merge each other's rows: columns, and GROUP BY.
         is_loaded_whole: Whether a month of it is always loaded whole.
         columns: The table's columns.
     """
@@ -26,6 +27,7 @@ class Engine:
     order_by: str = "(k, ts)"
     read: str = "*"
     group_by: str = ""
+    over_nodes: tuple[str, str] | None = None
     is_loaded_whole: bool = False
     columns: str = _COLUMNS
 
@@ -36,18 +38,25 @@ class Engine:
             f"PARTITION BY toYYYYMM(ts) ORDER BY {self.order_by}"
         )
 
-    def select(self, table: str) -> str:
-        """All that it holds, in an order."""
-        if self.group_by:
-            return f"SELECT {self.read} FROM {table} GROUP BY {self.group_by} ORDER BY ALL"
-        return f"SELECT {self.read} FROM {table}{'' if self.clause == 'MergeTree' else ' FINAL'} ORDER BY ALL"
+    def select(self, table: str, *, month: str, nodes: int) -> str:
+        """All that it holds of a month."""
+        read, group_by = self.over_nodes if self.over_nodes and nodes > 1 else (self.read, self.group_by)
+        of_month = f"formatDateTime(ts, '%Y-%m') = '{month}'"
+        if group_by:
+            return f"SELECT {read} FROM {table} WHERE {of_month} GROUP BY {group_by}"
+        return f"SELECT {read} FROM {table}{'' if self.clause == 'MergeTree' else ' FINAL'} WHERE {of_month}"
 
 
 ENGINES = (
     Engine("plain", "MergeTree"),
-    Engine("replacing", "ReplacingMergeTree(ver)"),
-    Engine("replacing without version", "ReplacingMergeTree", read="k, ts"),
-    Engine("deleted", "ReplacingMergeTree(ver, sign)", columns=_COLUMNS.replace("sign Int8", "sign UInt8")),
+    Engine("replacing", "ReplacingMergeTree(ver)", over_nodes=("k, ts, max(ver)", "k, ts")),
+    Engine("replacing without version", "ReplacingMergeTree", read="k, ts", over_nodes=("k, ts", "k, ts")),
+    Engine(
+        "deleted",
+        "ReplacingMergeTree(ver, sign)",
+        columns=_COLUMNS.replace("sign Int8", "sign UInt8"),
+        over_nodes=("k, ts, max(ver)", "k, ts"),
+    ),
     Engine("summing", "SummingMergeTree((v))", read="k, ts, sum(v)", group_by="k, ts"),
     Engine(
         "aggregating",
@@ -55,8 +64,9 @@ ENGINES = (
         columns="ts DateTime('UTC'), k UInt32, ver SimpleAggregateFunction(max, UInt32), "
         "sign SimpleAggregateFunction(min, Int8), v SimpleAggregateFunction(sum, Int64), "
         "s SimpleAggregateFunction(max, String)",
+        over_nodes=("k, ts, max(ver), min(sign), sum(v), max(s)", "k, ts"),
     ),
-    Engine("coalescing", "CoalescingMergeTree", read="k, ts"),
+    Engine("coalescing", "CoalescingMergeTree", read="k, ts", over_nodes=("k, ts", "k, ts")),
     Engine(
         "collapsing",
         "CollapsingMergeTree(sign)",

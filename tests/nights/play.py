@@ -75,7 +75,9 @@ class Nights:
         self.prefix = f"nights{seed}"
         for name in self.names.values():
             lake.on_every_node(engine.create(f"{lake.database}.{name}"))
-            lake.on_node(0, f"INSERT INTO {lake.database}.{name} (ts, k) VALUES ('{_OTHER_MONTH}-01 00:00:00', 2000)")
+            lake.on_node(
+                0, f"INSERT INTO {lake.database}.{name} (ts, k, sign) VALUES ('{_OTHER_MONTH}-01 00:00:00', 2000, 1)"
+            )
 
     def play(self) -> Night:
         """Play one more night."""
@@ -178,7 +180,7 @@ class Nights:
 
     def _insert_rows(self) -> str:
         self.lake.on_node(
-            self._node(), f"INSERT INTO {self._table()} (ts, k, ver) VALUES ('{MONTH}-01 10:00:00', 1000, 9)"
+            self._node(), f"INSERT INTO {self._table()} (ts, k, ver, sign) VALUES ('{MONTH}-01 10:00:00', 1000, 9, 1)"
         )
         return "a row inserted"
 
@@ -273,4 +275,6 @@ class Nights:
 
     def _read(self, which: str) -> Counter[tuple[Any, ...]]:
         source = f"cluster('{self.lake.cluster.name}', {self.lake.database}, {self.names[which]})"
-        return Counter(self.lake.on_node(0, self.engine.select(source)))
+        return Counter(
+            self.lake.on_node(0, self.engine.select(source, month=MONTH, nodes=len(self.lake.cluster.nodes)))
+        )
