@@ -45,7 +45,7 @@ def count_load(task: Task, result: LoadResult) -> None:
     table = _table_of(task)
     _send(Stats.incr, f"loads.{result.status}", 1, table)
     if result.status in ("published", "appended"):
-        for name, count in (("rows", result.rows), ("bytes", result.source_bytes), ("parts", result.parts)):
+        for name, count in (("rows", result.loaded_rows), ("bytes", result.loaded_bytes), ("parts", result.parts)):
             _send(Stats.incr, name, count, table)
     for step, seconds in result.seconds_by_step.items():
         _send(Stats.timing, f"step.{step}", timedelta(seconds=seconds), table)

@@ -52,6 +52,7 @@ class MonthInLedger:
         published_at: When that was, in UTC, by the nodes' clocks; empty where it is not published.
         was_adopted: Whether it was adopted, not loaded.
         insert_seconds: What the insert of that load took; None where that is not known.
+        loaded_rows: Rows that it loaded: all of the month, or those of new objects.
     """
 
     month: Month | None
@@ -66,6 +67,7 @@ class MonthInLedger:
     published_at: str = ""
     was_adopted: bool = False
     insert_seconds: float | None = None
+    loaded_rows: int = 0
 
     @property
     def rows(self) -> int:
@@ -80,7 +82,7 @@ class MonthInLedger:
     @property
     def rows_per_second(self) -> int | None:
         """What the insert came to; None where that is not known."""
-        return round(self.rows / self.insert_seconds) if self.insert_seconds else None
+        return round(self.loaded_rows / self.insert_seconds) if self.insert_seconds else None
 
     def as_json(self) -> dict[str, Any]:
         """The same as JSON-safe values."""
@@ -245,6 +247,7 @@ def _listed(
     records = [newest[node][month] for node in published if month in newest[node]]
     if one is None or not records:
         return listed
+    load = loads.get(one.attempt, {})
     return replace(
         listed,
         objects=records[0].objects,
@@ -253,7 +256,8 @@ def _listed(
         attempt=one.attempt,
         published_at=max(each.recorded_at for each in records),
         was_adopted=bool(records[0].details and json.loads(records[0].details).get("adopted")),
-        insert_seconds=loads.get(one.attempt, {}).get("insert_seconds"),
+        insert_seconds=load.get("insert_seconds"),
+        loaded_rows=load.get("loaded_rows", load.get("rows", 0)),
     )
 
 

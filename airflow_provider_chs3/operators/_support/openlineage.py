@@ -103,7 +103,7 @@ class LoadLineage(MonthlyOperator):
 
         if self.result is None or not self.result["query_ids"]:
             return {}
-        objects, size_bytes = self.result["objects"], self.result["source_bytes"]
+        objects, size_bytes = self.result["loaded_objects"], self.result["loaded_bytes"]
         return {"inputStatistics": InputStatisticsInputDatasetFacet(fileCount=objects, size=size_bytes)}
 
     def _output(self, *, with_schema: bool) -> OutputDataset:

@@ -103,14 +103,18 @@ def _told(entry: Entry) -> dict[str, Any]:
 def _load(entry: Entry) -> dict[str, Any]:
     did = entry.details
     seconds = did.get("insert_seconds") or 0
+    # Older versions of this package loaded all objects of a month, and did not record these numbers.
+    loaded_bytes = did.get("loaded_bytes", entry.source_bytes)
     reasons = did.get("setting_reasons", {})
     spent = did.get("seconds_by_step", {})
     return (
         _told(entry)
         | {name: did.get(name) for name in _OF_LOAD}
         | {
-            "rows_per_second": round(did.get("rows", 0) / seconds) if seconds else None,
-            "bytes_per_second": round(entry.source_bytes / seconds) if seconds else None,
+            "loaded_objects": did.get("loaded_objects", entry.objects),
+            "loaded_bytes": loaded_bytes,
+            "rows_per_second": round(did.get("loaded_rows", did.get("rows", 0)) / seconds) if seconds else None,
+            "bytes_per_second": round(loaded_bytes / seconds) if seconds else None,
             "seconds_by_step": [{"step": step, "seconds": spent[step]} for step in STEP_NAMES if step in spent],
             "settings": [
                 {"name": name, "value": value, "reason": reasons.get(name, "")}

@@ -118,7 +118,7 @@ def _month_as_json(month: MonthOverview, readable_dags: Collection[str]) -> dict
     return values | {
         "month": str(month.month),
         "state": str(month.state),
-        "rows_per_second": round(month.rows / month.insert_seconds) if month.insert_seconds else None,
+        "rows_per_second": round(month.loaded_rows / month.insert_seconds) if month.insert_seconds else None,
         "task": task_as_json(month.owner, readable_dags),
         "insert": insert_as_json(month.insert) if month.insert else None,
     }

@@ -53,6 +53,7 @@ class MonthOverview:
         source_bytes: Their size.
         published_at: When it was published, in UTC, by the nodes' clocks; empty where it is not.
         insert_seconds: What the insert of that load took; None where that is not known.
+        loaded_rows: Rows that it loaded: all of the month, or those of new objects.
         owner: The task of its newest load, as JSON: dag, run, task, map index. Empty where none is known.
         insert: The insert that runs.
         ledger_database: Database of the ledger that knows it; empty where it is not published.
@@ -68,6 +69,7 @@ class MonthOverview:
     source_bytes: int = 0
     published_at: str = ""
     insert_seconds: float | None = None
+    loaded_rows: int = 0
     owner: str = ""
     insert: RunningInsert | None = None
     ledger_database: str = ""
@@ -193,7 +195,8 @@ def _month_overview(
     if not published:
         return described
     attempts = {each.record.attempt for each in published if each.record}
-    seconds = next((each.load[1] for each in month.records.values() if each.load[0] in attempts), 0.0)
+    loads = (each.load for each in month.records.values())
+    seconds, loaded_rows = next((load[1:] for load in loads if load[0] in attempts), (0.0, 0))
     return replace(
         described,
         objects=published[0].objects,
@@ -201,6 +204,7 @@ def _month_overview(
         published_at=max(each.recorded_at for each in published),
         ledger_database=published[0].ledger_database,
         insert_seconds=seconds or None,
+        loaded_rows=loaded_rows,
     )
 
 

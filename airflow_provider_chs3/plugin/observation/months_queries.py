@@ -48,7 +48,9 @@ def _records(database: str, columns: Collection[str]) -> str:
     message, hint = (f"JSONExtractString({details}, 'error', '{name}')" for name in ("message", "hint"))
     error = f"if({_FAILED}, leftUTF8(concat({message}, ' ', {hint}), {ERROR_CHARACTERS}), '')"
     failed = f"attempt, JSONExtractString({details}, 'owner'), {error}"
-    loaded = f"attempt, JSONExtractFloat({details}, 'insert_seconds')"
+    # Older versions of this package loaded all rows of a month, and recorded those alone.
+    rows = f"if(JSONHas({details}, 'loaded_rows'), 'loaded_rows', 'rows')"
+    loaded = f"attempt, JSONExtractFloat({details}, 'insert_seconds'), JSONExtractUInt({details}, {rows})"
     return (
         "SELECT target_database, target_table, target_uuid, month, "
         # A check, or a load, after a failure or an insert that came to nothing makes that old.

@@ -61,7 +61,7 @@ class MonthRecords:
         inserting: The newest record of an insert.
         is_inserting_newer: Whether it is newer than the one that tells where the month stands.
         failure: How its newest load failed; None where it did not.
-        load: Attempt and seconds of the insert of the newest load that was recorded.
+        load: Attempt, seconds of the insert, and rows that it loaded, of the newest load that was recorded.
     """
 
     partition_id: str
@@ -73,7 +73,7 @@ class MonthRecords:
     inserting: InsertRecord | None
     is_inserting_newer: bool
     failure: FailureRecord | None
-    load: tuple[str, float]
+    load: tuple[str, float, int]
 
 
 def of_current_tables(

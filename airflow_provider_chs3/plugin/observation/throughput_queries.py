@@ -48,9 +48,18 @@ def _loads(database: str, columns: Collection[str], *, days: int) -> str:
         # JSON null is 0 as a number.
         return f"JSONExtractUInt({details}, {literal(name)})"
 
+    def loaded(name: str, otherwise: str) -> str:
+        # Older versions of this package loaded all objects of a month, and did not record these numbers.
+        return f"if(JSONHas({details}, {literal(name)}), {number(name)}, {otherwise})"
+
+    read = (
+        loaded("loaded_bytes", "source_bytes"),
+        loaded("loaded_objects", "objects"),
+        loaded("loaded_rows", number("rows")),
+    )
     values = (
         "partition_id",
-        f"(source_bytes, objects, {number('rows')}, {number('parts')})",
+        f"({', '.join(read)}, {number('parts')})",
         f"JSONExtractFloat({details}, 'insert_seconds')",
         f"({number('peak_memory_bytes')}, {number('memory_bytes')})",
         f"JSONExtractKeysAndValues({details}, 'seconds_by_step', 'Float64')",

@@ -67,7 +67,7 @@ class Screen:
                 str(load["objects"]),
                 f"{load['rows']:,}",
                 f"{load['insert_seconds']:.2f}",
-                f"{load['rows'] / load['insert_seconds']:,.0f}",
+                f"{load['loaded_rows'] / load['insert_seconds']:,.0f}",
                 str(times[month]),
                 " + ".join(f"{on_node.get(month, 0):,}" for on_node in rows),
                 " + ".join(str(node.parts.get(month, 0)) for node in nodes),

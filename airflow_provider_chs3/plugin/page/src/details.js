@@ -31,13 +31,21 @@ function failure(found) {
   return element("p", { class: "trouble" }, parts.filter(Boolean).join(" "));
 }
 
+function read(found) {
+  const all = `${number(found.objects)} objects, ${bytes(found.source_bytes)}`;
+  if (found.loaded_objects === found.objects) {
+    return all;
+  }
+  return `${number(found.loaded_objects)} new of ${all}: ${bytes(found.loaded_bytes)}`;
+}
+
 function load(found, nodes, name) {
   const parts = nodes.filter((each) => !each.error).reduce((sum, each) => sum + each.parts, 0);
   const rows = [
     ["Recorded", `${found.recorded_at} UTC, attempt ${found.attempt}`],
     ["Loaded because", found.reason || ""],
     ["Rows", `${known(found.rows, number)}, ${known(found.rows_per_second, number)} rows/s`],
-    ["Read", `${number(found.objects)} objects, ${bytes(found.source_bytes)}, ${known(found.bytes_per_second, bytes)}/s`],
+    ["Read", `${read(found)}, ${known(found.bytes_per_second, bytes)}/s`],
     ["Parts", `${known(found.parts, number)} at publishing, ${number(parts)} now`],
     ["Memory of a node", `peak ${known(found.peak_memory_bytes, bytes)} of ${known(found.memory_bytes, bytes)} granted`],
     ["Query ids", (found.query_ids || []).join(", ")],
