@@ -68,6 +68,7 @@ def _add_ledger(commands: Any) -> None:
     command = _command(commands, "ledger", "list what is published of a table, and where each month stands")
     _add_table(command)
     _add_months(command, all_months=None)
+    command.add_argument("--objects", action="store_true", help="the objects that were loaded, when, and by which load")
 
 
 def _add_plan(commands: Any) -> None:

@@ -13,6 +13,7 @@ from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.cli.tables import age, rendered, size
 from airflow_provider_chs3.core.months.adopt import AdoptedMonth
 from airflow_provider_chs3.core.months.forget import ForgottenMonth
+from airflow_provider_chs3.core.months.objects import LoadedObject
 from airflow_provider_chs3.core.months.plan import PlannedMonth
 from airflow_provider_chs3.core.months.status import MonthInLedger
 from airflow_provider_chs3.core.staging.orphans import Orphan
@@ -46,6 +47,8 @@ class CommandResult:
 def _ledger(given: argparse.Namespace) -> CommandResult:
     months = months_of(given)
     operator = ListLedgerOperator(task_id="ledger", months=months, **_table(given))
+    if given.objects:
+        return _objects(operator)
     listed = operator.listed()
     header = ["month", "partition", "standing", "rows", "size", "objects", "published (UTC)", "rows/s", "attempt"]
     rows = [
@@ -55,6 +58,21 @@ def _ledger(given: argparse.Namespace) -> CommandResult:
     nothing = "The ledger knows no such month." if months else "The ledger knows no month of this table."
     text = rendered(header, rows) if rows else nothing
     return CommandResult([each.as_json() for each in listed], text, all(each.is_as_published for each in listed))
+
+
+def _objects(operator: ListLedgerOperator) -> CommandResult:
+    listed = operator.listed_objects()
+    header = ["month", "object", "size", "rows", "loaded (UTC)", "attempt", "published"]
+    rows = [
+        [each.month, each.path, size(each.size_bytes), each.rows, each.loaded_at, each.attempt, _is_current(each)]
+        for each in listed
+    ]
+    text = rendered(header, rows) if rows else "No load of such a month has recorded its objects."
+    return CommandResult([each.as_json() for each in listed], text, is_fine=True)
+
+
+def _is_current(each: LoadedObject) -> str:
+    return "yes" if each.is_current else "replaced"
 
 
 def _published(each: MonthInLedger) -> list[object]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.core.months.adopt import AdoptedMonth
     from airflow_provider_chs3.core.months.forget import ForgottenMonth
+    from airflow_provider_chs3.core.months.objects import LoadedObject
     from airflow_provider_chs3.core.months.status import LedgerRequest, MonthInLedger
     from airflow_provider_chs3.core.staging.orphans import CleanRequest, Orphan
     from airflow_provider_chs3.core.values.models import Month
@@ -114,6 +115,13 @@ class ListLedgerOperator(LedgerOperator):
 
         with airflow_errors():
             return self.runner().run(list_ledger(self.request()))
+
+    def listed_objects(self) -> list[LoadedObject]:
+        """Return the objects that the months were loaded from, also those that later loads have replaced."""
+        from airflow_provider_chs3.core.months.objects import list_objects
+
+        with airflow_errors():
+            return self.runner().run(list_objects(self.request()))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """List the months."""

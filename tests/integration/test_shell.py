@@ -45,6 +45,29 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("   ") if cell.strip()]
 
 
+class TestObjects:
+    def test_each_load_of_an_object_is_listed_with_what_became_of_it(self, trips_lake: Lake, shell: Shell) -> None:
+        trips_lake.upload(TRIPS)
+        first = trips_lake.load()
+        overwritten = trips_lake.upload(Trips(seed=2, rows_per_month=300, files_per_month=1))
+        second = trips_lake.load()
+        code, out, _ = shell("ledger", "--month", MONTH, "--objects")
+        listed = [cells(line) for line in out.splitlines()[2:]]
+        loads = {path: [tuple(each[3:4] + each[5:]) for each in listed if each[1] == path] for _, path, *_ in listed}
+        again, once = ("200", first["attempt"], "replaced"), ("200", second["attempt"], "yes")
+        assert (code, len(loads)) == (0, 3)
+        assert loads.pop(f"{trips_lake.bucket}/{overwritten[0]}") == [again, ("300", second["attempt"], "yes")]
+        assert list(loads.values()) == [[again, once]] * 2
+
+    def test_as_json(self, trips_lake: Lake, shell: Shell) -> None:
+        trips_lake.upload(TRIPS)
+        trips_lake.load()
+        code, out, _ = shell("ledger", "--objects", "--json")
+        found = json.loads(out)
+        assert (code, len(found)) == (0, 3)
+        assert {(each["month"], each["rows"], each["is_current"]) for each in found} == {(MONTH, 200, True)}
+
+
 class TestPlan:
     def test_months_to_load_end_with_1_and_their_reason(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)

@@ -10,6 +10,8 @@ from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
+#: A month that is older, and changes once more, is loaded whole.
+_KEPT_DAYS = 400
 #: Columns are only ever added, and always named, so that a newer package reads what an older one wrote.
 OBJECT_COLUMNS = {
     "loaded_at": "DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'by the clock of this node'",
@@ -50,6 +52,7 @@ def _create(name: TableName) -> Sql:
     columns = ", ".join(f"{identifier(column)} {declaration}" for column, declaration in OBJECT_COLUMNS.items())
     return Sql(
         f"CREATE TABLE IF NOT EXISTS {table(name)} ({columns}) ENGINE = MergeTree "
-        "ORDER BY (target_database, target_table, month, base, attempt, path) "
-        f"SETTINGS {', '.join(durable_settings())}"
+        "PARTITION BY toYYYYMM(loaded_at) ORDER BY (target_database, target_table, month, base, attempt, path) "
+        f"TTL toDateTime(loaded_at) + INTERVAL {_KEPT_DAYS} DAY "
+        f"SETTINGS {', '.join((*durable_settings(), 'ttl_only_drop_parts = 1'))}"
     )

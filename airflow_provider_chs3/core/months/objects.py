@@ -1,0 +1,78 @@
+"""List the objects that a table's months were loaded from, and by which loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.ledger.records import IS_STATE, newest
+from airflow_provider_chs3.core.months.status import LedgerRequest, ledger_key, look_at_table
+from airflow_provider_chs3.core.object_history.table import objects_table
+from airflow_provider_chs3.core.sql.quoting import Sql, one_of, table
+from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedObject:
+    """An object, as a load read it.
+
+    Args:
+        month: The month.
+        path: `<bucket>/<key>`.
+        size_bytes: Its size in bytes.
+        etag: Its ETag.
+        last_modified: Time of its last write, in UTC.
+        rows: Its rows; None if files of its format do not tell them.
+        loaded_at: Time at which it was loaded, in UTC, by the clock of the first node.
+        attempt: The attempt that read it.
+        is_current: Whether its rows are those that are published; else a later load has replaced them.
+    """
+
+    month: Month
+    path: str
+    size_bytes: int
+    etag: str
+    last_modified: str
+    rows: int | None
+    loaded_at: str
+    attempt: str
+    is_current: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"month": str(self.month)}
+
+
+def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
+    """List the objects of published loads, by month, path and time.
+
+    Args:
+        request: The table; its months, or None for all.
+
+    Raises:
+        PreflightError: If the cluster or the table is missing, or not fit.
+    """
+    context = yield from look_at_table(request)
+    node = context.coordinator
+    if not (context.nodes[node].object_columns and context.nodes[node].ledger_columns):
+        return []
+    of_table = ledger_key(context, node, Month(2000, 1), "").table_condition
+    if request.months is not None:
+        of_table += f" AND {one_of('month', map(str, request.months))}"
+    ledger = table(context.ledger)
+    bases = f"SELECT month, {newest('base')} FROM {ledger} WHERE {of_table} AND {IS_STATE} GROUP BY month"
+    published = f"SELECT attempt FROM {ledger} WHERE {of_table} AND event = 'published'"
+    sql = Sql(
+        "SELECT month, path, size_bytes, etag, formatDateTime(last_modified, '%F %T', 'UTC'), rows, "
+        f"formatDateTime(loaded_at, '%F %T', 'UTC'), attempt, (month, base) IN ({bases}) "
+        f"FROM {table(objects_table(context.ledger))} WHERE {of_table} AND attempt IN ({published}) "
+        "ORDER BY month, path, loaded_at"
+    )
+    rows = (yield from QueryNodes(name="List the objects that were loaded", sql={node: sql}))[node]
+    return [_loaded_object(*row) for row in rows]
+
+
+def _loaded_object(month: str, *fields: Any) -> LoadedObject:
+    values = dict(zip(LoadedObject.__dataclass_fields__, (Month.parse(month), *fields), strict=True))
+    return LoadedObject(**values | {"is_current": bool(values["is_current"])})
