@@ -142,7 +142,7 @@ def _hindrances(state: MergeState, thresholds: Thresholds) -> Iterator[str]:
     is_idle = state.unchanged_seconds >= thresholds.stuck_after_seconds
     if replica and is_idle and replica.delay_seconds > thresholds.max_replica_delay_seconds:
         yield (
-            f"the replica lags {replica.delay_seconds} s behind{_waiting_reason(replica)}; check "
+            f"the replica lags {replica.delay_seconds} s behind{_wait_reason(replica)}; check "
             "system.replication_queue on this node"
         )
     needed_bytes = FREE_SPACE_FACTOR * state.two_smallest_bytes
@@ -160,13 +160,15 @@ def _describe_progress(state: MergeState, thresholds: Thresholds) -> str:
     if state.merges:
         return f"merging, {', '.join(f'{merge.progress:.0%}' for merge in state.merges)} done"
     if replica and replica.queue:
-        return f"{replica.queue} part{'s' if replica.queue != 1 else ''} in the replication queue{_waiting_reason(replica)}"
+        return (
+            f"{replica.queue} part{'s' if replica.queue != 1 else ''} in the replication queue{_wait_reason(replica)}"
+        )
     if replica and replica.delay_seconds > thresholds.max_replica_delay_seconds:
         return f"the replica lags {replica.delay_seconds} s behind"
     return ""
 
 
-def _waiting_reason(replica: Replica) -> str:
+def _wait_reason(replica: Replica) -> str:
     reason = replica.last_exception or replica.postpone_reason
     return f": {_first_line(reason)}" if reason else ""
 

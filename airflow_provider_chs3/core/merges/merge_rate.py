@@ -15,8 +15,7 @@ class MergeRate:
     """Speed of a month's merges.
 
     Args:
-        bytes_per_second: Bytes that the running merges have read, each divided by the time since it began; None if
-            nothing merges.
+        bytes_per_second: Read rate of all running merges, each averaged since it began; None if nothing merges.
         parts_per_second: Decrease per second of the month's parts and its replication queue between two observations;
             None without an earlier observation or a decrease.
         seconds_left: Time until the running merges end and, if `parts_per_second` is known, until the month has few

@@ -83,7 +83,7 @@ class MergeState:
         mutations: Mutations that still have some of the month's parts to rewrite.
         limits: The table's limits for parts and merges.
         table_parts: Number of active parts of the whole table.
-        free_bytes: Free, unreserved space of the table's emptiest disk.
+        free_bytes: Largest free, unreserved space on one of the table's disks.
         pool_is_busy: Whether all threads for merges and mutations are busy, for any table.
         at_seconds: Time of the observation, as Unix time by the node's clock.
         broken_parts: Parts that the server found broken and detached, so that their rows are missing; for a replicated
