@@ -132,7 +132,7 @@ class TestACalibration:
         share_bytes = 2 * 1024**3
         of_readers = {each["input_format_parquet_memory_high_watermark"] for each in timed.sent}
         assert of_readers == {share_bytes // 2 // 8, share_bytes // 3 // 8}, "one at a time, two at a time"
-        assert any("beside other inserts (1) this one takes 1/2" in each for each in timed.said)
+        assert any("this load takes 1/2, as other inserts are running (1)" in each for each in timed.said)
 
     @pytest.mark.thorough
     def test_is_no_month_to_the_ledger_and_the_page(self, sample: Lake, timed: Timed) -> None:
@@ -194,7 +194,7 @@ class TestALoad:
         result, reasons, said = calibrated.load("2026-01")
         assert result["settings"]["max_insert_threads"] == 1
         assert reasons["max_insert_threads"] == (
-            f"calibrated {calibrated.found['profile']['at']}: 1.0 s against 2.0 s by the rule"
+            f"calibrated {calibrated.found['profile']['at']}: 1.0 s against 2.0 s with the rules"
         )
         assert reasons["max_insert_threads"] in said
 
