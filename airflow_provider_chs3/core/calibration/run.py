@@ -78,7 +78,7 @@ def calibrate(request: CalibrationRequest) -> Steps[Calibration]:
 
     Raises:
         NotReadyError: If the month has no objects.
-        PreflightError: If a check fails that a load would fail, too.
+        PreflightError: If a check fails that would also stop a load.
         ConfigurationError: If the month has too little data, or the budget is too small.
     """
     began = yield from ReadClock(name="Read the clock")

@@ -190,9 +190,9 @@ def _has_many_parts(state: MergeState, thresholds: Thresholds) -> bool:
 
 def _standstill(state: MergeState, idle_seconds: int) -> str:
     limits = state.limits
-    what = f"mutation {state.mutations[0].command} waits" if state.mutations else "this many parts should merge"
+    problem = f"mutation {state.mutations[0].command} waits" if state.mutations else "this many parts should merge"
     return (
-        f"{what}, but nothing has merged for {idle_seconds} s: merges are stopped (SYSTEM START MERGES), or the "
+        f"{problem}, but nothing has merged for {idle_seconds} s: merges are stopped (SYSTEM START MERGES), or the "
         f"table's settings forbid them; inserts are delayed at {limits.parts_to_delay_insert} parts, rejected at "
         f"{limits.parts_to_throw_insert} in one month or {limits.max_parts_in_total} in the table"
     )

@@ -47,7 +47,7 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
     Raises:
         PreflightError: If the table is missing on a node, or is not partitioned by month.
     """
-    context = yield from look_at_table(request)
+    context = yield from inspect_table(request)
     sql = Sql(
         f"SELECT partition_id, count() AS parts FROM system.parts WHERE active AND {_of(context.target)} "
         f"GROUP BY partition_id HAVING parts > {request.target_parts}"
@@ -67,7 +67,7 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
     return work
 
 
-def look_at_table(request: OptimizeRequest) -> Steps[TargetContext]:
+def inspect_table(request: OptimizeRequest) -> Steps[TargetContext]:
     """Inspect the table on every node.
 
     Raises:
@@ -126,7 +126,7 @@ def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> St
         MergeHealthError: If a person must act, once all else is merged.
         TransientError: If a disk had too little free space, once all else is merged.
     """
-    context = yield from look_at_table(request)
+    context = yield from inspect_table(request)
     partitions = {each["partition_id"]: Month.parse(month) for month, each in work.items()}
     jobs = _jobs(context, work)
     interval_seconds = request.poll_interval_seconds

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.merges.optimize import look_at_table
+from airflow_provider_chs3.core.merges.optimize import inspect_table
 from airflow_provider_chs3.core.merges.optimize_request import OptimizeRequest, query_id_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.values.models import Node
@@ -34,7 +34,7 @@ def stop_merging(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]
     Raises:
         PreflightError: If the table is missing on a node.
     """
-    context = yield from look_at_table(request)
+    context = yield from inspect_table(request)
     partition_ids = [each["partition_id"] for each in work.values()]
     query_ids = literals(query_id_of(context.target, partition_id) for partition_id in partition_ids)
     if not (busy := (yield from _find_merging(context, query_ids))):
