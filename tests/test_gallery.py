@@ -174,14 +174,14 @@ def test_a_month_is_what_all_producers_have_sent(gallery: Gallery) -> None:
 def test_csv_becomes_what_the_table_has_without_the_rows_of_other_months(gallery: Gallery) -> None:
     trips = Trips(rows_per_month=600, files_per_month=3, wrong_month_rows=5)
     gallery.upload("2026-03", trips=trips, prefix="drops/2026/03/", file_format="csv.gz")
-    gallery.run(gallery.dag("Files that are not as the table is"))
+    gallery.run(gallery.dag("Files that differ from the table"))
     found, expected = gallery.facts("2026-03"), trips.facts("2026-03")
     assert (found.rows, found.trip_id_sum, found.fare_cents_sum) == (595, expected.trip_id_sum, expected.fare_cents_sum)
 
 
 def test_a_month_that_passes_its_checks_is_told_of(gallery: Gallery) -> None:
     gallery.upload("2026-02")
-    dag = gallery.dag("Check a month before anybody hears of it")
+    dag = gallery.dag("Check a month before announcing it")
     gallery.run(dag, MONTHLY)
     assert told(dag)[-1:] == ["2026-02"]
 
@@ -189,7 +189,7 @@ def test_a_month_that_passes_its_checks_is_told_of(gallery: Gallery) -> None:
 def test_a_month_that_does_not_pass_is_not_told_of(gallery: Gallery) -> None:
     gallery.upload("2026-02")
     gallery.upload("2026-02", prefix="trips/2026-02/again-")
-    dag = gallery.dag("Check a month before anybody hears of it")
+    dag = gallery.dag("Check a month before announcing it")
     before = len(told(dag))
     done = gallery.run(dag, MONTHLY)
     assert (done["check"], len(told(dag))) == ("failed", before)
@@ -198,7 +198,7 @@ def test_a_month_that_does_not_pass_is_not_told_of(gallery: Gallery) -> None:
 @pytest.mark.thorough
 def test_a_report_is_made_of_changed_months_and_not_in_a_quiet_night(gallery: Gallery) -> None:
     gallery.upload("2026-02")
-    dag = gallery.dag("Go on only if something was loaded")
+    dag = gallery.dag("Continue only if something was loaded")
     assert [gallery.run(dag)["report"] for _ in range(2)] == ["Changed: 2026-02", "skipped"]
 
 
@@ -279,7 +279,7 @@ def test_the_outlook_tells_what_would_be_loaded_and_loads_nothing(gallery: Galle
 
 def test_producers_are_told_of_bad_files_and_database_people_of_a_bad_table(gallery: Gallery) -> None:
     gallery.put("trips/2026-03/bad.parquet", b"this is no Parquet")
-    dag = gallery.dag("Tell the right people")
+    dag = gallery.dag("Alert the right people")
     sent: list[tuple[str, str]] = []
     dag.get_task("monthly_load.plan").on_failure_callback[0].__globals__["send"] = lambda *args: sent.append(args)
     gallery.run(dag)

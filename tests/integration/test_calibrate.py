@@ -98,9 +98,9 @@ class TestACalibration:
         assert calibrated.lake.load()["status"] == "unchanged"
 
     def test_tells_each_try_and_the_choice(self, calibrated: Calibrated) -> None:
-        tries = [line for line in calibrated.said if line.startswith("Try ")]
+        tries = [line for line in calibrated.said if line.startswith("Trial ")]
         assert len(tries) == calibrated.found["tried"]
-        assert tries[1].startswith("Try 2 of at most 19, 7 of 300 s: 1 insert threads: 1.00 s, ")
+        assert tries[1].startswith("Trial 2 of at most 19, 7 of 300 s: 1 insert threads: 1.00 s, ")
         assert "faster than the rule by more than noise (3%), 2.00 × as fast" in calibrated.said[-1]
 
     @pytest.mark.three_nodes
@@ -118,7 +118,7 @@ class TestACalibration:
         del settings["max_download_threads"]
         found = calibrate(sample, settings=settings, node_specs={"default": {"cores": 2, "memory": "2MiB"}})
         verdicts = {each["label"]: each["verdict"] for each in found["tries"]}
-        assert (verdicts["8 download threads"], found["is_better"]) == ("out of its share of memory", False)
+        assert (verdicts["8 download threads"], found["is_better"]) == ("exceeded its share of memory", False)
 
     @pytest.mark.three_nodes
     def test_begins_no_try_for_which_there_is_no_time(self, sample: Lake, timed: Timed) -> None:
@@ -132,7 +132,7 @@ class TestACalibration:
         share_bytes = 2 * 1024**3
         of_readers = {each["input_format_parquet_memory_high_watermark"] for each in timed.sent}
         assert of_readers == {share_bytes // 2 // 8, share_bytes // 3 // 8}, "one at a time, two at a time"
-        assert any("beside other inserts (1) this one takes 1/2" in each for each in timed.said)
+        assert any("this load takes 1/2, as other inserts are running (1)" in each for each in timed.said)
 
     @pytest.mark.thorough
     def test_is_no_month_to_the_ledger_and_the_page(self, sample: Lake, timed: Timed) -> None:
@@ -146,11 +146,11 @@ class TestACalibration:
             calibrate(sample, month="2020-01")
 
     def test_of_too_little_data_says_so(self, sample: Lake) -> None:
-        with pytest.raises(AirflowFailException, match="too little to tell settings apart"):
+        with pytest.raises(AirflowFailException, match="too short to compare settings"):
             calibrate(sample, least_try_seconds=100)
 
     def test_with_too_small_a_budget_says_how_large_it_must_be(self, sample: Lake, timed: Timed) -> None:
-        with pytest.raises(AirflowFailException, match="no room for 14 tries: give 84"):
+        with pytest.raises(AirflowFailException, match="too short for 14 trials: give 84"):
             calibrate(sample, budget_seconds=SMALLEST_BUDGET - 1)
 
 
@@ -194,7 +194,7 @@ class TestALoad:
         result, reasons, said = calibrated.load("2026-01")
         assert result["settings"]["max_insert_threads"] == 1
         assert reasons["max_insert_threads"] == (
-            f"calibrated {calibrated.found['profile']['at']}: 1.0 s against 2.0 s by the rule"
+            f"calibrated {calibrated.found['profile']['at']}: 1.0 s against 2.0 s with the rules"
         )
         assert reasons["max_insert_threads"] in said
 

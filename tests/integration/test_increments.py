@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes, strikes
+from tests.integration import deferring
 from tests.integration.lake import MONTH, Lake
+from tests.integration.slow import SLOW_SETTINGS
 from tests.integration.test_ledger_admin import adopt
 
 __all__ = ["strikes"]
@@ -45,10 +48,10 @@ def create(lake: Lake, engine: str) -> None:
     )
 
 
-def publish_first(lake: Lake) -> None:
+def publish_first(lake: Lake, **options: Any) -> None:
     for number in range(FIRST_FILES):
         put(lake, number)
-    assert load(lake)["rows"] == FIRST_FILES * 10
+    assert load(lake, **options)["rows"] == FIRST_FILES * 10
 
 
 def put(lake: Lake, number: int, **options: Any) -> None:
@@ -63,8 +66,8 @@ def load(lake: Lake, **options: Any) -> dict[str, Any]:
 
 
 def numbers(lake: Lake) -> list[int]:
-    found = lake.on_every_node(f"SELECT n FROM {lake.database}.{lake.table}")
-    return sorted(number for rows in found for (number,) in rows)
+    found = lake.on_node(0, f"SELECT n FROM cluster('{lake.cluster.name}', {lake.database}, {lake.table})")
+    return sorted(number for (number,) in found)
 
 
 def alter(lake: Lake, what: str) -> None:
@@ -162,6 +165,20 @@ def test_an_adopted_month_is_no_base(events: Lake) -> None:
     put(events, 6)
     assert load(events)["loaded_objects"] == 7
     assert numbers(events) == list(range(70))
+
+
+@pytest.mark.parametrize("engine", ["MergeTree", "SummingMergeTree"])
+def test_an_increment_goes_on_without_its_worker(lake: Lake, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    deferring.hurry(monkeypatch)
+    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)
+    slow = {"select": {"ts": "ts", "n": "toInt64(n) + sleepEachRow(0.03)"}, "settings": SLOW_SETTINGS}
+    lake.table = "events"
+    create(lake, engine)
+    publish_first(lake, **slow)
+    put(lake, 6, rows=100)
+    result = deferring.start(lake, **ARGUMENTS, **slow).resume()
+    assert (result["status"], result["loaded_objects"], result["loaded_rows"]) == ("published", 1, 100)
+    assert numbers(lake) == list(range(160))
 
 
 class TestChangesMeanwhile:

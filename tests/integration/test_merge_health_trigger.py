@@ -138,7 +138,7 @@ class TestTrigger:
         # Airflow's loggers are standard ones in some versions, and not in others.
         said = caplog.text or capsys.readouterr().out
         first, *_, last = [line for line in said.splitlines() if f"trips {MONTH} on " in line]
-        assert "settling, 300 parts: nothing merges since" in first
+        assert "settling, 300 parts: nothing has merged for" in first
         assert "settling" not in last
 
 

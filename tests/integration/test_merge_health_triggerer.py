@@ -126,7 +126,7 @@ def test_its_result_is_that_of_a_poke(ended: Ended) -> None:
 def test_the_one_that_is_stuck_fails_without_a_retry(ended: Ended) -> None:
     state, tries = ended.tasks()["sticks"]
     assert (state, tries <= RETRIES) == ("failed", True)
-    assert "so many parts should merge" in ended.logs("sticks")
+    assert "this many parts should merge" in ended.logs("sticks")
 
 
 def test_the_one_that_never_ends_fails_at_its_timeout_without_a_retry(ended: Ended) -> None:

@@ -176,7 +176,7 @@ class TestMonthsSideBySide:
     ) -> None:
         loaded_lake.load(parallel_months=1)
         log = capsys.readouterr().out
-        assert "beside other inserts (1) this one takes 1/2" in log
+        assert "this load takes 1/2, as other inserts are running (1)" in log
 
     def test_a_number_below_one_is_refused(self, loaded_lake: Lake) -> None:
         with pytest.raises(AirflowFailException, match="parallel_months=0 must be at least 1"):

@@ -1,1 +1,1 @@
-"""Find the settings that suit a table best, by loads of samples."""
+"""Find the best settings for a table by loading samples."""

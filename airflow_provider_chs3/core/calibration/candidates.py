@@ -1,4 +1,4 @@
-"""What a calibration tries: one knob of tuning after another, each in a few ways."""
+"""The candidates of a calibration: a few values for one tuning knob after another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Knobs
 from airflow_provider_chs3.core.tuning.resource_share import ResourceShare
 
-#: What is not worth a try: two threads for a core are plenty, eight to read.
+#: Per core. Two insert threads per core, or eight reading threads, are plenty: more are not worth a trial.
 _INSERT_THREADS = (0.5, 1.0, 2.0)
 _READ_THREADS = (1.0, 2.0, 4.0, 8.0)
 _BLOCKS = (2.0, 0.5)
@@ -20,13 +20,13 @@ _DOWNLOADS = (1, 8)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """What to load the sample with.
+    """The settings to load the sample with.
 
     Args:
-        label: What it is, in words.
-        knobs: Where tuning departs from its rules.
-        months: Into how many parts the sample is cut, each as if it were a month.
-        side_by_side: How many of them load at the same time.
+        label: Description of the candidate.
+        knobs: Deviations from the rules. Default: none.
+        months: Number of parts into which the sample is divided, each loaded like a month. Default: 1.
+        side_by_side: Number of parts that load at the same time. Default: 1.
     """
 
     label: str
@@ -37,13 +37,13 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrialResult:
-    """What came of it.
+    """The result of a trial.
 
     Args:
-        seconds: What the sample took; None where it ran out of its share of the memory.
-        parts: Parts that were written, on all shards.
-        peak_memory_bytes: The highest memory seen on one node; None where it was too short to be seen.
-        at_seconds: Since the calibration began.
+        seconds: Duration of the sample's insert; None if it exceeded its share of the memory.
+        parts: Number of parts that were written, on all shards.
+        peak_memory_bytes: Highest memory observed on one node; None if the insert was too short to observe.
+        at_seconds: Time since the calibration began.
     """
 
     seconds: float | None
@@ -54,11 +54,11 @@ class TrialResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Theme:
-    """Variants that are tried in turns.
+    """Variants that are compared in alternating trials.
 
     Args:
-        name: What they are about.
-        changes: Label → the knobs that it turns.
+        name: The subject of the variants.
+        changes: Label → the knobs that it changes.
     """
 
     name: str
@@ -66,10 +66,10 @@ class Theme:
 
 
 def themes(one: ResourceShare, *, is_text: bool) -> list[Theme]:
-    """What is worth a try.
+    """Return the themes to try.
 
     Args:
-        one: What a load may use on every node.
+        one: A load's resource share.
         is_text: Whether the files are text, which may be parsed in chunks.
     """
     parsing = {f"parallel parsing {value}": {"parallel_parsing": value} for value in (0, 1)}

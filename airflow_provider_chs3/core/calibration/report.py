@@ -1,4 +1,4 @@
-"""What a calibration found, for people and as JSON."""
+"""Report the result of a calibration, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from airflow_provider_chs3.core.values.models import Month, Setting, TableName
 
 @dataclass(frozen=True, slots=True)
 class TrialRecord:
-    """One try, and what came of it."""
+    """One trial and its result."""
 
-    asked: Candidate
-    tried: TrialResult
+    candidate: Candidate
+    result: TrialResult
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """What a calibration found.
+    """The result of a calibration.
 
     Args:
         target: The table.
-        month: Whose files were the sample.
-        profile: What loads go by from now on.
-        choice: What was chosen, and why.
-        tries: All tries, in their order.
-        settings: Those of the sample that are not the rules'.
-        memory_bytes: What each try might use on a node; 0 is not known.
-        seconds: What all took.
-        objects: Objects of the sample.
-        of_objects: Those of its month.
-        source_bytes: The sample's size.
-        specs: Node → what it has for loads, in words.
-        versions: Node → ClickHouse's version.
+        month: The month whose files were the sample.
+        profile: The profile that loads use from now on.
+        choice: The choice, with its reason.
+        tries: All trials, in order.
+        settings: The chosen settings of the sample that deviate from the rules.
+        memory_bytes: Memory that each trial might use on a node; 0 if unknown.
+        seconds: Duration of the calibration.
+        objects: Number of objects in the sample.
+        of_objects: Number of objects in its month.
+        source_bytes: Size of the sample's objects.
+        specs: Node → description of its cores and memory for loads.
+        versions: Node → ClickHouse version.
     """
 
     target: TableName
@@ -58,12 +58,12 @@ class Calibration:
 
     @property
     def gain(self) -> float:
-        """How many times as fast as by the rule; 1 where loads stay with it."""
+        """Speedup over the rules; 1 if loads stay with the rules."""
         both = self.profile.rule_seconds and self.profile.seconds
         return self.profile.rule_seconds / self.profile.seconds if both else 1.0
 
     def as_json(self) -> dict[str, Any]:
-        """All of it as JSON-safe values."""
+        """Convert to JSON-safe values."""
         return {
             "target": str(self.target),
             "month": str(self.month),
@@ -85,27 +85,27 @@ class Calibration:
         }
 
     def described(self) -> str:
-        """A table of the tries, and what follows, for people."""
+        """Describe the trials as a table, and the choice, for people."""
         profile, choice = self.profile, self.choice
-        blocks = [f"Tries, each of {self.objects} objects of {self.month}:\n{_table([*self._lines()])}"]
+        blocks = [f"Trials, each with {self.objects} objects of {self.month}:\n{_table([*self._lines()])}"]
         if not self.tries:
-            blocks = ["There was nothing to try: the given settings leave nothing open, or there was no time."]
+            blocks = ["There was nothing to try: the given settings leave no choice, or there was not enough time."]
         if self.settings:
-            blocks.append(f"Loads of {self.target} go by these from now on:\n{settings_table(self.settings)}")
+            blocks.append(f"From now on, loads of {self.target} use:\n{settings_table(self.settings)}")
             speed = f", {self.gain:.2f} × as fast: {profile.seconds:.2f} s against {profile.rule_seconds:.2f} s"
         else:
-            blocks.append(f"Loads of {self.target} go by the rules.")
+            blocks.append(f"Loads of {self.target} use the rules.")
             speed = ""
-        end = f"Chosen: {choice.reason}{speed}. {len(self.tries)} tries in {self.seconds:.0f} s."
+        end = f"Chosen: {choice.reason}{speed}. {len(self.tries)} trials in {self.seconds:.0f} s."
         if profile.parallel_months:
-            end += f" Months side by side: {profile.parallel_months} (parallel_months)."
+            end += f" Fastest with parallel_months={profile.parallel_months}."
         return "\n".join((*blocks, end))
 
     def _lines(self) -> Iterator[tuple[Any, ...]]:
-        """A line for each way that was tried."""
+        """Yield a line for each candidate."""
         by_label: dict[str, list[TrialResult]] = {}
         for each in self.tries:
-            by_label.setdefault(each.asked.label, []).append(each.tried)
+            by_label.setdefault(each.candidate.label, []).append(each.result)
         for label, every in by_label.items():
             seconds = [each.seconds for each in every if each.seconds is not None]
             peaks = [each.peak_memory_bytes for each in every if each.peak_memory_bytes is not None]
@@ -122,17 +122,17 @@ class Calibration:
 _COLUMNS = ("label", "seconds", "median_seconds", "parts", "peak_memory_bytes", "verdict")
 
 
-def trial_line(asked: Candidate, tried: TrialResult) -> str:
-    """One try in words.
+def trial_line(candidate: Candidate, result: TrialResult) -> str:
+    """Describe one trial in a line.
 
     Args:
-        asked: What was tried.
-        tried: What came of it.
+        candidate: The candidate.
+        result: The result of the trial.
     """
-    if tried.seconds is None:
-        return f"{asked.label}: out of its share of memory"
-    peak = f", {_mib(tried.peak_memory_bytes)} of memory" if tried.peak_memory_bytes else ""
-    return f"{asked.label}: {tried.seconds:.2f} s, {tried.parts} parts{peak}"
+    if result.seconds is None:
+        return f"{candidate.label}: exceeded its share of memory"
+    peak = f", {_mib(result.peak_memory_bytes)} of memory" if result.peak_memory_bytes else ""
+    return f"{candidate.label}: {result.seconds:.2f} s, {result.parts} parts{peak}"
 
 
 def _table(lines: list[tuple[Any, ...]]) -> str:

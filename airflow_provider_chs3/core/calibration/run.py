@@ -35,29 +35,29 @@ from airflow_provider_chs3.core.workflow.operations import Log, ReadClock, Steps
 from airflow_provider_chs3.core.workflow.step_timer import NO_STEPS
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, NotReadyError, PreflightError
 
-#: The first sample has so many bytes of files for each node: what it takes tells how large the others may be.
+#: Size of the first sample's files per node: its duration shows how large the others may be.
 _FIRST_BYTES = 64 * 1024**2
-#: Files of a node in a sample, where there are so many: each has work, and some more.
+#: Minimum number of files per node in a sample, if the month has enough: each node has work, and some to spare.
 _LEAST_FILES = 2
-#: So many tries are to find room in the budget.
-_USUAL_TRIES = 40
-#: With room for fewer there is nothing to compare.
-_FEWEST_TRIES = 2 * FINAL_ROUNDS + 4
-#: How many months are tried side by side, where there are as many cores.
+#: Number of trials that the budget should allow.
+_USUAL_TRIALS = 40
+#: Minimum number of trials: with fewer, there is nothing to compare.
+_FEWEST_TRIALS = 2 * FINAL_ROUNDS + 4
+#: Numbers of parallel months to try, if there are enough cores.
 _SIDE_BY_SIDE = (2, 4)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationRequest:
-    """What is to be calibrated.
+    """A request to calibrate a table.
 
     Args:
-        load: What a load of the sample's month would be asked for.
-        budget_seconds: What all may take.
-        least_try_seconds: What takes less tells nothing.
+        load: The request that would load the sample's month.
+        budget_seconds: Time limit for the calibration.
+        least_try_seconds: Minimum duration of a trial: shorter ones show nothing.
 
     Raises:
-        ConfigurationError: If a number is out of its range.
+        ConfigurationError: If a number is out of range.
     """
 
     load: LoadRequest
@@ -74,22 +74,22 @@ class CalibrationRequest:
 def calibrate(request: CalibrationRequest) -> Steps[Calibration]:
     """Find the settings that load the table's files the fastest, and record them for its loads.
 
-    The target, its months and what the ledger knows of them stay as they are.
+    The target, its months and their records in the ledger stay as they are.
 
     Raises:
         NotReadyError: If the month has no objects.
-        PreflightError: If a load would not begin either.
+        PreflightError: If a check fails that would also stop a load.
         ConfigurationError: If the month has too little data, or the budget is too small.
     """
     began = yield from ReadClock(name="Read the clock")
     load = yield from _prepare(request.load)
     trial = TrialAttempt(load.context.target, load.request.month, load.request.nonce)
     yield from end_earlier_attempts(load.context, trial)
-    now = yield from _look_at_nodes(load)
+    now = yield from _check_nodes(load)
     versions = yield from _versions(load)
     try:
-        bench = yield from _bench(load, now, began)
-        bench = yield from _sized(bench, request)
+        bench = yield from _prepare_bench(load, now, began)
+        bench = yield from _size_sample(bench, request)
         records, choice = yield from _search(bench, request)
     except Exception:
         yield from _clean_up(load, trial)
@@ -105,10 +105,10 @@ def calibrate(request: CalibrationRequest) -> Steps[Calibration]:
 
 
 def stop_calibration(request: LoadRequest) -> Steps[None]:
-    """End a calibration from outside: no query of it runs on any node, and its tables are gone, when this is done.
+    """Cancel a running calibration: end its queries on every node, and drop its tables.
 
     Raises:
-        TransientError: If queries do not end.
+        TransientError: If a query does not end.
     """
     context = yield from inspect_target(request, settings=DDL_SETTINGS)
     yield from end_attempt(context, TrialAttempt(context.target, request.month, request.nonce))
@@ -127,8 +127,8 @@ def _prepare(request: LoadRequest) -> Steps[LoadContext]:
     return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)
 
 
-def _look_at_nodes(load: LoadContext) -> Steps[Mapping[Node, NodeNow]]:
-    """Ask when an earlier calibration was ended: its inserts and its tables leave room to this one."""
+def _check_nodes(load: LoadContext) -> Steps[Mapping[Node, NodeNow]]:
+    """Read the state of the nodes, after an earlier calibration was ended and its resources are free again."""
     now = yield from ask_nodes_now(load.context, partition_id=load.key.partition_id)
     if findings := list(nodes_without_room(load, now)):
         raise PreflightError(findings)
@@ -140,8 +140,8 @@ def _versions(load: LoadContext) -> Steps[dict[Node, str]]:
     return {node: rows[0][0] for node, rows in answers.items()}
 
 
-def _bench(load: LoadContext, now: Mapping[Node, NodeNow], began: float) -> Steps[TrialContext]:
-    """What all tries have in common, with a first sample."""
+def _prepare_bench(load: LoadContext, now: Mapping[Node, NodeNow], began: float) -> Steps[TrialContext]:
+    """Prepare the context that all trials share, with a first sample."""
     request = load.request
     nodes = size_nodes(load.context, now, argument=request.node_specs, connection=request.connection_node_specs)
     manifest = sample_of(load.files.manifest, _FIRST_BYTES * len(nodes), nodes=len(nodes))
@@ -158,48 +158,48 @@ def _bench(load: LoadContext, now: Mapping[Node, NodeNow], began: float) -> Step
 
 
 def sample_of(manifest: Manifest, size_bytes: float, *, nodes: int) -> Manifest:
-    """Files of a month, spread over all of them, of about that size.
+    """Choose files of a month, evenly spread over all of them.
 
     Args:
         manifest: The month's files.
-        size_bytes: What they should have together.
-        nodes: How many nodes share them: each gets two, where there are so many.
+        size_bytes: Their approximate total size.
+        nodes: Number of nodes that share them: each gets at least two, if there are enough.
     """
     every = manifest.objects
-    wanted = -(-int(len(every) * size_bytes) // max(1, manifest.size_bytes))
-    count = min(len(every), max(wanted, _LEAST_FILES * nodes))
+    needed = -(-int(len(every) * size_bytes) // max(1, manifest.size_bytes))
+    count = min(len(every), max(needed, _LEAST_FILES * nodes))
     return Manifest.of(every[number * len(every) // count] for number in range(count))
 
 
-def _sized(bench: TrialContext, request: CalibrationRequest) -> Steps[TrialContext]:
-    """Find out how much fits the budget. The first try takes its time for the caches, too: another one tells."""
-    tried = yield from run_trial(bench, Candidate(label="the first sample"), number=0)
-    goal_seconds = request.budget_seconds / _USUAL_TRIES
+def _size_sample(bench: TrialContext, request: CalibrationRequest) -> Steps[TrialContext]:
+    """Find the sample size that fits the budget. The first trial also fills caches, so another one is measured."""
+    result = yield from run_trial(bench, Candidate(label="the first sample"), number=0)
+    goal_seconds = request.budget_seconds / _USUAL_TRIALS
     before = bench.load.files.manifest
-    size_bytes = before.size_bytes * goal_seconds / max(tried.seconds or 0.0, 0.001)
+    size_bytes = before.size_bytes * goal_seconds / max(result.seconds or 0.0, 0.001)
     manifest = sample_of(bench.whole, size_bytes, nodes=len(bench.nodes))
     if len(manifest.objects) > len(before.objects) or len(manifest.objects) < len(before.objects) / 2:
         load = bench.load.of_objects(manifest)
         reading = yield from read_columns(load.files, request.load.selection, load.context.table_facts.columns)
         bench = replace(bench, load=load, reading=reading)
-    tried = yield from run_trial(bench, Candidate(label="the sample"), number=1)
-    seconds = tried.seconds or 0.0
+    result = yield from run_trial(bench, Candidate(label="the sample"), number=1)
+    seconds = result.seconds or 0.0
     files = bench.load.files.manifest
     month = request.load.month
     if seconds < request.least_try_seconds:
         raise ConfigurationError(
-            f"A sample of {month}, {len(files.objects)} objects, loads in {seconds:.2f} s, which is too little to tell "
-            f"settings apart (least_try_seconds={request.least_try_seconds:g}): name a month with more data."
+            f"A sample of {month}, {len(files.objects)} objects, loads in {seconds:.2f} s, which is too short to "
+            f"compare settings (least_try_seconds={request.least_try_seconds:g}): name a month with more data."
         )
-    if tried.at_seconds + _FEWEST_TRIES * seconds > request.budget_seconds:
+    if result.at_seconds + _FEWEST_TRIALS * seconds > request.budget_seconds:
         raise ConfigurationError(
-            f"The smallest sample of {month}, {len(files.objects)} objects, loads in {seconds:.1f} s, so that "
-            f"budget_seconds={request.budget_seconds:g} has no room for {_FEWEST_TRIES} tries: give "
-            f"{tried.at_seconds + _USUAL_TRIES * seconds:.0f}."
+            f"The smallest sample of {month}, {len(files.objects)} objects, loads in {seconds:.1f} s, so "
+            f"budget_seconds={request.budget_seconds:g} is too short for {_FEWEST_TRIALS} trials: give "
+            f"{result.at_seconds + _USUAL_TRIALS * seconds:.0f}."
         )
     yield from Log(
-        name=f"The sample: {len(files.objects)} of {len(bench.whole.objects)} objects of {month}, "
-        f"{files.size_bytes:,} bytes; by the rule it loads in {seconds:.2f} s."
+        name=f"Sample: {len(files.objects)} of {len(bench.whole.objects)} objects of {month}, "
+        f"{files.size_bytes:,} bytes; it loads in {seconds:.2f} s with the rules."
     )
     return bench
 
@@ -220,7 +220,7 @@ def _search(bench: TrialContext, request: CalibrationRequest) -> Steps[tuple[lis
     ]
     most = most_trials(every, side_by_side=numbers)
     yield from Log(
-        name=f"At most {most} tries, within {request.budget_seconds:g} s; each may take {one.memory_bytes} "
+        name=f"Run at most {most} trials within {request.budget_seconds:g} s; each may use {one.memory_bytes} "
         f"bytes of each node's memory{one.remarks}."
     )
     searching = search(
@@ -231,23 +231,23 @@ def _search(bench: TrialContext, request: CalibrationRequest) -> Steps[tuple[lis
         side_by_side=numbers,
     )
     records: list[TrialRecord] = []
-    tried: TrialResult | None = None
+    result: TrialResult | None = None
     while True:
         try:
-            asked = searching.send(tried)  # type: ignore[arg-type]  # None starts it
+            candidate = searching.send(result)  # type: ignore[arg-type]  # None starts it
         except StopIteration as done:
             return records, done.value
-        tried = yield from run_trial(bench, asked, number=len(records) + 2)
-        records.append(TrialRecord(asked, tried))
-        where = f"Try {len(records)} of at most {most}, {tried.at_seconds:.0f} of {request.budget_seconds:g} s"
-        yield from Log(name=f"{where}: {trial_line(asked, tried)}")
+        result = yield from run_trial(bench, candidate, number=len(records) + 2)
+        records.append(TrialRecord(candidate, result))
+        where = f"Trial {len(records)} of at most {most}, {result.at_seconds:.0f} of {request.budget_seconds:g} s"
+        yield from Log(name=f"{where}: {trial_line(candidate, result)}")
 
 
 def _clean_up(load: LoadContext, trial: TrialAttempt) -> Steps[None]:
     try:
         yield from end_attempt(load.context, trial)
     except Chs3Error as error:
-        yield from Log(name=f"Tables of the tries could not be removed; the next calibration will do it. ({error})")
+        yield from Log(name=f"Could not drop the tables of the trials; the next calibration drops them. ({error})")
 
 
 def _result(

@@ -1,8 +1,8 @@
-"""Which settings to keep: a search that never leaves the rule for noise.
+"""Search for the settings to keep, without mistaking noise for a gain over the rule.
 
-The rule is the baseline. Tries take turns with what is the best so far, so that a machine that gets slower meanwhile
-slows down both, and what counts is the ratio of two neighbours. One theme after another: what wins stays. At the end
-the winner meets the rule itself in tries of their own, as the best of many looks better than it is.
+The rule is the baseline. Each candidate alternates with the best so far, so that a machine that becomes slower slows
+down both, and what counts is the ratio of adjacent trials. Themes are tried one after another, and winners stay. At
+the end the winner competes with the rule in trials of their own, as the best of many looks better than it is.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Knobs
 
 T = TypeVar("T")
 
-#: Turns of a theme, and of the winner with the rule.
+#: Rounds of a theme, and of the final between the winner and the rule.
 ROUNDS, FINAL_ROUNDS = 3, 5
-#: What is better by less may be noise, however little of it was seen.
+#: A smaller gain may be noise, even if little noise was measured.
 LEAST_GAIN = 0.03
-#: What is faster because it leaves so many times as many parts is not: merges do the work later. One more on each node
-#: does no harm.
+#: A candidate that writes more than this many times as many parts cannot win: merges would do the work later. One more
+#: part on each node does no harm.
 MOST_PARTS = 1.5
 
 _RULE = Candidate(label="the rule")
@@ -30,16 +30,16 @@ _RULE = Candidate(label="the rule")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choice:
-    """What is the best.
+    """The best candidate.
 
     Args:
-        knobs: Where loads should depart from the rules; nowhere, if nothing was better by more than noise.
-        seconds: The median of its last tries.
-        rule_seconds: Those of the rule, in turns with them.
-        noise: What must be won at least, as a part of the rule's seconds.
-        reason: Why, in words.
-        parallel_months: How many months side by side were the fastest; None where that was not tried.
-        verdicts: Label → what became of it, in the order of the tries.
+        knobs: Deviations from the rules; none if nothing was better by more than noise.
+        seconds: Median of its final trials.
+        rule_seconds: Median of the rule's trials that alternated with them.
+        noise: Minimum gain, as a fraction of the rule's seconds.
+        reason: Explanation of the choice.
+        parallel_months: Number of parallel months that was the fastest; None if not tried.
+        verdicts: Label → verdict, in the order of the trials.
     """
 
     knobs: Knobs
@@ -55,11 +55,11 @@ Search: TypeAlias = Generator[Candidate, TrialResult, T]
 
 
 def most_trials(every: Iterable[Theme], *, side_by_side: Sequence[int]) -> int:
-    """How many tries there are at most.
+    """Return the maximum number of trials.
 
     Args:
         every: The themes.
-        side_by_side: Numbers of months that are tried beside one.
+        side_by_side: Numbers of parallel months to compare with one.
     """
     of_themes = sum(ROUNDS * (1 + len(each.changes)) for each in every if each.changes)
     return of_themes + 2 * FINAL_ROUNDS + (ROUNDS * (1 + len(side_by_side)) if side_by_side else 0)
@@ -73,27 +73,27 @@ def search(
     nodes: int,
     side_by_side: Sequence[int] = (),
 ) -> Search[Choice]:
-    """Ask for tries, one after the other, and choose.
+    """Yield the candidates to try, one after another, and return the choice.
 
     Args:
-        every: What to try, in this order.
-        budget_seconds: No try begins that would end later than this after the beginning.
-        is_same: Whether two ways lead to the same settings, so that one of them need not be tried.
-        nodes: How many nodes load.
-        side_by_side: Numbers of months to try beside one, all at least two; none does not try.
+        every: The themes, in this order.
+        budget_seconds: Time limit: no trial begins that would end later.
+        is_same: Checks whether two sets of knobs lead to the same settings, so that one of them is skipped.
+        nodes: Number of nodes that load.
+        side_by_side: Numbers of parallel months to compare with one, each at least two. Default: none.
     """
     return (yield from _Searching(budget_seconds, is_same, nodes).run(list(every), side_by_side))
 
 
 @dataclass
 class _Searching:
-    """A search under way."""
+    """A search in progress."""
 
     budget_seconds: float
     is_same: Callable[[Knobs, Knobs], bool]
     nodes: int
     at_seconds: float = 0.0
-    try_seconds: float = 0.0
+    trial_seconds: float = 0.0
     verdicts: dict[str, str] = field(default_factory=dict)
     by_rule: list[float] = field(default_factory=list)
 
@@ -103,7 +103,7 @@ class _Searching:
             rivals = self._rivals(theme, best)
             won = yield from self._contest(best, rivals, rounds=ROUNDS, reserve=2 * FINAL_ROUNDS)
             best = won.winner or best
-        final = _Won()
+        final = _ContestResult()
         if best is not _RULE:
             final = yield from self._contest(_RULE, [best], rounds=FINAL_ROUNDS, reserve=0)
             if not final.winner:
@@ -111,7 +111,7 @@ class _Searching:
         parallel_months = yield from self._side_by_side(best.knobs, side_by_side)
         return self._choice(best, final, parallel_months)
 
-    def _choice(self, best: Candidate, final: _Won, parallel_months: int | None) -> Choice:
+    def _choice(self, best: Candidate, final: _ContestResult, parallel_months: int | None) -> Choice:
         if best is _RULE:
             seconds = rule_seconds = median(self.by_rule or [0.0])
             noise = _noise(self.by_rule)
@@ -152,28 +152,30 @@ class _Searching:
             return None
         return won.winner.side_by_side if won.winner else 1
 
-    def _is_over(self, tries: int) -> bool:
-        return self.at_seconds + tries * self.try_seconds > self.budget_seconds
+    def _is_over(self, trials: int) -> bool:
+        return self.at_seconds + trials * self.trial_seconds > self.budget_seconds
 
-    def _tried(self, each: Candidate) -> Search[TrialResult]:
-        self.verdicts.setdefault(each.label, "not tried to the end")
-        tried = yield each
-        self.at_seconds = tried.at_seconds
-        self.try_seconds = tried.seconds or self.try_seconds
-        if each is _RULE and tried.seconds is not None:
-            self.by_rule.append(tried.seconds)
-        return tried
+    def _try(self, each: Candidate) -> Search[TrialResult]:
+        self.verdicts.setdefault(each.label, "incomplete")
+        result = yield each
+        self.at_seconds = result.at_seconds
+        self.trial_seconds = result.seconds or self.trial_seconds
+        if each is _RULE and result.seconds is not None:
+            self.by_rule.append(result.seconds)
+        return result
 
-    def _contest(self, reference: Candidate, rivals: Sequence[Candidate], *, rounds: int, reserve: int) -> Search[_Won]:
-        """Turns of the reference and its rivals; who cannot win any more is out.
+    def _contest(
+        self, reference: Candidate, rivals: Sequence[Candidate], *, rounds: int, reserve: int
+    ) -> Search[_ContestResult]:
+        """Alternate the reference and its rivals, and drop rivals that can no longer win.
 
         Args:
-            reference: What is to be beaten.
-            rivals: Those who try.
-            rounds: How many turns.
-            reserve: Tries that the budget must have room for afterwards.
+            reference: The candidate to beat.
+            rivals: The candidates that compete with it.
+            rounds: Number of rounds.
+            reserve: Number of trials that the budget must still allow afterwards.
         """
-        self.verdicts.setdefault(reference.label, "what others are measured by")
+        self.verdicts.setdefault(reference.label, "baseline")
         seconds: list[float] = []
         most_parts = 0.0
         of_rivals: dict[Candidate, list[float]] = {each: [] for each in rivals}
@@ -183,14 +185,14 @@ class _Searching:
             turn = [reference, *of_rivals]
             results = {}
             for each in turn if number % 2 == 0 else reversed(turn):
-                results[each] = yield from self._tried(each)
+                results[each] = yield from self._try(each)
             base = results[reference]
             if base.seconds is None:
                 break
             seconds.append(base.seconds)
             most_parts = max(most_parts, MOST_PARTS * base.parts, base.parts + self.nodes)
             for each in list(of_rivals):
-                if verdict := _out(results[each], most_parts):
+                if verdict := _disqualification(results[each], most_parts):
                     self.verdicts[each.label] = verdict
                     del of_rivals[each]
                     continue
@@ -200,9 +202,11 @@ class _Searching:
                     del of_rivals[each]
         return self._winner(seconds, of_rivals, is_complete=len(seconds) == rounds or not of_rivals)
 
-    def _winner(self, seconds: list[float], rivals: Mapping[Candidate, list[float]], *, is_complete: bool) -> _Won:
+    def _winner(
+        self, seconds: list[float], rivals: Mapping[Candidate, list[float]], *, is_complete: bool
+    ) -> _ContestResult:
         noise = _noise(seconds)
-        won = _Won(noise=noise, seconds=median(seconds) if seconds else 0.0, is_complete=is_complete)
+        won = _ContestResult(noise=noise, seconds=median(seconds) if seconds else 0.0, is_complete=is_complete)
         if not is_complete or not rivals:
             return won
         gains = {each: 1 - _ratio(own, seconds) for each, own in rivals.items()}
@@ -215,15 +219,15 @@ class _Searching:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Won:
-    """What came of a contest.
+class _ContestResult:
+    """The result of a contest.
 
     Args:
-        winner: Who was better than the reference by more than noise; None where nobody was.
-        noise: What had to be won.
-        seconds: The reference's median.
-        winner_seconds: The winner's.
-        is_complete: Whether all turns took place.
+        winner: The rival that beat the reference by more than noise; None if none did.
+        noise: Minimum gain.
+        seconds: Median of the reference.
+        winner_seconds: Median of the winner.
+        is_complete: Whether all rounds took place.
     """
 
     winner: Candidate | None = None
@@ -233,28 +237,28 @@ class _Won:
     is_complete: bool = False
 
 
-def _out(tried: TrialResult, most_parts: float) -> str:
-    """Why a try cannot win; empty where it can."""
-    if tried.seconds is None:
-        return "out of its share of memory"
-    return f"too many parts: {tried.parts}" if tried.parts > most_parts else ""
+def _disqualification(result: TrialResult, most_parts: float) -> str:
+    """Return why a trial's candidate cannot win; empty if it can."""
+    if result.seconds is None:
+        return "exceeded its share of memory"
+    return f"too many parts: {result.parts}" if result.parts > most_parts else ""
 
 
 def _ratio(own: Sequence[float], others: Sequence[float]) -> float:
-    """The median of the ratios of neighbours."""
+    """Return the median of the ratios of adjacent trials."""
     return median(each / other for each, other in zip(own, others, strict=True))
 
 
 def _noise(seconds: Sequence[float]) -> float:
-    """What must be won at least: twice as much as tries of the same usually differ from their median."""
+    """Return the minimum gain: twice the spread of trials with the same settings, at least `LEAST_GAIN`."""
     return max(LEAST_GAIN, 2 * spread(seconds))
 
 
 def spread(seconds: Sequence[float]) -> float:
-    """How much tries of the same differ, as a part of their median: the median of their distances from it.
+    """Return how much trials with the same settings differ: the median distance from their median, relative to it.
 
     Args:
-        seconds: The tries; with fewer than two nothing is known, which is 0.
+        seconds: Durations of the trials; fewer than two give 0.
     """
     if len(seconds) < 2:
         return 0.0

@@ -1,4 +1,4 @@
-"""One try of a calibration: a sample loaded into a table that is thrown away."""
+"""One trial of a calibration: load a sample into a throw-away table."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 @dataclass(frozen=True, slots=True)
 class TrialAttempt(Attempt):
-    """The tables of one calibration. Loads of the table's months neither end it nor give way to it."""
+    """The tables of one calibration, independent of the loads of the table's months: neither cancels the other."""
 
     @property
     def prefix(self) -> str:
-        """Beginning of the names of all calibrations of this table."""
+        """Name prefix of all calibrations of this table."""
         identity = f"{self.target.database}\0{self.target.table}\0calibration"
         return f"chs3_{hashlib.sha256(identity.encode()).hexdigest()[:16]}_"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialContext:
-    """What all tries have in common.
+    """The context that all trials share.
 
     Args:
         load: A load of the sample.
-        now: How the nodes were at the beginning, when nothing of the calibration ran.
-        nodes: What each has for loads.
-        reading: What is read of the sample.
+        now: State of the nodes before the calibration ran anything.
+        nodes: Node → its cores and memory for loads.
+        reading: The data to read from the sample.
         whole: All of the month's files.
-        began: When the calibration began, by the clock of `ReadClock`.
+        began: Start of the calibration, by the clock of `ReadClock`.
     """
 
     load: LoadContext
@@ -56,15 +56,15 @@ class TrialContext:
     began: float
 
     def resource_share_of(self, months: int, side_by_side: int) -> ResourceShare:
-        """What one load of a part of the sample may use.
+        """Compute the resource share of the load of one part of the sample.
 
         Args:
-            months: Into how many parts the sample is cut.
-            side_by_side: How many of them load at the same time.
+            months: Number of parts into which the sample is divided.
+            side_by_side: Number of parts that load at the same time.
         """
         spec = smallest(each.spec for each in self.nodes.values())
         share = replace(self.load.request.share, parallel_months=side_by_side)
-        # As the last of them to begin finds the nodes: the others run by then, too.
+        # The last of them to begin finds the others already running.
         now = [replace(each, inserts=each.inserts + side_by_side - 1) for each in self.now.values()]
         return resource_share_of(spec, share, self._data(months), now)
 
@@ -74,20 +74,21 @@ class TrialContext:
         *,
         months: int = 1,
         side_by_side: int = 1,
-        is_held: bool = False,
+        is_limited: bool = False,
         profile: Profile | None = None,
     ) -> InsertPlan:
-        """What is inserted, and how.
+        """Plan the inserts of a trial.
 
         Args:
-            knobs: Where tuning departs from its rules.
-            months: As in `resource_share_of`.
-            side_by_side: As in `resource_share_of`.
-            is_held: Whether the servers hold it to its own slice of the memory, rather than to all loads' share.
-            profile: Gives settings their reason; None where nobody reads it.
+            knobs: Deviations from the rules.
+            months: As for `resource_share_of`. Default: 1.
+            side_by_side: As for `resource_share_of`. Default: 1.
+            is_limited: Whether the servers limit it to its own share of the memory instead of all loads' share.
+                Default: False.
+            profile: The profile that gives settings their reason. Default: None, no reasons needed.
         """
         request, one = self.load.request, self.resource_share_of(months, side_by_side)
-        if is_held:
+        if is_limited:
             one = replace(one, limit_bytes=min(one.memory_bytes, one.limit_bytes))
         settings = load_settings(
             one=one,
@@ -96,65 +97,70 @@ class TrialContext:
             own=request.settings,
             null_as_default=request.selection.null_as_default,
             by_sharding_key=request.policies.distribution == "sharding_key",
-            profile=profile or _nameless(knobs),
+            profile=profile or _placeholder_profile(knobs),
         )
         return InsertPlan(reading=self.reading, settings=settings, memory_bytes=one.memory_bytes, memory_steps=0)
 
     def is_same(self, knobs: Knobs, others: Knobs) -> bool:
-        """Whether two ways lead to the same settings, as where the user gave one, or memory allows no more."""
+        """Check whether two sets of knobs lead to the same settings, as with a user's setting or a lack of memory."""
         return self.plan(knobs).setting_values == self.plan(others).setting_values
 
     def is_rule(self, knobs: Knobs) -> bool:
-        """Whether a way leads to the rule's settings."""
+        """Check whether the knobs lead to the rule's settings."""
         return self.is_same(knobs, BY_RULE)
 
     def parts(self, months: int) -> list[LoadContext]:
-        """The sample, cut into so many parts: every file is in one of them."""
+        """Divide the sample into so many parts: every file is in one of them."""
         objects = self.load.files.manifest.objects
         return [self.load.of_objects(Manifest.of(objects[number::months])) for number in range(months)]
 
     def _data(self, months: int) -> DataVolume:
-        reading, cut = self.reading, self.parts(months)[0]
-        part = replace(
+        reading, part = self.reading, self.parts(months)[0]
+        part_reading = replace(
             reading,
             rows=None if reading.rows is None else reading.rows // months,
             uncompressed_bytes=None if reading.uncompressed_bytes is None else reading.uncompressed_bytes // months,
         )
         is_remote = any(each.is_on_remote_disk for each in self.now.values())
-        return shape_of(cut.files, part, nodes=len(self.nodes), is_on_remote_disk=is_remote)
+        return shape_of(part.files, part_reading, nodes=len(self.nodes), is_on_remote_disk=is_remote)
 
 
-def _nameless(knobs: Knobs) -> Profile | None:
-    """The knobs as a profile whose reasons nobody reads."""
+def _placeholder_profile(knobs: Knobs) -> Profile | None:
+    """Return a profile with these knobs, for trials: its other values are placeholders."""
     if knobs == BY_RULE:
         return None
     nowhere = Circumstances(files="", nodes=0, cores=0, memory_bytes=0, version="")
     return Profile(knobs=knobs, parallel_months=None, measured_on=nowhere, at="", seconds=0.0, rule_seconds=0.0)
 
 
-def run_trial(bench: TrialContext, asked: Candidate, *, number: int) -> Steps[TrialResult]:
-    """Load the sample into a table of this try alone, and drop it.
+def run_trial(bench: TrialContext, candidate: Candidate, *, number: int) -> Steps[TrialResult]:
+    """Load the sample into a new table, and drop it.
 
-    What departs from the rule is held to a load's slice of the memory by the servers themselves.
+    If the candidate deviates from the rule, the servers themselves limit it to a load's share of the memory.
 
     Args:
-        bench: What all tries have in common.
-        asked: What to load with.
-        number: Makes the table's name unlike those of the other tries.
+        bench: The context that all trials share.
+        candidate: The settings to load with.
+        number: The trial's number, which makes the table's name unique.
 
     Raises:
-        ClickHouseServerError: What a try ended with, unless it ran out of its share.
+        ClickHouseServerError: If a statement fails, except for exceeding that limit.
     """
     request = bench.load.request
     trial = TrialAttempt(bench.load.context.target, request.month, f"{request.nonce}t{number:03d}")
-    plan = bench.plan(asked.knobs, months=asked.months, side_by_side=asked.side_by_side, is_held=asked.knobs != BY_RULE)
+    plan = bench.plan(
+        candidate.knobs,
+        months=candidate.months,
+        side_by_side=candidate.side_by_side,
+        is_limited=candidate.knobs != BY_RULE,
+    )
     yield from create_staging(bench.load.context, trial)
     try:
-        stats = yield from _insert(bench, asked, plan, trial)
+        stats = yield from _insert(bench, candidate, plan, trial)
         parts = yield from _count_parts(bench, trial)
     except ClickHouseServerError as error:
         yield from end_attempt(bench.load.context, trial)
-        if error.code != MEMORY_LIMIT_EXCEEDED or asked.knobs == BY_RULE:
+        if error.code != MEMORY_LIMIT_EXCEEDED or candidate.knobs == BY_RULE:
             raise
         stats, parts = None, 0
     else:
@@ -168,19 +174,19 @@ def run_trial(bench: TrialContext, asked: Candidate, *, number: int) -> Steps[Tr
     )
 
 
-def _insert(bench: TrialContext, asked: Candidate, plan: InsertPlan, trial: TrialAttempt) -> Steps[InsertStats]:
-    """Insert the parts of the sample, so many at a time."""
+def _insert(bench: TrialContext, candidate: Candidate, plan: InsertPlan, trial: TrialAttempt) -> Steps[InsertStats]:
+    """Insert the parts of the sample, a limited number at a time."""
     seconds, read_rows, peaks = 0.0, 0, [0]
     steps = [
         insert_step(
             part, plan, group, batch, into=trial.staging(bench.load.context), query_id=f"{trial.name}_insert{at}_{each}"
         )
-        for at, part in enumerate(bench.parts(asked.months))
+        for at, part in enumerate(bench.parts(candidate.months))
         for each, (group, batch) in enumerate(plan.reading.batches(part.files))
     ]
-    for first in range(0, len(steps), asked.side_by_side):
-        inserts = tuple(steps[first : first + asked.side_by_side])
-        done = yield from InsertSideBySide(name=f"Try {asked.label}", inserts=inserts)
+    for first in range(0, len(steps), candidate.side_by_side):
+        inserts = tuple(steps[first : first + candidate.side_by_side])
+        done = yield from InsertSideBySide(name=f"Try {candidate.label}", inserts=inserts)
         seconds += max(each.seconds for each in done)
         read_rows += sum(each.read_rows for each in done)
         peaks.append(sum(each.peak_memory_bytes or 0 for each in done))
@@ -188,11 +194,11 @@ def _insert(bench: TrialContext, asked: Candidate, plan: InsertPlan, trial: Tria
 
 
 def _count_parts(bench: TrialContext, trial: TrialAttempt) -> Steps[int]:
-    """The parts that were written: those that a merge took in meanwhile are still listed."""
+    """Count the parts that were written, including those that have been merged since: they are still listed."""
     staging = trial.staging(bench.load.context)
     sql = Sql(
         f"SELECT countIf(level = 0) FROM system.parts WHERE database = {literal(staging.database)} "
         f"AND table = {literal(staging.table)}"
     )
-    answers = yield bench.load.context.on_each(name="Count the parts of the try", sql=sql)
+    answers = yield bench.load.context.on_each(name="Count the parts of the trial", sql=sql)
     return sum(answers[node][0][0] for node in bench.load.context.publishers)

@@ -1,1 +1,1 @@
-"""Tell when the merges of a month are healthy, and OPTIMIZE closed months."""
+"""Judge the health of a month's merges, and OPTIMIZE closed months."""

@@ -1,6 +1,6 @@
-"""Have the merges of a month come to an end, and to a good one?
+"""Judge whether the merges of a month have finished, and finished well.
 
-Nothing is remembered from one look to the next: since when the parts of a month are what they are, the server knows.
+No state is kept between observations: the server itself reports how long a month's parts have been unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.merges.merge_rate import MergeRate, merge_rate_o
 from airflow_provider_chs3.core.merges.observation import MergeState, Replica
 from airflow_provider_chs3.exceptions import ConfigurationError, MergeHealthError
 
-#: A merge is not begun below so many times the size of its parts as free space; `DISK_USAGE_COEFFICIENT_TO_SELECT` in
+#: A merge starts only if this many times the size of its parts is free: `DISK_USAGE_COEFFICIENT_TO_SELECT` in
 #: ClickHouse's `Storages/MergeTree/Compaction/CompactionStatistics.h`.
 FREE_SPACE_FACTOR = 2
 
@@ -22,7 +22,7 @@ _GIB = 1024**3
 
 
 class Health(StrEnum):
-    """How the merges of a month stand, the worst last."""
+    """State of a month's merges, from best to worst."""
 
     HEALTHY = "healthy"
     SETTLED_WITH_TOO_MANY_PARTS = "settled_with_too_many_parts"
@@ -32,16 +32,16 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Thresholds:
-    """What counts as few, many and long.
+    """Limits for part counts and times.
 
     Args:
-        spare_parts: Parts that a settled month may have beyond those that are too large to be merged. Default: 10.
-        settled_after_seconds: Parts that stayed as they are for so long, while nothing merged, have settled: between
-            two merges the server sleeps for 5 to 60 seconds. Default: 120.
-        stuck_after_seconds: Many parts, or a mutation, at which nothing was done for so long are stuck. Default: 600.
-        stuck_fraction: Many parts: more than this part of `parts_to_delay_insert`, or the table's of
-            `max_parts_in_total`. Default: 0.5.
-        max_replica_delay_seconds: A replica further behind lags. Default: 300, as
+        spare_parts: Number of parts that a settled month may have beyond those too large to merge. Default: 10.
+        settled_after_seconds: Time without changes or merges after which a month's parts count as settled. The server
+            sleeps for 5 to 60 seconds between two merges. Default: 120.
+        stuck_after_seconds: Time without progress after which many parts, or a mutation, count as stuck. Default: 600.
+        stuck_fraction: Fraction of `parts_to_delay_insert` (for a month) or `max_parts_in_total` (for the table) above
+            which there are many parts. Default: 0.5.
+        max_replica_delay_seconds: Delay above which a replica lags. Default: 300, as
             `max_replica_delay_for_distributed_queries`.
 
     Raises:
@@ -64,13 +64,13 @@ class Thresholds:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """How the merges of one month stand on one node.
+    """Health of one month's merges on one node.
 
     Args:
-        state: What was seen.
-        health: What it means.
-        reason: Why, in words, and with the way out where a person must act; empty where it is healthy.
-        merge_rate: How fast a settling month goes, and how long it may still take; None for all others.
+        state: The observed state.
+        health: The conclusion.
+        reason: Explanation, with what to do where a person must act; empty if healthy.
+        merge_rate: Speed of a settling month, and the estimated time left; None for all others.
     """
 
     state: MergeState
@@ -86,13 +86,13 @@ class Verdict:
 
 
 def judge(state: MergeState, thresholds: Thresholds, before: MergeState | None = None) -> Verdict:
-    """Decide how the merges of one month stand on one node.
+    """Judge the health of one month's merges on one node.
 
     Args:
-        state: What was seen there.
-        thresholds: What counts as few, many and long.
-        before: What was seen there earlier. The verdict does not depend on it: it makes the estimate of the time left
-            better. Default: None, no earlier look.
+        state: The observed state.
+        thresholds: Limits for part counts and times.
+        before: The previous state of this month on this node. It improves the estimate of the time left, but does not
+            affect the verdict. Default: None.
     """
     most_parts = _large_parts(state) + thresholds.spare_parts
 
@@ -102,39 +102,39 @@ def judge(state: MergeState, thresholds: Thresholds, before: MergeState | None =
 
     if hindrance := next(_hindrances(state, thresholds), None):
         return verdict(Health.STUCK, hindrance)
-    if at_work := _at_work(state, thresholds):
-        return verdict(Health.SETTLING, at_work)
+    if progress := _describe_progress(state, thresholds):
+        return verdict(Health.SETTLING, progress)
     if state.parts <= most_parts and not state.mutations:
         return verdict(Health.HEALTHY, "")
     if state.pool_is_busy:
-        return verdict(Health.SETTLING, "all threads for merges are busy elsewhere")
+        return verdict(Health.SETTLING, "all merge threads are busy elsewhere")
     idle_seconds = min([state.unchanged_seconds, *(mutation.age_seconds for mutation in state.mutations)])
-    must_go_on = bool(state.mutations) or _are_many(state, thresholds)
+    must_go_on = bool(state.mutations) or _has_many_parts(state, thresholds)
     if idle_seconds < (thresholds.stuck_after_seconds if must_go_on else thresholds.settled_after_seconds):
-        return verdict(Health.SETTLING, f"nothing merges since {idle_seconds} s, which may be a pause")
+        return verdict(Health.SETTLING, f"nothing has merged for {idle_seconds} s, which may be a pause")
     if must_go_on:
         return verdict(Health.STUCK, _standstill(state, idle_seconds))
     return verdict(
         Health.SETTLED_WITH_TOO_MANY_PARTS,
-        f"unchanged since {idle_seconds} s with more than {most_parts}, and the server sees nothing to merge: "
+        f"unchanged for {idle_seconds} s with more than {most_parts}, and the server finds nothing to merge: "
         "OPTIMIZE TABLE … PARTITION … FINAL merges them",
     )
 
 
 def _hindrances(state: MergeState, thresholds: Thresholds) -> Iterator[str]:
-    """What a person must clear away before merges can go on."""
+    """Yield the problems that a person must fix before merges can continue."""
     replica = state.replica
     if replica and replica.is_readonly:
-        yield "the replica is read-only: look at Keeper and at system.replicas on this node"
+        yield "the replica is read-only: check Keeper, and system.replicas on this node"
     if state.broken_parts:
         yield (
-            f"rows are missing, as parts were broken ({', '.join(state.broken_parts)} in system.detached_parts): load "
-            "the month again, then ALTER TABLE … DROP DETACHED PART"
+            f"rows are missing because parts were broken ({', '.join(state.broken_parts)} in system.detached_parts): "
+            "load the month again, then ALTER TABLE … DROP DETACHED PART"
         )
     for mutation in state.mutations:
         if mutation.fail_reason:
             yield (
-                f"mutation {mutation.command} failed: {_first_line(mutation.fail_reason)}; mend its cause, or "
+                f"mutation {mutation.command} failed: {_first_line(mutation.fail_reason)}; fix its cause, or "
                 "KILL MUTATION"
             )
     if state.merges:
@@ -142,7 +142,7 @@ def _hindrances(state: MergeState, thresholds: Thresholds) -> Iterator[str]:
     is_idle = state.unchanged_seconds >= thresholds.stuck_after_seconds
     if replica and is_idle and replica.delay_seconds > thresholds.max_replica_delay_seconds:
         yield (
-            f"the replica lags {replica.delay_seconds} s behind{_why_it_waits(replica)}; look at "
+            f"the replica lags {replica.delay_seconds} s behind{_wait_reason(replica)}; check "
             "system.replication_queue on this node"
         )
     needed_bytes = FREE_SPACE_FACTOR * state.two_smallest_bytes
@@ -150,37 +150,37 @@ def _hindrances(state: MergeState, thresholds: Thresholds) -> Iterator[str]:
     if has_work and state.free_bytes < needed_bytes and state.unchanged_seconds >= thresholds.settled_after_seconds:
         yield (
             f"disk full: {state.free_bytes / _GIB:.3g} GiB free, and even the smallest merge needs "
-            f"{needed_bytes / _GIB:.3g} GiB; make room"
+            f"{needed_bytes / _GIB:.3g} GiB; free up disk space"
         )
 
 
-def _at_work(state: MergeState, thresholds: Thresholds) -> str:
-    """What is being done; empty where nothing is."""
+def _describe_progress(state: MergeState, thresholds: Thresholds) -> str:
+    """Describe the work in progress; empty if there is none."""
     replica = state.replica
     if state.merges:
         return f"merging, {', '.join(f'{merge.progress:.0%}' for merge in state.merges)} done"
     if replica and replica.queue:
         return (
-            f"{replica.queue} part{'s' if replica.queue != 1 else ''} in the replication queue{_why_it_waits(replica)}"
+            f"{replica.queue} part{'s' if replica.queue != 1 else ''} in the replication queue{_wait_reason(replica)}"
         )
     if replica and replica.delay_seconds > thresholds.max_replica_delay_seconds:
         return f"the replica lags {replica.delay_seconds} s behind"
     return ""
 
 
-def _why_it_waits(replica: Replica) -> str:
+def _wait_reason(replica: Replica) -> str:
     reason = replica.last_exception or replica.postpone_reason
     return f": {_first_line(reason)}" if reason else ""
 
 
 def _large_parts(state: MergeState) -> int:
-    """Parts that a month of this size must have, because merges make no larger ones."""
+    """Return how many parts a month of this size needs at least, given the largest part that a merge makes."""
     largest_bytes = state.limits.max_bytes_to_merge_at_max_space_in_pool
-    # With 0 the table's settings forbid merges, which must not pass for a month of large parts.
+    # With 0 the table's settings forbid merges: the month must not look as if its parts were too large to merge.
     return ceil(state.size_bytes / largest_bytes) if largest_bytes else 1
 
 
-def _are_many(state: MergeState, thresholds: Thresholds) -> bool:
+def _has_many_parts(state: MergeState, thresholds: Thresholds) -> bool:
     limits = state.limits
     return (
         state.parts > thresholds.stuck_fraction * limits.parts_to_delay_insert
@@ -190,10 +190,10 @@ def _are_many(state: MergeState, thresholds: Thresholds) -> bool:
 
 def _standstill(state: MergeState, idle_seconds: int) -> str:
     limits = state.limits
-    what = f"mutation {state.mutations[0].command} waits" if state.mutations else "so many parts should merge"
+    problem = f"mutation {state.mutations[0].command} waits" if state.mutations else "this many parts should merge"
     return (
-        f"{what}, but nothing merges since {idle_seconds} s: merges are stopped (SYSTEM START MERGES), or the "
-        f"table's settings forbid them; inserts are slowed at {limits.parts_to_delay_insert} parts, refused at "
+        f"{problem}, but nothing has merged for {idle_seconds} s: merges are stopped (SYSTEM START MERGES), or the "
+        f"table's settings forbid them; inserts are delayed at {limits.parts_to_delay_insert} parts, rejected at "
         f"{limits.parts_to_throw_insert} in one month or {limits.max_parts_in_total} in the table"
     )
 
@@ -204,7 +204,7 @@ def _first_line(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reactions:
-    """What a user wants to be done about each verdict.
+    """The user's choice of what to do about each verdict.
 
     Args:
         on_settled_with_too_many_parts: `continue` or `fail`.
@@ -228,14 +228,14 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 
 def is_over(verdicts: Iterable[Verdict], reactions: Reactions) -> bool:
-    """Whether nothing is left to wait for.
+    """Check whether the wait is over.
 
     Args:
-        verdicts: Of every month on every node.
-        reactions: What the user wants to be done about them.
+        verdicts: The verdict on every month on every node.
+        reactions: The user's choice of what to do about them.
 
     Raises:
-        MergeHealthError: If a person must act, and the user wants to know it this way.
+        MergeHealthError: If a verdict's reaction is `fail`.
     """
     reaction = {
         Health.HEALTHY: "continue",
@@ -250,12 +250,12 @@ def is_over(verdicts: Iterable[Verdict], reactions: Reactions) -> bool:
 
 
 def overall(verdicts: Iterable[Verdict]) -> Health:
-    """The worst of the verdicts; healthy where there is nothing to judge."""
+    """Return the worst of the verdicts; healthy if there are none."""
     return max((verdict.health for verdict in verdicts), key=list(Health).index, default=Health.HEALTHY)
 
 
 def as_json(verdicts: Iterable[Verdict]) -> dict[str, object]:
-    """The overall verdict, and that of each month on each node, as JSON-safe values."""
+    """Convert the overall verdict, and that of each month on each node, to JSON-safe values."""
     verdicts = tuple(verdicts)
     months: dict[str, dict[str, object]] = {}
     for each in verdicts:

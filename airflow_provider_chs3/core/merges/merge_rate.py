@@ -1,4 +1,4 @@
-"""How fast a month's parts are merged, and how long that may still take: estimates, from one look or two."""
+"""Estimate how fast a month's parts merge, and the time left, from one observation or two."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ _MINUTE_SECONDS, _HOUR_SECONDS = 60, 3600
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MergeRate:
-    """How fast merges go.
+    """Speed of a month's merges.
 
     Args:
-        bytes_per_second: What the merges that run have read of their parts, over the time since each began; None where
-            nothing merges.
-        parts_per_second: By how many parts the month, and its replication queue, got smaller between two looks; None
-            where there was no earlier look, or where it got no smaller.
-        seconds_left: Until what runs has ended, and, where `parts_per_second` is known, until the month has no more
-            parts than it should have at that speed; None where nothing tells.
-        more_follows: Whether merges must follow those that run, and nothing tells how long they take: `seconds_left`
-            is the least then.
+        bytes_per_second: Read rate of all running merges, each averaged since it began; None if nothing merges.
+        parts_per_second: Decrease per second of the month's parts and its replication queue between two observations;
+            None without an earlier observation or a decrease.
+        seconds_left: Time until the running merges end and, if `parts_per_second` is known, until the month has few
+            enough parts at that speed; None if unknown.
+        more_follows: Whether further merges must follow, of unknown duration: `seconds_left` is a lower bound then.
     """
 
     bytes_per_second: float | None = None
@@ -39,7 +37,7 @@ class MergeRate:
         return ", ".join(filter(None, (*speeds, f"at least {left}" if left and self.more_follows else left)))
 
     def as_json(self) -> dict[str, float | bool | None]:
-        """The same as JSON-safe values, whole numbers of bytes and seconds."""
+        """Convert to JSON-safe values, with bytes and seconds as whole numbers."""
         return {
             "bytes_per_second": _whole(self.bytes_per_second),
             "parts_per_second": None if self.parts_per_second is None else round(self.parts_per_second, 3),
@@ -49,15 +47,15 @@ class MergeRate:
 
 
 def merge_rate_of(state: MergeState, *, most_parts: int, before: MergeState | None = None) -> MergeRate:
-    """How fast the merges of a month go on a node.
+    """Estimate the merge rate of a month on a node.
 
     Args:
-        state: What was seen there.
-        most_parts: With how many parts the month has settled.
-        before: What was seen there earlier; None knows of no earlier look.
+        state: The observed state.
+        most_parts: The highest number of parts that a settled month has.
+        before: The previous state of this month on this node. Default: None.
 
     Returns:
-        The pace; an empty one where nothing moves.
+        The merge rate; an empty one if nothing progresses.
     """
     running = [merge for merge in state.merges if merge.seconds > 0 and merge.progress > 0]
     bytes_per_second = sum(merge.size_bytes * merge.progress / merge.seconds for merge in running)
@@ -76,11 +74,11 @@ def merge_rate_of(state: MergeState, *, most_parts: int, before: MergeState | No
 
 def _fewer_per_second(state: MergeState, before: MergeState) -> float | None:
     seconds = state.at_seconds - before.at_seconds
-    fewer = _to_do(before) - _to_do(state)
+    fewer = _remaining_parts(before) - _remaining_parts(state)
     return fewer / seconds if seconds > 0 and fewer > 0 else None
 
 
-def _to_do(state: MergeState) -> int:
+def _remaining_parts(state: MergeState) -> int:
     return state.parts + (state.replica.queue if state.replica else 0)
 
 

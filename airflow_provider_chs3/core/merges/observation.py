@@ -1,4 +1,4 @@
-"""What every node says of a table's parts, merges and mutations: asked with one statement a node."""
+"""Observe a table's parts, merges and mutations with one statement per node."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from airflow_provider_chs3.exceptions import PreflightError
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A merge or mutation that runs.
+    """A running merge or mutation.
 
     Args:
-        progress: Share done, 0 to 1.
+        progress: Fraction done, 0 to 1.
         seconds: Time since it began.
-        size_bytes: Size on disk of the parts that go into it.
-        parts: Their number.
+        size_bytes: Size on disk of its source parts.
+        parts: Number of its source parts.
     """
 
     progress: float
@@ -35,12 +35,12 @@ class Merge:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnfinishedMutation:
-    """A mutation that has parts of the month left to do.
+    """A mutation that still has parts of the month to rewrite.
 
     Args:
-        command: What it does.
-        fail_reason: Why it failed last; empty where it did not.
-        age_seconds: Time since it was asked for.
+        command: The mutation's command.
+        fail_reason: Its latest error; empty if it has not failed.
+        age_seconds: Time since it was submitted.
     """
 
     command: str
@@ -50,14 +50,14 @@ class UnfinishedMutation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replica:
-    """Where the table is replicated.
+    """State of a replica of the table.
 
     Args:
-        is_readonly: Whether it cannot take or make parts.
-        delay_seconds: How far it is behind the others (`absolute_delay`).
-        queue: Of the month: parts to fetch, merge or mutate.
-        last_exception: Of one of these; empty where none failed.
-        postpone_reason: Why one of these is put off; empty where none is.
+        is_readonly: Whether the replica is read-only: it can neither receive nor create parts.
+        delay_seconds: Its delay behind the other replicas (`absolute_delay`).
+        queue: Number of the month's parts to fetch, merge or mutate.
+        last_exception: The error of one of these; empty if none failed.
+        postpone_reason: Why one of these is postponed; empty if none is.
     """
 
     is_readonly: bool
@@ -69,26 +69,26 @@ class Replica:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MergeState:
-    """One month on one node.
+    """Merge state of one month on one node.
 
     Args:
         node: The node.
         month: The month.
-        parts: Its active parts.
+        parts: Number of the month's active parts.
         size_bytes: Their size.
-        two_smallest_bytes: Size of the two smallest: no merge needs less.
-        unchanged_seconds: Time since its newest part was made, or since the server started where that is less; by the
-            node's own clock.
-        merges: The merges and mutations that run on its parts.
-        mutations: Those that have some of its parts left to do.
-        limits: The table's.
-        table_parts: Active parts of the whole table.
-        free_bytes: The most that one of the table's disks has free and not reserved.
-        pool_is_busy: Whether all threads for merges and mutations work, on whatever table.
-        at_seconds: When this was seen, as Unix time by the node's own clock.
-        broken_parts: Its parts that the server found broken and detached, so that their rows are missing; on a
-            replicated table only those that no replica has given back.
-        replica: Where the table is replicated.
+        two_smallest_bytes: Size of the two smallest parts: no merge needs less.
+        unchanged_seconds: Time since the newest part was created, or since the server started if that is less; by the
+            node's clock.
+        merges: Running merges and mutations of the month's parts.
+        mutations: Mutations that still have some of the month's parts to rewrite.
+        limits: The table's limits for parts and merges.
+        table_parts: Number of active parts of the whole table.
+        free_bytes: Largest free, unreserved space on one of the table's disks.
+        pool_is_busy: Whether all threads for merges and mutations are busy, for any table.
+        at_seconds: Time of the observation, as Unix time by the node's clock.
+        broken_parts: Parts that the server found broken and detached, so that their rows are missing; for a replicated
+            table only those that no replica has restored.
+        replica: State of the replica; None if the table is not replicated.
     """
 
     node: Node
@@ -111,19 +111,18 @@ class MergeState:
 def observe_months(
     request: TableRequest, months: tuple[Month, ...], *, known: dict[TableFacts, dict[Month, str]] | None = None
 ) -> Steps[tuple[MergeState, ...]]:
-    """Find nodes and partitions, and ask how their merges stand.
+    """Find the nodes and partitions, and observe their merges.
 
     Args:
         request: The table.
         months: The months.
-        known: Keeps the ids of partitions from one look to the next, as each takes a question of its own; None keeps
-            none.
+        known: Cache of partition ids between observations, as finding each takes a query; None does not cache them.
 
     Returns:
         The state of each month on each node.
 
     Raises:
-        PreflightError: If the table is missing on a node, or not partitioned by month.
+        PreflightError: If the table is missing on a node, or is not partitioned by month.
     """
     context = yield from inspect_target(request)
     check_table(context)
@@ -135,14 +134,14 @@ def observe_months(
 
 
 def observe(context: TargetContext, partitions: Mapping[str, Month]) -> Steps[tuple[MergeState, ...]]:
-    """Ask every node how the merges of some partitions stand.
+    """Observe the merges of some partitions on every node.
 
     Args:
         context: The nodes, and the table on them.
-        partitions: Partition id → its month.
+        partitions: Partition id → month.
     """
     sql = _query(context.target, partitions)
-    answers = yield from context.on_each(name=f"Look at the merges of {context.target}", sql=sql)
+    answers = yield from context.on_each(name=f"Read the merges of {context.target}", sql=sql)
     return tuple(
         _month_on_node(node, month, partition_id, answers[node][0], facts.target)
         for partition_id, month in partitions.items()
@@ -155,7 +154,7 @@ def check_table(context: TargetContext) -> None:
     """Check that every node has the table.
 
     Raises:
-        PreflightError: If one has not.
+        PreflightError: If the table is missing on a node.
     """
     missing = ", ".join(str(node) for node, facts in context.nodes.items() if facts.target is None)
     if missing:
@@ -172,7 +171,7 @@ def _query(table: TableName, partition_ids: Iterable[str]) -> Sql:
     of_months = f"{of_table} AND {one_of('partition_id', partition_ids)}"
     name_of_table = f"database = {literal(table.database)} AND name = {literal(table.table)}"
     limits = one_of("name", Limits.__slots__)
-    # A part is named <partition id>_<min block>_<max block>_<level>, so what goes before the first `_` is its month.
+    # A part is named <partition id>_<min block>_<max block>_<level>: the text before the first `_` is its partition.
     return Sql(f"""
 SELECT
     (SELECT groupArray((partition_id, parts, bytes, arraySum(arraySlice(arraySort(sizes), 1, 2)), age)) FROM (
@@ -193,26 +192,26 @@ SELECT
         WHERE policy_name IN (SELECT storage_policy FROM system.tables WHERE {name_of_table}))),
     (SELECT sumIf(value, name = 'BackgroundMergesAndMutationsPoolTask')
             >= sumIf(value, name = 'BackgroundMergesAndMutationsPoolSize') FROM system.metrics),
-    (SELECT groupArray((partition_id, name)) FROM system.detached_parts WHERE {of_months} AND {_is_broken(table)}),
+    (SELECT groupArray((partition_id, name)) FROM system.detached_parts WHERE {of_months} AND {_lost_part(table)}),
     toFloat64(now64(3)),
     {replicas_query(table)},
     {queue_query(table)}
 """)
 
 
-def _is_broken(table: TableName) -> str:
-    """Condition on `system.detached_parts`: the part's rows are missing."""
+def _lost_part(table: TableName) -> str:
+    """Return the condition on `system.detached_parts` that a part's rows are missing."""
     of_table = f"database = {literal(table.database)} AND table = {literal(table.table)}"
-    # A replica fetches such parts again. Plain tables merge over the gap, so that a part around it proves nothing.
-    is_given_back = f"""(SELECT count() FROM system.replicas WHERE {of_table}) > 0 AND arrayExists(
+    # A replica fetches such parts again. Plain tables merge across the gap, so a part that spans it proves nothing.
+    is_restored = f"""(SELECT count() FROM system.replicas WHERE {of_table}) > 0 AND arrayExists(
         range -> range.1 = partition_id AND range.2 <= min_block_number AND max_block_number <= range.3,
         (SELECT groupArray((partition_id, min_block_number, max_block_number)) FROM system.parts
             WHERE active AND {of_table}))"""
-    return f"startsWith(reason, 'broken') AND NOT ({is_given_back})"
+    return f"startsWith(reason, 'broken') AND NOT ({is_restored})"
 
 
 def replicas_query(table: TableName) -> str:
-    """Sub-query for how the replica of a table stands on a node; its array is empty where none is replicated."""
+    """Return the sub-query for the replica of a table on a node; its array is empty if the table is not replicated."""
     return (
         "(SELECT groupArray((is_readonly, absolute_delay)) FROM system.replicas "
         f"WHERE database = {literal(table.database)} AND table = {literal(table.table)})"
@@ -220,7 +219,7 @@ def replicas_query(table: TableName) -> str:
 
 
 def queue_query(table: TableName) -> str:
-    """Sub-query for the parts that a replica has yet to fetch, merge or mutate."""
+    """Return the sub-query for the parts that a replica has yet to fetch, merge or mutate."""
     return (
         "(SELECT groupArray((splitByChar('_', new_part_name)[1], toValidUTF8(last_exception), postpone_reason)) "
         "FROM system.replication_queue "
@@ -240,7 +239,7 @@ def _month_on_node(node: Node, month: Month, partition_id: str, row: Row, table:
         parts=parts,
         size_bytes=size_bytes,
         two_smallest_bytes=two_smallest_bytes,
-        # A server that has just started has had no time to merge what it found.
+        # A server that has just started has had no time to merge the parts that it found.
         unchanged_seconds=min(age_seconds, uptime_seconds),
         merges=tuple(Merge(*merge) for of_partition, merge in merges if of_partition == partition_id),
         mutations=tuple(
@@ -259,17 +258,17 @@ def _month_on_node(node: Node, month: Month, partition_id: str, row: Row, table:
 
 
 def replica_of(partition_id: str, replicas: list[Row], queue: list[Row]) -> Replica | None:
-    """How a month's replica on a node stands; None where the table is not replicated.
+    """Build the state of a month's replica on a node; None if the table is not replicated.
 
     Args:
         partition_id: The month's partition.
-        replicas: What `replicas_query` gave.
-        queue: What `queue_query` gave.
+        replicas: The result of `replicas_query`.
+        queue: The result of `queue_query`.
     """
     if not replicas:
         return None
     is_readonly, delay_seconds = replicas[0]
-    # REPLACE PARTITION names no new part, so that it may be about any month.
+    # REPLACE PARTITION names no new part, so it may concern any month.
     waiting = [reasons for of_partition, *reasons in queue if of_partition in (partition_id, "")]
     return Replica(
         is_readonly=bool(is_readonly),

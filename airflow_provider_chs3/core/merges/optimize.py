@@ -1,8 +1,8 @@
-"""Merge the parts of closed months: which months, and how many OPTIMIZEs at a time. See docs/merge-health.md.
+"""Merge the parts of closed months, a limited number of OPTIMIZEs at a time. See docs/merge-health.md.
 
-An OPTIMIZE of one partition goes on when its client is gone (seen on 26.9, with SIGKILL), and whether it is done shows
-in the number of parts. So nothing needs to be remembered: whoever looks again finds what runs, waits for it, and starts
-what is missing.
+An OPTIMIZE of one partition continues after its client is gone (seen on 26.9, with SIGKILL), and the number of parts
+shows whether it is done. So no state needs to be kept: a later run finds the running OPTIMIZEs, waits for them, and
+starts the missing ones.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from airflow_provider_chs3.core.values.models import Month, Node, SettingValues,
 from airflow_provider_chs3.core.workflow.operations import Log, Row, Sleep, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
-#: A statement that finds nothing to do says so (388), and no replica waits for others: what they have left to do shows
-#: in their queues. Without FINAL, OPTIMIZE of a partition merges all of its parts too, but a single one never again,
-#: and does not wait in the server for merges that run.
+#: A statement that finds nothing to do fails (388), and no replica waits for the others: their queues show the
+#: remaining work. Even without FINAL, OPTIMIZE of a partition merges all of its parts, but never rewrites a single one,
+#: and does not wait in the server for running merges.
 _SETTINGS: SettingValues = {"optimize_throw_if_noop": 1, "alter_sync": 0}
 
 #: The ids of `toYYYYMM(…)` and of `toStartOfMonth(…)`.
@@ -39,20 +39,20 @@ _PARTITION_OF_MONTH = re.compile(r"(\d{4})(\d{2})(?:01)?")
 
 
 def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
-    """Find the months that have too many parts on a node. Nothing is started.
+    """Find the months that have too many parts on a node, without starting anything.
 
     Returns:
-        Month → `partition_id`, and `parts` on each such node, as JSON-safe values: what `merge` goes by.
+        Month → `partition_id`, and `parts` on each such node, as JSON-safe values: the input of `merge`.
 
     Raises:
-        PreflightError: If the table is missing on a node, or not partitioned by month.
+        PreflightError: If the table is missing on a node, or is not partitioned by month.
     """
-    context = yield from look_at_table(request)
+    context = yield from inspect_table(request)
     sql = Sql(
         f"SELECT partition_id, count() AS parts FROM system.parts WHERE active AND {_of(context.target)} "
         f"GROUP BY partition_id HAVING parts > {request.target_parts}"
     )
-    answers = yield from context.on_each(name=f"Look for parts of {context.target}", sql=sql)
+    answers = yield from context.on_each(name=f"Count the parts of {context.target}", sql=sql)
     found: dict[str, dict[str, int]] = {}
     for node in _executors(context):
         for partition_id, parts in answers[node]:
@@ -67,8 +67,8 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
     return work
 
 
-def look_at_table(request: OptimizeRequest) -> Steps[TargetContext]:
-    """Find the nodes and the table.
+def inspect_table(request: OptimizeRequest) -> Steps[TargetContext]:
+    """Inspect the table on every node.
 
     Raises:
         PreflightError: If the table is missing on a node.
@@ -81,7 +81,7 @@ def look_at_table(request: OptimizeRequest) -> Steps[TargetContext]:
 def _months_of(
     context: TargetContext, request: OptimizeRequest, partition_ids: Iterable[str]
 ) -> Steps[dict[str, Month]]:
-    """Those of the partitions that are to be merged, with their months."""
+    """Return the partitions to merge: partition id → month."""
     partition_ids = sorted(partition_ids)
     if request.months is not None:
         named = {}
@@ -99,8 +99,8 @@ def _months_of(
             months[partition_id] = _month(matched)
     if unknown:
         yield from Log(
-            name=f"Partitions {', '.join(unknown)} are left as they are: their ids do not tell the month. Name it in "
-            "months to have it merged."
+            name=f"Skip partitions {', '.join(unknown)}: their ids do not show the month. To merge them, name their "
+            "months in months."
         )
     return months
 
@@ -110,34 +110,34 @@ def _month(matched: re.Match[str]) -> Month:
 
 
 def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> Steps[dict[str, Any]]:
-    """Merge the parts of months, so many at a time, and wait until that is done.
+    """Merge the parts of months, a limited number at a time, and wait until all are done.
 
-    It may be broken off at any step and begun again.
+    It may be interrupted at any step and started again.
 
     Args:
-        request: What is asked for.
-        work: What `find_work` found.
+        request: The request.
+        work: The result of `find_work`.
 
     Returns:
-        Parts before and after, bytes and seconds of each month on each node, as JSON-safe values; and why, where a
-        month was left as it is.
+        Parts before and after, bytes and seconds of each month on each node, as JSON-safe values; with the reason if a
+        month was not merged.
 
     Raises:
         MergeHealthError: If a person must act, once all else is merged.
-        TransientError: If there was too little room on a disk, once all else is merged.
+        TransientError: If a disk had too little free space, once all else is merged.
     """
-    context = yield from look_at_table(request)
+    context = yield from inspect_table(request)
     partitions = {each["partition_id"]: Month.parse(month) for month, each in work.items()}
     jobs = _jobs(context, work)
     interval_seconds = request.poll_interval_seconds
     while jobs:
         before = jobs
-        # In this order: of one that does not run any more, the parts that are seen are those it left.
-        running = yield from context.on_each(name="Look for OPTIMIZEs", sql=_RUNNING)
+        # In this order: if an OPTIMIZE no longer runs, the parts observed afterwards are its result.
+        running = yield from context.on_each(name="Find running OPTIMIZEs", sql=_RUNNING)
         states = yield from observe(context, partitions)
-        jobs = [advanced(job, states, _ours(context, job, running), request.target_parts) for job in jobs]
-        yield from _tell(before, jobs)
-        jobs, has_ended = yield from _start(context, jobs, request.max_running - _others(context, jobs, running))
+        jobs = [advanced(job, states, _running_seconds(context, job, running), request.target_parts) for job in jobs]
+        yield from _log_changes(before, jobs)
+        jobs, has_ended = yield from _start(context, jobs, request.max_running - _count_others(context, jobs, running))
         if not any(job.status in (Status.WAITING, Status.RUNNING) for job in jobs):
             break
         if has_ended and not context.table_facts.is_replicated:
@@ -163,7 +163,7 @@ def _jobs(context: TargetContext, work: Mapping[str, Mapping[str, Any]]) -> list
 
 
 def _executors(context: TargetContext) -> tuple[Node, ...]:
-    """Where OPTIMIZE runs: of replicas on one, and the others follow."""
+    """Return the nodes that run OPTIMIZE: of the replicas of a shard one, as the others follow."""
     return context.publishers if context.table_facts.is_replicated else tuple(context.nodes)
 
 
@@ -171,23 +171,23 @@ def _of(name: TableName) -> str:
     return f"database = {literal(name.database)} AND table = {literal(name.table)}"
 
 
-def _ours(context: TargetContext, job: Job, running: Mapping[Node, list[Row]]) -> float | None:
-    """For how many seconds the OPTIMIZE of this month has been running on its node; None where it does not run."""
+def _running_seconds(context: TargetContext, job: Job, running: Mapping[Node, list[Row]]) -> float | None:
+    """Return for how long the OPTIMIZE of this month has been running on its node; None if it does not run."""
     own = query_id_of(context.target, job.partition_id)
     return next((float(seconds) for query_id, seconds in running[job.node] if query_id == own), None)
 
 
-def _others(context: TargetContext, jobs: Iterable[Job], running: Mapping[Node, list[Row]]) -> int:
-    """How many OPTIMIZEs of other tables or months run: other tasks have started them."""
+def _count_others(context: TargetContext, jobs: Iterable[Job], running: Mapping[Node, list[Row]]) -> int:
+    """Count the running OPTIMIZEs of other tables or months, which other tasks have started."""
     own = {(job.node, query_id_of(context.target, job.partition_id)) for job in jobs}
     return sum((node, query_id) not in own for node, rows in running.items() for query_id, _ in rows)
 
 
 def _start(context: TargetContext, jobs: list[Job], limit: int) -> Steps[tuple[list[Job], bool]]:
-    """Start what there is room for: the oldest months first, and one a node at a time.
+    """Start as many jobs as the limit allows: the oldest months first, and one per node at a time.
 
     Returns:
-        The jobs, and whether one of them came to its end at once.
+        The jobs, and whether one of them ended at once.
     """
     chosen = list(_chosen(jobs, limit))
     if not chosen:
@@ -204,7 +204,7 @@ def _start(context: TargetContext, jobs: list[Job], limit: int) -> Steps[tuple[l
         settings=_SETTINGS,
     )
     after = [_after_start(job, outcomes[job.node]) if job in chosen else job for job in jobs]
-    yield from _tell(jobs, after)
+    yield from _log_changes(jobs, after)
     return after, any(outcome == ENDED for outcome in outcomes.values())
 
 
@@ -223,7 +223,7 @@ def _after_start(job: Job, outcome: str | Chs3Error) -> Job:
     return failed(job, outcome) if isinstance(outcome, Chs3Error) else started(job)
 
 
-def _tell(before: Iterable[Job], jobs: Iterable[Job]) -> Steps[None]:
+def _log_changes(before: Iterable[Job], jobs: Iterable[Job]) -> Steps[None]:
     for was, job in zip(before, jobs, strict=True):
         if job.status is Status.RUNNING and job.progress:
             yield from Log(name=f"{job}: {job.progress}")

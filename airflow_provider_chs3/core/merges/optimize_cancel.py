@@ -1,4 +1,4 @@
-"""The end of OPTIMIZEs from outside: a person has killed the task that started them."""
+"""Cancel running OPTIMIZEs after a person has killed the task that started them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.merges.optimize import look_at_table
+from airflow_provider_chs3.core.merges.optimize import inspect_table
 from airflow_provider_chs3.core.merges.optimize_request import OptimizeRequest, query_id_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.values.models import Node
@@ -16,50 +16,50 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 _ACCESS_DENIED = 497
 
-#: Merges look whether they are stopped after each block of rows: 0.03 s were seen.
-_LOOKS, _LOOK_SECONDS = 40, 0.5
+#: Merges check whether they are stopped after each block of rows; stopping took 0.03 s.
+_POLLS, _POLL_SECONDS = 40, 0.5
 
 
 def stop_merging(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> Steps[None]:
-    """End the OPTIMIZEs of months, and the merges that they run.
+    """Stop the OPTIMIZEs of months, and the merges that they run.
 
-    KILL QUERY alone does not end an OPTIMIZE that merges already (seen on 26.9: `is_cancelled` is set, and the merge
-    runs to its end). SYSTEM STOP MERGES does, and ends all merges of the table on that node: so it is sent only where
-    no other month of the table merges, and taken back at once. The parts stay as they were before the merge.
+    KILL QUERY alone does not stop an OPTIMIZE whose merge has begun (seen on 26.9: `is_cancelled` is set, but the merge
+    finishes). SYSTEM STOP MERGES does, but stops all merges of the table on that node. So it is sent only to nodes
+    where no other month of the table merges, and reverted at once. The parts stay as they were before the merge.
 
     Args:
-        request: What was asked for.
-        work: What `find_work` found.
+        request: The request of the killed task.
+        work: The result of `find_work`.
 
     Raises:
         PreflightError: If the table is missing on a node.
     """
-    context = yield from look_at_table(request)
+    context = yield from inspect_table(request)
     partition_ids = [each["partition_id"] for each in work.values()]
     query_ids = literals(query_id_of(context.target, partition_id) for partition_id in partition_ids)
-    if not (busy := (yield from _look(context, query_ids))):
+    if not (busy := (yield from _find_merging(context, query_ids))):
         return
     yield from QueryNodes(
         name="Kill OPTIMIZE", sql=dict.fromkeys(busy, Sql(f"KILL QUERY WHERE query_id IN ({query_ids}) ASYNC"))
     )
-    for node, merging in (yield from _look(context, query_ids)).items():
+    for node, merging in (yield from _find_merging(context, query_ids)).items():
         if others := sorted(set(merging) - set(partition_ids)):
             yield from Log(
-                name=f"OPTIMIZE on {shown(node)} merges to its end: SYSTEM STOP MERGES would end the merges of "
-                f"{', '.join(others)} too."
+                name=f"OPTIMIZE on {shown(node)} continues: SYSTEM STOP MERGES would also stop the merges of "
+                f"{', '.join(others)}."
             )
         else:
             yield from _stop_on(context, node, query_ids)
 
 
-def _look(context: TargetContext, query_ids: str) -> Steps[dict[Node, list[str]]]:
-    """The partitions of the table that merge, on each node where one of the queries runs."""
+def _find_merging(context: TargetContext, query_ids: str) -> Steps[dict[Node, list[str]]]:
+    """Find the partitions of the table that are merging, on each node where one of the queries runs."""
     of_table = f"database = {literal(context.target.database)} AND table = {literal(context.target.table)}"
     sql = Sql(
         f"SELECT (SELECT count() FROM system.processes WHERE query_id IN ({query_ids})), "
         f"(SELECT groupArray(partition_id) FROM system.merges WHERE {of_table})"
     )
-    answers = yield from context.on_each(name="Look for OPTIMIZEs", sql=sql)
+    answers = yield from context.on_each(name="Find running OPTIMIZEs", sql=sql)
     return {node: rows[0][1] for node, rows in answers.items() if rows[0][0]}
 
 
@@ -70,15 +70,15 @@ def _stop_on(context: TargetContext, node: Node, query_ids: str) -> Steps[None]:
     except ClickHouseServerError as error:
         if error.code != _ACCESS_DENIED:
             raise
-        yield from Log(name=f"OPTIMIZE on {shown(node)} merges to its end, as the user may not stop merges: {error}")
+        yield from Log(name=f"OPTIMIZE on {shown(node)} continues, as the user is not allowed to stop merges: {error}")
         return
     try:
-        for _ in range(_LOOKS):
-            if node not in (yield from _look(context, query_ids)):
+        for _ in range(_POLLS):
+            if node not in (yield from _find_merging(context, query_ids)):
                 break
-            yield from Sleep(name="Wait until the merge ends", seconds=_LOOK_SECONDS)
+            yield from Sleep(name="Wait until the merge ends", seconds=_POLL_SECONDS)
     finally:
-        yield from _on((node,), "Let merges go on", f"SYSTEM START MERGES {name}")
+        yield from _on((node,), "Start merges again", f"SYSTEM START MERGES {name}")
 
 
 def _on(nodes: Iterable[Node], name: str, sql: str) -> QueryNodes:

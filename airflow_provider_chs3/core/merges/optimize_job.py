@@ -1,4 +1,4 @@
-"""One month on one node that has too many parts: how far it is, and what comes next."""
+"""Track one month with too many parts on one node, and decide the next step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.values.error_codes import is_terminal
 from airflow_provider_chs3.core.values.models import Month, Node
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, MergeHealthError, TransientError
 
-#: Starts that may come to nothing before a month is given up: others' merges and loads may come in between.
+#: Failed OPTIMIZEs after which a month fails: other merges and loads may interfere once.
 _MOST_FAILURES = 2
 
 _MERGES_WERE_STOPPED = 236
@@ -24,7 +24,7 @@ _MIB, _GIB = 1024**2, 1024**3
 
 
 class Status(StrEnum):
-    """How far a month is on a node."""
+    """Progress of a month on a node."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -36,23 +36,23 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A month on a node.
+    """A month to merge on a node.
 
     Args:
-        node: The node; where the table is replicated, the one of its shard that runs OPTIMIZE.
+        node: The node; for a replicated table, the node of the shard that runs OPTIMIZE.
         month: The month.
         partition_id: Its partition.
-        parts_before: Its parts when the work was found.
-        status: How far it is.
-        parts: Its parts now; None before the first look.
+        parts_before: Number of its parts when the work was found.
+        status: Its progress.
+        parts: Number of its parts now; None before the first observation.
         size_bytes: Their size.
-        started_at: When OPTIMIZE began, by the node's clock in Unix seconds; None where that is not known.
-        ended_at: When its newest part was made, in the same way.
-        seen_at: When it was looked at last, in the same way.
-        is_started: Whether its OPTIMIZE was started, and did not end yet as far as was seen.
-        failures: What came of starts in vain.
-        reason: Why it is left as it is; empty where it is not.
-        progress: How far the merge is, in words.
+        started_at: Start of OPTIMIZE, in Unix seconds by the node's clock; None if unknown.
+        ended_at: Creation of its newest part, in the same unit.
+        seen_at: Time of the last observation, in the same unit.
+        is_started: Whether its OPTIMIZE has started and, as far as observed, not ended.
+        failures: Reasons of failed OPTIMIZEs.
+        reason: Why it was not merged; empty unless the job ended without a merge.
+        progress: Description of the merge's progress.
     """
 
     node: Node
@@ -77,28 +77,28 @@ class Job:
 
     @property
     def seconds(self) -> float | None:
-        """How long the merge took; None where its beginning was not seen."""
+        """Duration of the merge; None if its start was not observed."""
         if self.started_at is None or self.ended_at is None:
             return None
         return max(0.0, self.ended_at - self.started_at)
 
     @property
     def outcome(self) -> str:
-        """What became of it, in words."""
+        """Description of the result."""
         if self.reason:
-            return f"left as it is: {self.reason}"
+            return f"not merged: {self.reason}"
         seconds = "" if self.seconds is None else f" in {self.seconds:.0f} s"
-        return f"merged{seconds}, of {self.parts_before}"
+        return f"merged from {self.parts_before} parts{seconds}"
 
 
 def advanced(job: Job, states: Iterable[MergeState], running_seconds: float | None, target_parts: int) -> Job:
-    """The job after a look.
+    """Return the job after an observation.
 
     Args:
         job: The job.
-        states: Of all months on all nodes.
-        running_seconds: For how long its OPTIMIZE has been running; None where it does not.
-        target_parts: With how many parts it is done.
+        states: The states of all months on all nodes.
+        running_seconds: Running time of its OPTIMIZE; None if it does not run.
+        target_parts: Number of parts at or below which it is done.
     """
     shard = [state for state in states if _is_about(state, job)]
     state = next(state for state in shard if state.node == job.node)
@@ -106,7 +106,7 @@ def advanced(job: Job, states: Iterable[MergeState], running_seconds: float | No
     seen = replace(job, parts=parts, size_bytes=state.size_bytes, seen_at=state.at_seconds, reason="", progress="")
     if parts <= target_parts:
         return replace(seen, status=Status.MERGED, ended_at=state.at_seconds - state.unchanged_seconds)
-    # What one replica has merged, the others will, though it may not show in their queues yet.
+    # The other replicas will follow a merge that one replica has done, even if their queues do not show it yet.
     if state.parts <= target_parts or _is_busy(shard) or running_seconds is not None:
         began = state.at_seconds - (running_seconds or 0)
         return replace(
@@ -117,7 +117,7 @@ def advanced(job: Job, states: Iterable[MergeState], running_seconds: float | No
             progress=str(merge_rate_of(state, most_parts=target_parts)),
         )
     if job.is_started and parts >= (job.parts or 0):
-        return _in_vain(seen, "it ended, and the parts are as many as before; system.query_log may say why")
+        return _after_failure(seen, "OPTIMIZE ended, but the number of parts is unchanged; see system.query_log")
     return _weighed(replace(seen, is_started=False, started_at=None), state)
 
 
@@ -132,7 +132,7 @@ def _is_busy(shard: Iterable[MergeState]) -> bool:
 
 
 def _weighed(job: Job, state: MergeState) -> Job:
-    """The job, if size and room allow it."""
+    """Return the job as waiting, or with the reason why size or disk space forbid its merge."""
     if job.status is Status.FAILED:
         return replace(job, reason=job.failures[-1])
     largest_bytes = state.limits.max_bytes_to_merge_at_max_space_in_pool
@@ -141,7 +141,7 @@ def _weighed(job: Job, state: MergeState) -> Job:
             job,
             status=Status.TOO_LARGE,
             reason=f"one part of it would be larger than max_bytes_to_merge_at_max_space_in_pool "
-            f"({_size(largest_bytes)}), and no merge would take such a part again",
+            f"({_size(largest_bytes)}), and would never be merged again",
         )
     needed_bytes = FREE_SPACE_FACTOR * state.size_bytes
     if state.free_bytes <= needed_bytes:
@@ -149,7 +149,7 @@ def _weighed(job: Job, state: MergeState) -> Job:
             job,
             status=Status.NO_ROOM,
             reason=f"{_size(state.free_bytes)} are free on its disk, and the merge needs more than "
-            f"{_size(needed_bytes)} (merged parts go after old_parts_lifetime, 8 minutes by default)",
+            f"{_size(needed_bytes)} (merged parts are removed after old_parts_lifetime, 8 minutes by default)",
         )
     return replace(job, status=Status.WAITING)
 
@@ -159,16 +159,16 @@ def _size(size_bytes: int) -> str:
 
 
 def started(job: Job) -> Job:
-    """The job after its OPTIMIZE was sent."""
+    """Return the job after its OPTIMIZE was sent."""
     began = job.seen_at if job.started_at is None else job.started_at
     return replace(job, status=Status.RUNNING, is_started=True, started_at=began)
 
 
 def failed(job: Job, error: Chs3Error) -> Job:
-    """The job after its OPTIMIZE was refused.
+    """Return the job after its OPTIMIZE failed.
 
     Raises:
-        Chs3Error: If that is of no use for other months either.
+        Chs3Error: If other months would fail with the same error.
     """
     if isinstance(error, ClickHouseServerError) and error.code == _ALREADY_RUNS:
         return started(job)
@@ -176,11 +176,11 @@ def failed(job: Job, error: Chs3Error) -> Job:
         raise error
     hint = ""
     if isinstance(error, ClickHouseServerError) and error.code == _MERGES_WERE_STOPPED:
-        hint = " Merges are stopped there, or were when it ran: SYSTEM START MERGES."
-    return _in_vain(job, f"{error}{hint}")
+        hint = " Merges are stopped there, or were stopped while it ran: SYSTEM START MERGES."
+    return _after_failure(job, f"{error}{hint}")
 
 
-def _in_vain(job: Job, reason: str) -> Job:
+def _after_failure(job: Job, reason: str) -> Job:
     failures = (*job.failures, reason)
     is_over = len(failures) >= _MOST_FAILURES
     return replace(
@@ -194,11 +194,11 @@ def _in_vain(job: Job, reason: str) -> Job:
 
 
 def results(jobs: Sequence[Job]) -> dict[str, Any]:
-    """What became of all, as JSON-safe values.
+    """Return the results of all jobs as JSON-safe values.
 
     Raises:
-        MergeHealthError: If a month could not be merged, and a person must see why.
-        TransientError: If there was too little room on a disk.
+        MergeHealthError: If a month could not be merged and a person must act.
+        TransientError: If a disk had too little free space.
     """
     stopped = [f"{job}: {job.outcome}" for job in jobs if job.status in (Status.FAILED, Status.NO_ROOM)]
     if stopped:

@@ -1,4 +1,4 @@
-"""What is asked of the merging of closed months, and the statement that does it."""
+"""The request to merge closed months, and the step that starts an OPTIMIZE."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from airflow_provider_chs3.core.values.models import Month, Node, SettingValues,
 from airflow_provider_chs3.core.workflow.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
 
-#: Of every OPTIMIZE that is started here, whatever its table: they are counted over the cluster.
+#: Prefix for every OPTIMIZE that this package starts, of any table: they are counted across the cluster.
 QUERY_ID_PREFIX = "chs3_optimize_"
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizeRequest(TableRequest):
-    """What is asked for.
+    """A request to merge the parts of closed months.
 
-    Besides the table, it has these.
+    Besides the table, it has these arguments.
 
     Args:
-        months: The months; None stands for all before `before`.
+        months: The months; None stands for all months before `before`.
         before: The first month that is not closed.
-        target_parts: Months with more parts than this on a node are merged there.
-        max_running: How many OPTIMIZEs may run in the cluster at a time; no node runs more than one.
-        poll_interval_seconds: Time between two looks, while things change.
+        target_parts: Number of parts above which a month is merged on a node. Default: 1.
+        max_running: Maximum number of OPTIMIZEs that run in the cluster at a time; no node runs more than one.
+            Default: 2.
+        poll_interval_seconds: Time between two observations while the state changes. Default: 10.
 
     Raises:
-        ConfigurationError: If a number makes no sense.
+        ConfigurationError: If a number is out of range.
     """
 
     months: tuple[Month, ...] | None
@@ -48,7 +49,7 @@ class OptimizeRequest(TableRequest):
             raise ConfigurationError(f"poll_interval_seconds={self.poll_interval_seconds} must be above 0.")
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON-safe values; without the default cluster, which is the connection's."""
+        """Convert to JSON-safe values, without the default cluster, which belongs to the connection."""
         return {
             "database": self.target.database,
             "table": self.target.table,
@@ -62,7 +63,7 @@ class OptimizeRequest(TableRequest):
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any], *, default_cluster: str | None) -> OptimizeRequest:
-        """What `as_json` gave."""
+        """Restore the request from the result of `as_json`."""
         months = values["months"]
         return cls(
             target=TableName(values["database"], values["table"]),
@@ -78,14 +79,14 @@ class OptimizeRequest(TableRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class StartOnNodes(Step[dict[Node, str | Chs3Error]]):
-    """Start one statement on each of several nodes, and don't wait for its end where that takes long.
+    """Start one statement on each of several nodes, without waiting for long-running ones to end.
 
-    Gives for each node `ENDED`, `GOES_ON`, or the error that it answered with.
+    Gives for each node `ENDED`, `GOES_ON`, or the node's error.
 
     Args:
         sql: The statement for each node.
-        query_id: Its id on each node.
-        settings: Settings to send with each.
+        query_id: Its query id on each node.
+        settings: Settings to send with each statement.
     """
 
     sql: Mapping[Node, Sql]
@@ -93,11 +94,11 @@ class StartOnNodes(Step[dict[Node, str | Chs3Error]]):
     settings: SettingValues
 
 
-#: What came of a start.
+#: Outcomes of a start.
 ENDED, GOES_ON = "ended", "goes on"
 
 
 def query_id_of(target: TableName, partition_id: str) -> str:
-    """The id of the OPTIMIZE of a partition, the same for all who want it: no node runs it twice at a time (216)."""
+    """Return the query id of a partition's OPTIMIZE, the same for all tasks: no node runs it twice at a time (216)."""
     digest = hashlib.sha256(repr((target.database, target.table)).encode()).hexdigest()[:16]
     return f"{QUERY_ID_PREFIX}{digest}_{partition_id}"

@@ -1,4 +1,4 @@
-"""Wait for the merges of months: each look is judged beside the one before it, which tells how fast they go."""
+"""Watch the merges of months: each observation is compared with the previous one, to estimate the merge rate."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from airflow_provider_chs3.core.merges.poll_interval import next_interval_second
 
 
 class MergeWatch:
-    """A wait for merges, from look to look.
+    """A wait for merges over several observations.
 
     Args:
-        thresholds: What counts as few, many and long.
-        reactions: What to do where merges are stuck, or leave too many parts.
-        poll_interval_seconds: Time between two looks while things change; it grows while they don't.
+        thresholds: Limits for part counts and times.
+        reactions: What to do if merges are stuck, or leave too many parts.
+        poll_interval_seconds: Time between two observations while the state changes; it grows while nothing changes.
 
     Attributes:
-        verdicts: Those of the last look, on each month and node; none before the first.
-        interval_seconds: How long to wait until the next look.
+        verdicts: Verdicts of the last observation, on each month and node; empty before the first.
+        interval_seconds: Time to wait until the next observation.
     """
 
     def __init__(self, thresholds: Thresholds, reactions: Reactions, *, poll_interval_seconds: float) -> None:
@@ -30,13 +30,13 @@ class MergeWatch:
         self._poll_interval_seconds = poll_interval_seconds
 
     def judge(self, states: Iterable[MergeState]) -> str:
-        """Judge a look.
+        """Judge an observation.
 
         Args:
-            states: What it found of each month on each node.
+            states: The state of each month on each node.
 
         Returns:
-            The verdicts, as a line for the log.
+            The verdicts as a log line.
         """
         before, earlier = self.verdicts, {(each.state.node, each.state.month): each.state for each in self.verdicts}
         self.verdicts = tuple(
@@ -51,7 +51,7 @@ class MergeWatch:
         return " | ".join(map(str, self.verdicts))
 
     def is_over(self) -> bool:
-        """Whether nothing is left to wait for.
+        """Check whether the wait is over.
 
         Raises:
             MergeHealthError: If a person must act.

@@ -1,1 +1,1 @@
-"""Compute the settings of a load from nodes and data, each with its reason."""
+"""Compute the settings of a load from the nodes and the data, each with its reason."""

@@ -1,4 +1,4 @@
-"""What a calibration found for a table: where its loads depart from the rules of tuning, and while what holds."""
+"""The result of a table's calibration: where its loads deviate from the tuning rules, and when that applies."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-#: Memory that differs by no more than this is the same: servers measure it anew at each start.
+#: Relative difference up to which two memory sizes count as equal: servers measure their memory at each start.
 _SAME_MEMORY = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Knobs:
-    """Where tuning departs from its rules; None goes by the rule.
+    """Deviations from the tuning rules; None follows the rule.
 
-    None of them is a number for one size of month: threads go by cores, blocks by what the rule makes of the month and
-    of the memory, so that the memory of a load stays bounded whatever it loads.
+    They do not depend on the size of one month: threads scale with the cores, and blocks with the rule's block for the
+    month and the memory, so that the memory of a load stays bounded for any month.
 
     Args:
-        insert_threads: Insert threads for each core of the load's slice.
-        block: Blocks so many times as large as the rule has them; never larger than the memory allows.
-        read_threads: Reading threads for each core of the load's slice.
+        insert_threads: Insert threads per core of the load's resource share.
+        block: Factor for the rule's block size; blocks never exceed what the memory allows.
+        read_threads: Reading threads per core of the load's resource share.
         download_buffer_bytes: `max_download_buffer_size`.
         download_threads: `max_download_threads`.
-        parallel_parsing: `input_format_parallel_parsing`, of text.
+        parallel_parsing: `input_format_parallel_parsing`, for text formats.
     """
 
     insert_threads: float | None = None
@@ -34,11 +34,11 @@ class Knobs:
     parallel_parsing: int | None = None
 
     def turned(self) -> dict[str, float | int]:
-        """Those that depart from the rule."""
+        """Return the knobs that deviate from the rule: name → value."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def plain_settings(self) -> dict[str, int]:
-        """Those that are settings by themselves: name → value."""
+        """Return the knobs that are ClickHouse settings: name → value."""
         settings = {
             "max_download_buffer_size": self.download_buffer_bytes,
             "max_download_threads": self.download_threads,
@@ -47,20 +47,20 @@ class Knobs:
         return {name: value for name, value in settings.items() if value is not None}
 
 
-#: The rules alone.
+#: No deviations: the rules alone.
 BY_RULE = Knobs()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Circumstances:
-    """What a profile was measured on.
+    """The files and nodes that a profile was measured on.
 
     Args:
         files: Format and compression of the objects, such as `CSVWithNames, gzip`.
-        nodes: How many nodes load.
-        cores: Cores of the smallest one.
-        memory_bytes: Its memory; 0 is not known.
-        version: ClickHouse's, of the cluster's first node, without patches: `26.9`.
+        nodes: Number of nodes that load.
+        cores: Cores of the smallest node.
+        memory_bytes: Memory of the smallest node; 0 if unknown.
+        version: ClickHouse version of the cluster's first node, without patches: `26.9`.
     """
 
     files: str
@@ -70,39 +70,39 @@ class Circumstances:
     version: str
 
     def difference(self, now: Circumstances) -> str:
-        """What is otherwise now, in words; empty where nothing is."""
+        """Describe what has changed since then; empty if nothing has."""
         pairs = (
-            ("files of", self.files, now.files),
+            ("files:", self.files, now.files),
             ("nodes:", self.nodes, now.nodes),
             ("cores:", self.cores, now.cores),
             ("ClickHouse", self.version, now.version),
         )
-        told = [f"{name} {then}, now {here}" for name, then, here in pairs if then != here]
+        differences = [f"{name} {then}, now {here}" for name, then, here in pairs if then != here]
         if abs(self.memory_bytes - now.memory_bytes) > _SAME_MEMORY * max(self.memory_bytes, now.memory_bytes):
-            told.append(f"memory: {self.memory_bytes} bytes, now {now.memory_bytes}")
-        return "; ".join(told)
+            differences.append(f"memory: {self.memory_bytes} bytes, now {now.memory_bytes}")
+        return "; ".join(differences)
 
 
 def short_version(version: str) -> str:
-    """ClickHouse's version without patches.
+    """Return a ClickHouse version without patches.
 
     Args:
-        version: Such as `26.9.2.1`.
+        version: Full version, such as `26.9.2.1`.
     """
     return ".".join(version.split(".")[:2])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Profile:
-    """The best that a calibration found for a table.
+    """The best settings that a calibration found for a table.
 
     Args:
-        knobs: Where loads depart from the rules; nowhere, if nothing was better by more than noise.
-        parallel_months: How many months side by side were the fastest; None where that was not tried.
-        measured_on: While what it holds.
-        at: The day, `YYYY-MM-DD`, in UTC.
-        seconds: What the sample took by this profile: the median of its last tries.
-        rule_seconds: What it took by the rule, in turns with those.
+        knobs: Deviations from the rules; none if nothing was better by more than noise.
+        parallel_months: Number of parallel months that was the fastest; None if not tried.
+        measured_on: The files and nodes for which it applies.
+        at: Day of the calibration, `YYYY-MM-DD`, in UTC.
+        seconds: Time that the sample took with this profile: the median of its final trials.
+        rule_seconds: Time that it took with the rules, in alternating trials.
     """
 
     knobs: Knobs
@@ -114,11 +114,11 @@ class Profile:
 
     @property
     def reason(self) -> str:
-        """Why a setting has the value that the profile gives it."""
-        return f"calibrated {self.at}: {self.seconds:.1f} s against {self.rule_seconds:.1f} s by the rule"
+        """The reason of a setting whose value comes from the profile."""
+        return f"calibrated {self.at}: {self.seconds:.1f} s against {self.rule_seconds:.1f} s with the rules"
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON-safe values."""
+        """Convert to JSON-safe values."""
         return {
             "knobs": self.knobs.turned(),
             "parallel_months": self.parallel_months,
@@ -130,7 +130,7 @@ class Profile:
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> Profile:
-        """What `as_json` gave; knobs that a newer version of this package may have are left out."""
+        """Restore the profile from the result of `as_json`, ignoring knobs of newer versions of this package."""
         known = {each.name for each in fields(Knobs)}
         knobs = Knobs(**{name: value for name, value in values["knobs"].items() if name in known})
         measured_on = Circumstances(**values["measured_on"])

@@ -1,4 +1,4 @@
-"""The settings of a load, each with its reason."""
+"""Compute the settings of a load, each with its reason."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from airflow_provider_chs3.core.tuning.resource_share import BLOCKS_OF_A_THREAD,
 from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Setting, SettingValue, SettingValues
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-#: The server's own block, in bytes and in rows, below which parts only get more.
+#: The server's default block, in bytes and in rows: smaller blocks only make more parts.
 DEFAULT_BLOCK_BYTES = 256 * 1024**2
 DEFAULT_BLOCK_ROWS = 1_048_449
-#: With less memory there are fewer threads rather than smaller blocks.
+#: With less memory, a load uses fewer threads rather than smaller blocks.
 _SMALLEST_BLOCK_BYTES = 64 * 1024**2
 
-_NO_DEDUPLICATION = "retries are made exact by staging, so nothing is gained from deduplication"
+_NO_DEDUPLICATION = "staging makes retries exact, so deduplication gains nothing"
 
-#: Without these a load could lose, double or change rows and say nothing.
+#: Without these a load could silently lose, double or change rows.
 _EXACT = (
     Setting("parallel_distributed_insert_select", 2, "every node writes what it reads"),
     Setting("insert_deduplicate", 0, _NO_DEDUPLICATION),
@@ -34,11 +34,11 @@ _EXACT = (
     Setting("insert_quorum_parallel", 1, "all replicas of a shard write into one staging"),
     Setting("distributed_foreground_insert", 1, "no row is left in a queue"),
     Setting("skip_unavailable_shards", 0, "a missing shard is an error"),
-    Setting("enable_parallel_replicas", 0, "reads of s3 with them were seen to double rows"),
+    Setting("enable_parallel_replicas", 0, "with them, reads of s3 doubled rows"),
     Setting("s3_throw_on_zero_files_match", 1, "finding no file is an error"),
-    Setting("s3_ignore_file_doesnt_exist", 0, "a file that is gone is an error"),
-    Setting("use_hive_partitioning", 0, "names in a path add no columns"),
-    Setting("input_format_null_as_default", 0, "NULL does not turn into a default on its own"),
+    Setting("s3_ignore_file_doesnt_exist", 0, "a missing file is an error"),
+    Setting("use_hive_partitioning", 0, "names in paths add no columns"),
+    Setting("input_format_null_as_default", 0, "NULL does not silently become a default"),
     Setting("input_format_allow_errors_num", 0, "no bad line is skipped"),
     Setting("input_format_allow_errors_ratio", 0, "no bad line is skipped"),
     Setting("date_time_overflow_behavior", "throw", "a date out of range is an error"),
@@ -49,25 +49,25 @@ _EXACT = (
     Setting("max_execution_time", 0, "a load may take hours"),
     *(Setting(name, value, "no statement is rewritten") for name, value in NEWER.items()),
     *(
-        Setting(name, value, "servers log a statement that they cannot parse with its keys")
+        Setting(name, value, "servers log statements that they cannot parse, with their keys")
         for name, value in PARSED.items()
     ),
 )
 
-#: Go before those above where a sharding key is followed.
+#: Take precedence over those above if rows follow a sharding key.
 _BY_SHARDING_KEY = (
     Setting(
         "parallel_distributed_insert_select", 0, "the node that inserts sends each row to the shard of its sharding key"
     ),
 )
 
-#: Further names of them.
+#: Aliases of exact settings.
 _ALIASES = {"insert_distributed_sync", "allow_experimental_parallel_reading_from_replicas"}
 
-#: Their names: what a user cannot set.
+#: Names of the exact settings, which a user cannot set.
 EXACT_NAMES = frozenset(each.name for each in _EXACT) | {"insert_null_as_default"} | _ALIASES
 
-#: What may be computed; a server that does not know one of them does without.
+#: Settings that may be computed; those that a server does not know are skipped.
 TUNED_NAMES = (
     "max_insert_threads",
     "max_insert_threads_min_free_memory_per_thread",
@@ -83,17 +83,17 @@ TUNED_NAMES = (
     "max_memory_usage",
 )
 
-#: The reason of a setting that the user gave, in the operator or the connection.
+#: Reason of a setting that the user gave, in the operator or the connection.
 YOURS = "yours"
 
-#: Must be known to every node. The others came later or went; where one is not known, what it guards against is not
-#: there.
+#: Every node must know these. The others were added later or removed: a server without the setting does not have the
+#: problem that it guards against.
 REQUIRED_SETTINGS = ("parallel_distributed_insert_select", "insert_deduplicate", "optimize_on_insert")
 
-#: Whether REPLACE PARTITION may empty a partition. Only where nothing was staged: `core.publication.publish`.
+#: Whether REPLACE PARTITION may empty a partition. Set only if nothing was staged: `core.publication.publish`.
 EMPTY_SOURCE = "allow_replace_partition_from_empty_source"
 
-#: Sent with REPLACE PARTITION and DROP TABLE, so that months over 50 GB do not stick.
+#: Sent with REPLACE PARTITION and DROP TABLE, as servers otherwise refuse both for months over 50 GB.
 DDL_SETTINGS: SettingValues = {
     "max_partition_size_to_drop": 0,
     "max_table_size_to_drop": 0,
@@ -101,12 +101,12 @@ DDL_SETTINGS: SettingValues = {
 
 
 def tuned_settings(one: ResourceShare, data: DataVolume, profile: Profile | None = None) -> tuple[Setting, ...]:
-    """The settings that make a load fast, each with its reason. `docs/tuning.md` tells where each rule is from.
+    """Compute the settings that make a load fast, each with its reason. `docs/tuning.md` names each rule's source.
 
     Args:
-        one: What the load may use on every node.
+        one: The load's resource share.
         data: The month's data.
-        profile: What a calibration found; None goes by the rules alone.
+        profile: The table's calibrated profile; None uses the rules alone.
     """
     by_rule = {each.name: each for each in _settings(one, data, BY_RULE)}
     if profile is None:
@@ -124,7 +124,7 @@ def _settings(one: ResourceShare, data: DataVolume, knobs: Knobs) -> tuple[Setti
     return (
         threads,
         Setting(
-            "max_insert_threads_min_free_memory_per_thread", 0, "the number of threads was computed from the memory"
+            "max_insert_threads_min_free_memory_per_thread", 0, "the number of threads already follows from the memory"
         ),
         *block,
         readers,
@@ -136,10 +136,10 @@ def _settings(one: ResourceShare, data: DataVolume, knobs: Knobs) -> tuple[Setti
 
 
 def _threads(one: ResourceShare, data: DataVolume, knobs: Knobs) -> Setting:
-    """Half of the cores, as the guide has it. Below a block each, a thread more costs no part more: then all cores."""
+    """Use half of the cores, as the guide does; all for a small month, where more threads do not make more parts."""
     threads, reason = one.rule_threads, f"half of {one.node_cores} cores; the others merge"
     if one.parallel_months > 1:
-        reason = f"{one.node_cores} cores for {one.parallel_months} months side by side"
+        reason = f"{one.node_cores} cores for {one.parallel_months} parallel months"
     if is_small(one, data):
         threads, reason = (
             one.cores,
@@ -149,19 +149,19 @@ def _threads(one: ResourceShare, data: DataVolume, knobs: Knobs) -> Setting:
         threads = max(1, round(one.cores * knobs.insert_threads))
     fitting = one.memory_bytes // (3 * _SMALLEST_BLOCK_BYTES)
     if one.memory_bytes and fitting < threads:
-        return Setting("max_insert_threads", max(1, fitting), f"no more fit into {one.memory_bytes} bytes of memory")
+        return Setting("max_insert_threads", max(1, fitting), f"as many as fit into {one.memory_bytes} bytes of memory")
     return Setting("max_insert_threads", threads, reason)
 
 
 def _block(one: ResourceShare, data: DataVolume, knobs: Knobs) -> tuple[Setting, ...]:
-    """`min_insert_block_size_bytes = memory / (3 × max_insert_threads)`: three blocks of each thread are in memory.
+    """Use `min_insert_block_size_bytes = memory / (3 × max_insert_threads)`: memory holds three blocks per thread.
 
-    But no more than half of a thread's part of the data: larger blocks keep one thread sorting while others wait, which
-    was measured to take up to twice the time of the server's defaults.
+    But at most half of a thread's part of the data: larger blocks keep one thread sorting while others wait, which took
+    up to twice the time of the server's defaults.
     """
     threads, scale = int(_threads(one, data, knobs).value), knobs.block or 1.0
     if not one.memory_bytes:
-        # A server without a memory limit of its own: its defaults for blocks are safer than a guess.
+        # Without a known memory limit, the server's default blocks are safer than a guess.
         return ()
     memory_bytes = one.memory_bytes - (0 if one.is_isolated else reader_bytes(one, data))
     block_bytes = int(memory_bytes // (3 * threads) * min(1.0, scale))
@@ -176,15 +176,15 @@ def _block(one: ResourceShare, data: DataVolume, knobs: Knobs) -> tuple[Setting,
 def _block_of_little(
     share_bytes: int, share_rows: int | None, threads: int, blocks: int, in_memory: Setting
 ) -> tuple[Setting, ...]:
-    """Two blocks for each thread; by rows where they are known, as bytes in memory can only be guessed."""
+    """Use two blocks per thread; by rows if known, as bytes in memory can only be estimated."""
     part_bytes, part_rows = share_bytes // blocks, -(-(share_rows or 0) // blocks)
     reason = f"a node's share of the month / {blocks}: two blocks for each of {threads} threads, so that all have work"
     smallest_bytes = min(DEFAULT_BLOCK_BYTES, int(in_memory.value))
     if part_bytes < smallest_bytes and part_rows <= DEFAULT_BLOCK_ROWS:
-        # The server's own limits make no more parts of so little data than that.
+        # With so little data, the server's own limits make no more parts than that.
         if smallest_bytes == DEFAULT_BLOCK_BYTES:
             return ()
-        part_rows, reason = part_rows and DEFAULT_BLOCK_ROWS, "the server's own: the month is that small"
+        part_rows, reason = part_rows and DEFAULT_BLOCK_ROWS, "the server's default, as the month is small"
     if part_rows:
         return in_memory, Setting("min_insert_block_size_rows", part_rows, reason)
     block_bytes = max(part_bytes, smallest_bytes)
@@ -197,7 +197,7 @@ def _block_of_little(
 def _writing(one: ResourceShare, data: DataVolume, threads: int) -> Iterator[Setting]:
     name = "max_insert_delayed_streams_for_parallel_write"
     if 0 < one.memory_bytes < 3 * threads * DEFAULT_BLOCK_BYTES:
-        yield Setting(name, 1, "little memory: a part is written before the next one is begun")
+        yield Setting(name, 1, "little memory: each part is written before the next one begins")
     elif data.is_on_remote_disk:
         reason = "the target is not on a local disk: by default up to 1000 unfinished parts hold buffers"
         yield Setting(name, threads, reason)
@@ -205,7 +205,9 @@ def _writing(one: ResourceShare, data: DataVolume, threads: int) -> Iterator[Set
 
 def _limit(one: ResourceShare) -> Iterator[Setting]:
     if one.limit_bytes:
-        yield Setting("max_memory_usage", one.limit_bytes, "all loads' share: what needs more begins again with less")
+        yield Setting(
+            "max_memory_usage", one.limit_bytes, "all loads' share: a load that needs more starts over with less"
+        )
 
 
 def load_settings(
@@ -218,20 +220,20 @@ def load_settings(
     by_sharding_key: bool = False,
     profile: Profile | None = None,
 ) -> tuple[Setting, ...]:
-    """All settings of an insert.
+    """Compute all settings of an insert.
 
     Args:
-        one: What the load may use on every node.
+        one: The load's resource share.
         data: The month's data.
-        known: Names that every node knows, each with the highest number that the user's profile allows, or None; others
-            are left out, and tuned ones are no higher.
-        own: The user's settings, which win over tuned ones.
-        null_as_default: Whether NULL in a column that cannot hold it becomes its default.
-        by_sharding_key: Whether each row goes where a sharding key says.
-        profile: What a calibration found; None goes by the rules alone.
+        known: Names that every node knows → the highest number that the user's profile allows, or None. Other settings
+            are skipped, and tuned ones are capped.
+        own: The user's settings, which override tuned ones.
+        null_as_default: Whether NULL in a column that cannot hold it becomes the column's default.
+        by_sharding_key: Whether rows are distributed by a sharding key. Default: False.
+        profile: The table's calibrated profile; None uses the rules alone. Default: None.
 
     Raises:
-        ConfigurationError: If a setting of the user's would make loads inexact, or is not known to every node.
+        ConfigurationError: If one of the user's settings would make loads inexact, or is not known to every node.
     """
     exact = exact_settings(null_as_default=null_as_default, by_sharding_key=by_sharding_key)
     refused = sorted(own.keys() & (EXACT_NAMES | WHOLE.keys()))
@@ -247,22 +249,22 @@ def load_settings(
 
 
 def exact_settings(*, null_as_default: bool, by_sharding_key: bool) -> dict[str, Setting]:
-    """The settings of an insert without which a load could lose, double or change rows: name → setting.
+    """Return the settings without which an insert could lose, double or change rows: name → setting.
 
     Args:
-        null_as_default: Whether NULL in a column that cannot hold it becomes its default.
-        by_sharding_key: Whether each row goes where a sharding key says.
+        null_as_default: Whether NULL in a column that cannot hold it becomes the column's default.
+        by_sharding_key: Whether rows are distributed by a sharding key.
     """
-    nulls = Setting("insert_null_as_default", int(null_as_default), "what null_as_default says")
+    nulls = Setting("insert_null_as_default", int(null_as_default), "set by null_as_default")
     return {each.name: each for each in (*_EXACT, *(_BY_SHARDING_KEY if by_sharding_key else ()), nulls)}
 
 
 def needed_settings(*, null_as_default: bool, by_sharding_key: bool) -> dict[str, SettingValue]:
-    """What a profile must let every load have, as far as the server knows it: name → value.
+    """Return the settings that a user's profile must allow for every load, if the server knows them: name → value.
 
     Args:
-        null_as_default: As above.
-        by_sharding_key: As above.
+        null_as_default: As for `exact_settings`.
+        by_sharding_key: As for `exact_settings`.
     """
     exact = exact_settings(null_as_default=null_as_default, by_sharding_key=by_sharding_key)
     return {**COMPLETE, **DDL_SETTINGS, **{name: each.value for name, each in exact.items()}}
@@ -271,17 +273,17 @@ def needed_settings(*, null_as_default: bool, by_sharding_key: bool) -> dict[str
 def _allowed(setting: Setting, highest: int | None) -> Setting:
     if highest is None or not isinstance(setting.value, int) or setting.value <= highest:
         return setting
-    return Setting(setting.name, highest, f"{setting.value} was computed; the user's profile allows no more")
+    return Setting(setting.name, highest, f"limited by the user's profile; computed: {setting.value}")
 
 
 def names_to_look_up(own: SettingValues) -> tuple[str, ...]:
-    """The names that nodes are asked about."""
+    """Return the names of the settings to look up on every node."""
     names = {*EXACT_NAMES, *READING_SETTING_NAMES, *TUNED_NAMES, *DDL_SETTINGS, EMPTY_SOURCE, ADAPTIVE_BUFFERS, *own}
     return tuple(sorted(names | WITHOUT_ABSENT.keys()))
 
 
 def settings_table(settings: Iterable[Setting]) -> str:
-    """The settings as lines of name, value and reason, without those that every load has."""
+    """Format the settings as lines of name, value and reason, without those that every load has."""
     shown = [each for each in settings if each.name not in EXACT_NAMES]
     name_width = max((len(each.name) for each in shown), default=0)
     value_width = max((len(str(each.value)) for each in shown), default=0)
@@ -289,6 +291,6 @@ def settings_table(settings: Iterable[Setting]) -> str:
 
 
 def tunable(settings: SettingValues) -> dict[str, SettingValue]:
-    """Those of a connection's settings that a load takes over: none by which it would read files otherwise."""
+    """Return the connection's settings that a load adopts: none that change how it reads files."""
     ours = EXACT_NAMES | COMPLETE.keys()
     return {name: value for name, value in settings.items() if name not in ours and not is_about_reading(name)}

@@ -1,4 +1,4 @@
-"""The settings of a load that are about reading files, each with its reason."""
+"""Compute the settings for reading files, each with its reason."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from airflow_provider_chs3.core.tuning.calibrated_profile import Knobs
 from airflow_provider_chs3.core.tuning.resource_share import ResourceShare
 from airflow_provider_chs3.core.values.models import Setting
 
-#: With many small files, each thread waits for the storage most of its time. On two cores 8 threads took 0.36 of the
-#: time that 2 took with S3 100 ms away, and 0.83 with S3 on loopback; 16 gained nothing more.
+#: With many small files, each thread mostly waits for the storage. On two cores, 8 threads took 0.36 of the time of 2
+#: with S3 100 ms away, and 0.83 with S3 on loopback; 16 gained nothing more.
 _THREADS_OF_A_CORE = 4
-#: S3 answers 5,500 requests a second for a prefix, and a thread that waits 100 ms sends ten: other nodes read, too.
+#: S3 answers 5,500 requests a second for a prefix, and a thread that waits 100 ms sends ten. Other nodes read, too.
 _MOST_OF_SMALL_FILES = 64
-#: Files for each thread, below which more threads gained nothing.
+#: Files per thread below which more threads gained nothing.
 _FILES_OF_A_THREAD = 3
 #: The server's default of input_format_parquet_memory_high_watermark.
 _PARQUET_READER_BYTES = 4 * 1024**3
-#: A file is downloaded in ranges if it is larger than twice the buffer; the guide's value for small files.
+#: The guide's value for small files. A file larger than twice the buffer is downloaded in ranges.
 _DOWNLOAD_BUFFER_BYTES = 50 * 1024**2
 #: The server's default of max_download_threads.
 _DEFAULT_DOWNLOADS = 4
 
 
 def read_threads(one: ResourceShare, data: DataVolume, knobs: Knobs) -> Setting:
-    """`max_threads`: each opens one file after another, and asks for it in several requests.
+    """Compute `max_threads`: each thread opens one file after another, and reads it in several requests.
 
     Args:
-        one: What the load may use on every node.
+        one: The load's resource share.
         data: The month's data.
-        knobs: Where tuning departs from its rules.
+        knobs: Deviations from the rules.
     """
     threads, more = min(one.node_cores, 2 * one.cores), _threads_of_small_files(one, data)
     if knobs.read_threads is not None:
         return Setting("max_threads", max(1, round(one.cores * knobs.read_threads)), "")
     if more > threads:
-        return Setting("max_threads", more, f"{data.files_per_node} small files a node: threads wait for S3 in turns")
+        return Setting("max_threads", more, f"{data.files_per_node} small files per node: threads mostly wait for S3")
     if one.parallel_months > 1:
         reason = f"twice this load's {one.cores} cores, at most all: reading waits for S3 much of the time"
         return Setting("max_threads", threads, reason)
@@ -44,7 +44,7 @@ def read_threads(one: ResourceShare, data: DataVolume, knobs: Knobs) -> Setting:
 
 
 def _threads_of_small_files(one: ResourceShare, data: DataVolume) -> int:
-    """As many as have files enough, while the files that are open at the same time fit into the reader's memory."""
+    """Return how many threads have enough files, and fit their open files into the reader's memory."""
     if not one.memory_bytes or not data.share_bytes:
         return 0
     file_bytes = max(1, data.share_bytes // data.files_per_node)
@@ -58,44 +58,45 @@ def _reader_share(one: ResourceShare) -> int:
 
 
 def reader_bytes(one: ResourceShare, data: DataVolume) -> int:
-    """Memory of the Parquet reader; 0 for other formats.
+    """Return the memory of the Parquet reader in bytes; 0 for other formats.
 
     Args:
-        one: What the load may use on every node.
+        one: The load's resource share.
         data: The month's data.
     """
     return min(_PARQUET_READER_BYTES, _reader_share(one)) if data.is_parquet else 0
 
 
 def reader_memory(one: ResourceShare, data: DataVolume) -> Iterator[Setting]:
-    """The guide's formula leaves out the reader, which would take up to 4 GiB besides.
+    """Limit the reader's memory, which the guide's formula ignores: it would take up to 4 GiB in addition.
 
     Args:
-        one: What the load may use on every node.
+        one: The load's resource share.
         data: The month's data.
     """
     size_bytes = reader_bytes(one, data)
     if size_bytes:
-        reason = "the Parquet reader's part of the memory: an eighth, at most the default of 4 GiB"
+        reason = "the Parquet reader's share of the memory: an eighth, at most the default of 4 GiB"
         yield Setting("input_format_parquet_memory_high_watermark", size_bytes, reason)
 
 
 def downloads(data: DataVolume, threads: int) -> Iterator[Setting]:
-    """How files are fetched and cut up.
+    """Compute the settings for downloads and parallel parsing.
 
     Args:
         data: The month's data.
-        threads: Reading threads.
+        threads: Number of reading threads.
     """
     if 0 < data.largest_file_bytes <= 2 * _DOWNLOAD_BUFFER_BYTES:
-        reason = "files are small: each is one download"
+        reason = "files are small: one download each"
         yield Setting("max_download_buffer_size", _DOWNLOAD_BUFFER_BYTES, reason)
     elif data.files_per_node * _DEFAULT_DOWNLOADS < threads:
         ranges = threads // data.files_per_node
-        yield Setting("max_download_threads", ranges, f"{data.files_per_node} large files a node for {threads} threads")
+        reason = f"{data.files_per_node} large files per node for {threads} threads"
+        yield Setting("max_download_threads", ranges, reason)
     if data.is_text and data.files_per_node >= threads:
-        reason = f"{data.files_per_node} files a node are parsed side by side; in chunks each costs more"
+        reason = f"{data.files_per_node} files per node are parsed in parallel; parsing each in chunks costs more"
         yield Setting("input_format_parallel_parsing", 0, reason)
     if threads == 1:
-        reason = "a single thread needs no pool that hands over to it"
+        reason = "a single thread needs no thread pool for reading"
         yield Setting("remote_filesystem_read_method", "read", reason)

@@ -1,4 +1,4 @@
-"""How much of each node one load may use."""
+"""Compute the resource share of one load on each node."""
 
 from __future__ import annotations
 
@@ -11,34 +11,35 @@ from airflow_provider_chs3.core.values.arguments import SHARED
 from airflow_provider_chs3.core.values.models import NodeSpec
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-#: What a load takes that is.
+#: The `memory_share` with which loads have all memory of a node.
 ISOLATED = 1.0
 
-#: A thread has at least so many blocks: with one, the last is sorted and written while the other cores wait, which was
-#: measured to take 1.25 times as long as with the server's defaults; with two it takes the same.
+#: Minimum number of blocks per thread. With one, the other cores wait while the last block is sorted and written: that
+#: took 1.25 times as long as the server's defaults; with two it takes the same time.
 BLOCKS_OF_A_THREAD = 2
 
-#: Below this hardly a load comes to its end, however small its blocks: such a share is only aimed at.
+#: Lowest memory limit. Hardly any load fits into less, even with the smallest blocks: a lower share is only a target.
 _LEAST_LIMIT_BYTES = 256 * 1024**2
 
-#: What an insert takes with the smallest blocks, measured: docs/benchmarks.md, "Memory". Of little data it takes three
-#: times that: blocks are there up to three times, as in the rule for their size.
+#: Memory of an insert with the smallest blocks, measured: docs/benchmarks.md, "Memory". An insert of less data takes
+#: three times the data: up to three copies of each block are in memory, as in the rule for the block size.
 _SMALLEST_BLOCKS_BYTES = 165 * 10**6
 
-#: A load goes on while a cluster is full: what runs at its start may soon be over.
+#: Least fraction of its share that a load takes on a busy cluster: the queries that run at its start may end soon.
 _LEAST_FRACTION = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShareOptions:
-    """What a user lets loads have.
+    """The user's options for the resource share.
 
     Args:
-        memory_share: The part of each node's memory for loads, all of them together; 1 where nothing else runs there.
-        parallel_months: How many months load at the same time; None goes by the nodes and the data.
+        memory_share: Fraction of each node's memory that all loads together may use; 1 if nothing else runs there.
+            Default: 0.5.
+        parallel_months: Number of months that load at the same time; None computes it from the nodes and the data.
 
     Raises:
-        ConfigurationError: If one of them is out of its range.
+        ConfigurationError: If an option is out of range.
     """
 
     memory_share: float = SHARED
@@ -53,15 +54,15 @@ class ShareOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ResourceShare:
-    """What one load may use on every node.
+    """The resources that one load may use on every node.
 
     Args:
         node_cores: Cores of the smallest node.
-        memory_bytes: Memory for this load; 0 is not known.
-        parallel_months: How many loads share the node.
+        memory_bytes: Memory for this load; 0 if unknown.
+        parallel_months: Number of loads that share the node.
         is_isolated: Whether loads have all memory.
-        notes: How it came about, in words.
-        limit_bytes: What its insert must not exceed on a node; 0 sets no limit.
+        notes: Explanations of the share.
+        limit_bytes: Memory limit of the load's insert on a node; 0 sets no limit.
     """
 
     node_cores: int
@@ -73,25 +74,25 @@ class ResourceShare:
 
     @property
     def cores(self) -> int:
-        """This load's cores, at least one."""
+        """The load's cores, at least one."""
         return max(1, self.node_cores // self.parallel_months)
 
     @property
     def remarks(self) -> str:
-        """The notes, as they go on after a line about the slice."""
+        """The notes, as the continuation of a line about the share."""
         return "".join(f"; {note}" for note in self.notes)
 
     @property
     def rule_threads(self) -> int:
         """Insert threads by the guide's rule: half of the cores, as the other half merges.
 
-        Months side by side may together use all: where one merges, another inserts.
+        Parallel months may together use all cores: while one merges, another inserts.
         """
         return max(1, self.node_cores // max(2, self.parallel_months))
 
 
 def smallest(specs: Iterable[NodeSpec]) -> NodeSpec:
-    """The fewest cores and the least memory of all nodes: settings are the same on every node."""
+    """Return the fewest cores and the least memory of all nodes, as settings are the same on every node."""
     every = list(specs)
     return NodeSpec(min(spec.cores for spec in every), min(spec.memory_bytes for spec in every))
 
@@ -104,29 +105,29 @@ def resource_share_of(
     *,
     calibrated_months: int | None = None,
 ) -> ResourceShare:
-    """One load's slice of the smallest node.
+    """Compute one load's resource share, for the smallest node.
 
     Args:
         spec: The smallest node.
-        share: What the user lets loads have.
+        share: The user's options.
         data: The month's data.
-        now: What runs on the nodes at the start; it makes the slice smaller, never larger.
-        calibrated_months: How many months side by side a calibration found to be the fastest: for large months, where
-            the user gives no number. None goes by the nodes and the data.
+        now: What runs on the nodes at the start; it makes the share smaller, never larger.
+        calibrated_months: Calibrated number of parallel months, used for large months if the user gives no number.
+            None computes it from the nodes and the data.
     """
     notes = []
     months = share.parallel_months
     if months is None:
         months = by_rule = _default_months(spec, share, data)
-        # A small month is alone by default, and takes all cores: nobody said that others load beside it.
+        # By default a small month takes all cores, as if no other month loads at the same time.
         if calibrated_months and by_rule > 1:
             months = calibrated_months
-        why = "by the nodes and the data" if months == by_rule else "as calibrated"
-        notes.append(f"parallel_months={months} {why}")
+        origin = "computed from the nodes and the data" if months == by_rule else "calibrated"
+        notes.append(f"parallel_months={months} ({origin})")
     running = max((each.inserts for each in now), default=0)
     if running + 1 > months:
         months = running + 1
-        notes.append(f"beside other inserts ({running}) this one takes 1/{months}")
+        notes.append(f"this load takes 1/{months}, as other inserts are running ({running})")
     share_bytes = int(spec.memory_bytes * share.memory_share)
     memory_bytes = share_bytes // months
     notes += _too_small(share_bytes, months, data)
@@ -134,7 +135,7 @@ def resource_share_of(
     free = max(spec.memory_bytes - busy, int(memory_bytes * _LEAST_FRACTION))
     if free < memory_bytes:
         memory_bytes = free
-        notes.append(f"other queries hold {busy} bytes, so that {free} are left")
+        notes.append(f"other queries use {busy} bytes, which leaves {free}")
     return ResourceShare(
         node_cores=max(1, spec.cores),
         memory_bytes=memory_bytes,
@@ -146,7 +147,7 @@ def resource_share_of(
 
 
 def _too_small(share_bytes: int, months: int, data: DataVolume) -> Iterator[str]:
-    """Smaller blocks help no more: so many months would together take more than the share."""
+    """Warn if so many months would together exceed the share even with the smallest blocks."""
     needed = _SMALLEST_BLOCKS_BYTES
     if data.share_bytes is not None:
         needed = min(needed, 3 * data.share_bytes)
@@ -154,29 +155,29 @@ def _too_small(share_bytes: int, months: int, data: DataVolume) -> Iterator[str]
         fitting = share_bytes // needed
         fewer = f"load {fitting} at a time (parallel_months), or " if fitting else ""
         yield (
-            f"such a load takes about {needed} bytes however small its blocks are, {months} at a time more than the "
-            f"{share_bytes} that loads may have: {fewer}give them more memory (memory_share, node_specs)"
+            f"such a load needs about {needed} bytes even with the smallest blocks, and {months} at a time need more "
+            f"than the {share_bytes} that loads may use: {fewer}give loads more memory (memory_share, node_specs)"
         )
 
 
 def _limit(share_bytes: int, now: Collection[NodeNow]) -> int:
-    """All loads' share: a load that needs more than its slice may have it, but no load more than all of them.
+    """Return the memory limit: a load may exceed its own share, but not the share of all loads together.
 
-    A lower limit of the user's profile stays; a higher one may be refused.
+    A lower limit of the user's profile stays; the server may reject a higher one.
     """
     profiles = [each.query_memory_bytes for each in now if each.query_memory_bytes]
     return min([max(share_bytes, _LEAST_LIMIT_BYTES), *profiles]) if share_bytes else 0
 
 
 def _default_months(spec: NodeSpec, share: ShareOptions, data: DataVolume) -> int:
-    """Enough months to keep all cores busy: one, where a month is so small that all cores share it."""
+    """Return how many months keep all cores busy: one if a month is so small that all cores share it."""
     alone = ResourceShare(node_cores=max(1, spec.cores), memory_bytes=int(spec.memory_bytes * share.memory_share))
     return 1 if is_small(alone, data) else alone.node_cores // alone.rule_threads
 
 
 def is_small(one: ResourceShare, data: DataVolume) -> bool:
-    """Whether a node's share of the data is less than two of the guide's blocks for each thread.
+    """Check whether a node's share of the data is less than two of the guide's blocks for each thread.
 
-    Three such blocks of each thread fill the memory.
+    Three such blocks for each thread fill the memory.
     """
     return data.share_bytes is not None and data.share_bytes < BLOCKS_OF_A_THREAD * one.memory_bytes // 3

@@ -130,7 +130,7 @@ def test_a_gain_of_a_fifth_is_found_in_that_noise() -> None:
 
 def test_what_runs_out_of_memory_is_out() -> None:
     choice = Machine(lambda asked: None if asked.knobs.insert_threads == 2.0 else by_threads(asked)).calibrate(THREADS)
-    assert (choice.knobs, choice.verdicts["twice"]) == (BY_RULE, "out of its share of memory")
+    assert (choice.knobs, choice.verdicts["twice"]) == (BY_RULE, "exceeded its share of memory")
 
 
 @pytest.mark.parametrize(("parts", "wins"), [(6, True), (7, False)])

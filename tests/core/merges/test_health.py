@@ -152,7 +152,7 @@ class TestStuck:
     def test_a_failed_mutation_with_its_reason_in_one_line(self):
         reason = verdict(replace(FEW, mutations=(FAILED,))).reason
         assert reason == (
-            "mutation DELETE WHERE x failed: Code: 395. Value passed to 'throwIf'; mend its cause, or KILL MUTATION"
+            "mutation DELETE WHERE x failed: Code: 395. Value passed to 'throwIf'; fix its cause, or KILL MUTATION"
         )
 
     def test_a_failed_mutation_while_it_is_tried_again(self):
@@ -174,7 +174,7 @@ class TestStuck:
     def test_a_broken_part_even_if_all_else_is_well(self):
         state = replace(FEW, parts=1, broken_parts=("broken-on-start_202610_1_1_0",))
         assert health(state) is Health.STUCK
-        assert "rows are missing, as parts were broken (broken-on-start_202610_1_1_0" in verdict(state).reason
+        assert "rows are missing because parts were broken (broken-on-start_202610_1_1_0" in verdict(state).reason
 
     def test_a_replica_that_lags_for_long_with_what_it_waits_for(self):
         lagging = Replica(is_readonly=False, delay_seconds=900, queue=3, postpone_reason="fetches are stopped")

@@ -34,7 +34,7 @@ class TestSlices:
 
     def test_other_inserts_make_them_smaller(self):
         one = resource_share_of(self.SPEC, ShareOptions(parallel_months=2), LARGE, [NodeNow(inserts=3), NodeNow()])
-        assert (one.parallel_months, one.notes) == (4, ("beside other inserts (3) this one takes 1/4",))
+        assert (one.parallel_months, one.notes) == (4, ("this load takes 1/4, as other inserts are running (3)",))
 
     def test_the_months_that_share_a_node_anyway_do_not(self):
         one = resource_share_of(self.SPEC, ShareOptions(parallel_months=2), LARGE, [NodeNow(inserts=1)])
@@ -45,7 +45,7 @@ class TestSlices:
             self.SPEC, ShareOptions(parallel_months=1), LARGE, [NodeNow(memory_in_use_bytes=24 * GIB)]
         )
         assert one.memory_bytes == 8 * GIB
-        assert f"other queries hold {24 * GIB} bytes" in one.notes[0]
+        assert f"other queries use {24 * GIB} bytes" in one.notes[0]
 
     def test_nothing_in_use_makes_them_larger(self):
         one = resource_share_of(self.SPEC, ShareOptions(parallel_months=1), LARGE, [NodeNow(memory_in_use_bytes=GIB)])
@@ -76,8 +76,8 @@ class TestSlices:
     @pytest.mark.parametrize(
         ("memory_gib", "months", "told"),
         [
-            (2, 12, "12 at a time more than the 1073741824 that loads may have: load 6 at a time"),
-            (0.25, 1, "have: give"),
+            (2, 12, "12 at a time need more than the 1073741824 that loads may use: load 6 at a time"),
+            (0.25, 1, "use: give"),
         ],
         ids=["too many months", "too little memory for any"],
     )

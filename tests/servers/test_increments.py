@@ -1,0 +1,60 @@
+"""New objects of a published month of a replicated table are loaded alone: two shards of two replicas."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.lake import MONTH, Lake
+from tests.integration.test_increments import create, csv, load, numbers, publish_first, put
+from tests.servers.replicas import replicated
+
+
+@pytest.fixture
+def events(lake: Lake) -> Lake:
+    """A replicated table of events, with a month of six files published."""
+    lake.table = "events"
+    create(lake, replicated(lake))
+    publish_first(lake)
+    return lake
+
+
+def test_new_objects_are_loaded_alone(events: Lake) -> None:
+    for number in (6, 7):
+        put(events, number)
+        assert load(events)["loaded_objects"] == 1
+        assert numbers(events) == list(range(10 * number + 10))
+    assert load(events)["status"] == "unchanged"
+
+
+def test_copies_of_objects_are_loaded_too(events: Lake) -> None:
+    """Replicated tables drop parts of equal content without a word where they can."""
+    expected = list(range(60))
+    for number in range(4):
+        events.put(f"events/{MONTH}/copy-{number}.csv", csv(0))
+        load(events)
+        expected += range(10)
+        assert numbers(events) == sorted(expected)
+
+
+@pytest.mark.thorough
+def test_rows_that_a_replica_is_still_deleting_do_not_come_back(events: Lake) -> None:
+    put(events, 6)
+    for follower in (1, 3):
+        delete = f"ALTER TABLE {events.database}.events DELETE WHERE n = 5 SETTINGS mutations_sync = 0"
+        events.on_node(follower, delete)
+    with pytest.raises(Exception, match="was changed since it was published"):
+        load(events)
+    assert load(events, on_target_changed="reload")["loaded_objects"] == 7
+    assert numbers(events) == list(range(70))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["Replacing", "Summing", "Aggregating"])
+def test_engines_that_merge_rows(lake: Lake, kind: str) -> None:
+    lake.table = "events"
+    create(lake, replicated(lake, kind))
+    publish_first(lake)
+    for number in (6, 7):
+        put(lake, number)
+        assert load(lake)["loaded_objects"] == 1
+        assert numbers(lake) == list(range(10 * number + 10))
