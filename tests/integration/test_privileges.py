@@ -126,8 +126,8 @@ def own_lake(
     lake.create_table()
     lake.upload(TRIPS)
     yield lake
-    assert tables_of(lake, "stage") <= {"chs3_ledger"}
-    for name in ("lake.trips", "stage.chs3_ledger"):
+    assert tables_of(lake, "stage") <= {"chs3_ledger", "chs3_objects"}
+    for name in ("lake.trips", "stage.chs3_ledger", "stage.chs3_objects"):
         lake.on_every_node(f"DROP TABLE IF EXISTS {name} SYNC")
 
 
