@@ -164,7 +164,11 @@ class Lake:
         Args:
             staging: Whether they were written into staging tables, or into the table itself.
         """
-        table = "startsWith(table, 'chs3_') AND table != 'chs3_ledger'" if staging else f"table = '{TABLE}'"
+        table = (
+            "startsWith(table, 'chs3_') AND table NOT IN ('chs3_ledger', 'chs3_objects')"
+            if staging
+            else f"table = '{TABLE}'"
+        )
         sql = f"SELECT count() FROM system.part_log WHERE event_type = 'NewPart' AND {table}"
         self.ask_every_node("SYSTEM FLUSH LOGS")
         return sum(self.ask_every_node(sql))

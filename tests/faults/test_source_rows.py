@@ -24,7 +24,7 @@ OLD, NEW = Trips(rows_per_month=600, files_per_month=6), Trips(seed=2, rows_per_
 
 def on_staging(lake: Lake, sql: str) -> None:
     """Run a statement on the staging of one node that has rows."""
-    like = f"database = '{lake.database}' AND startsWith(name, 'chs3_') AND name != 'chs3_ledger' AND total_rows > 0"
+    like = f"database = '{lake.database}' AND match(name, '^chs3_[0-9a-f]{{16}}_') AND total_rows > 0"
     for number in range(len(lake.cluster.nodes)):
         for (name,) in lake.on_node(number, f"SELECT name FROM system.tables WHERE {like}"):
             lake.on_node(number, sql.format(staging=f"{lake.database}.{name}"))
@@ -66,7 +66,7 @@ def test_staging_that_is_dropped_under_the_insert(trips_lake: Lake, storage: Sto
     trips_lake.upload(OLD, file_format="jsonl")
 
     def drop() -> None:
-        like = f"database = '{trips_lake.database}' AND startsWith(name, 'chs3_') AND name != 'chs3_ledger'"
+        like = f"database = '{trips_lake.database}' AND match(name, '^chs3_[0-9a-f]{{16}}_')"
         for number in range(3):
             for (name,) in trips_lake.on_node(number, f"SELECT name FROM system.tables WHERE {like}"):
                 trips_lake.on_node(number, f"DROP TABLE {trips_lake.database}.{name}")

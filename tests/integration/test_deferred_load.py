@@ -45,7 +45,7 @@ def inserts(lake: Lake) -> int:
     lake.on_every_node("SYSTEM FLUSH LOGS query_log")
     rows = lake.on_every_node(
         "SELECT uniqExact(query_id) FROM system.query_log WHERE is_initial_query AND query_kind = 'Insert' "
-        f"AND type = 'QueryStart' AND position(query, '{lake.bucket}') > 0"
+        f"AND type = 'QueryStart' AND position(query, 's3Cluster') > 0 AND position(query, '{lake.bucket}') > 0"
     )
     return sum(count for ((count,),) in rows)
 

@@ -58,7 +58,8 @@ def state(lake: Lake) -> list[Any]:
     """All databases and tables of every node, and what the tables hold; a ledger comes with the first load."""
     tables = (
         "SELECT database, name, total_rows FROM system.tables "
-        "WHERE name != 'chs3_ledger' AND database NOT IN ('system', 'INFORMATION_SCHEMA', 'information_schema') "
+        "WHERE name NOT IN ('chs3_ledger', 'chs3_objects') "
+        "AND database NOT IN ('system', 'INFORMATION_SCHEMA', 'information_schema') "
         "ORDER BY ALL"
     )
     return [lake.on_every_node("SELECT name FROM system.databases ORDER BY name"), lake.on_every_node(tables)]

@@ -172,7 +172,9 @@ def test_staging_and_ledger_can_be_in_a_database_of_their_own(trips_lake: Lake) 
         )
     finally:
         trips_lake.on_every_node(f"DROP DATABASE {staging} SYNC")
-    assert [sorted(rows) for rows in tables] == [[(trips_lake.database, "trips"), (staging, "chs3_ledger")]] * 3
+    assert [sorted(rows) for rows in tables] == [
+        [(trips_lake.database, "trips"), (staging, "chs3_ledger"), (staging, "chs3_objects")]
+    ] * 3
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 

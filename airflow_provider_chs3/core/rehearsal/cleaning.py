@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import look_at
 from airflow_provider_chs3.core.cluster.topology import TableLocation, resolve_table
 from airflow_provider_chs3.core.cluster.untested_engines import NAME_PREFIX
+from airflow_provider_chs3.core.object_history.table import objects_table
 from airflow_provider_chs3.core.rehearsal.scratch import MONTH, Where
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.staging.tables import Attempt, end_earlier_attempts
@@ -42,7 +43,7 @@ class Cleaned:
 def clean_after(location: TableLocation) -> Steps[Cleaned]:
     """Drop a rehearsal's table, the staging of its loads and their records, on every node that answers.
 
-    The ledger goes too where it has no other records.
+    The tables of records go too where they have no others.
 
     Args:
         location: The table, and the nodes.
@@ -82,12 +83,17 @@ def _drop(location: TableLocation) -> Steps[None]:
     target = location.target
     yield from end_earlier_attempts(context, Attempt(target, MONTH, ""))
     yield from context.on_each(name=f"Drop {target}", sql=Sql(f"DROP TABLE IF EXISTS {table(target)} SYNC"))
-    ledger = table(location.ledger)
-    knowing = [node for node, facts in context.nodes.items() if facts.has_ledger]
-    others = Sql(f"SELECT countIf(NOT startsWith(target_table, {literal(NAME_PREFIX)})) FROM {ledger}")
-    answers = yield from QueryNodes(name="Look for other records", sql=dict.fromkeys(knowing, others))
+    ledger, objects = location.ledger, objects_table(location.ledger)
+    yield from _take_out(target, ledger, [node for node, facts in context.nodes.items() if facts.has_ledger])
+    yield from _take_out(target, objects, [node for node, facts in context.nodes.items() if facts.object_columns])
+
+
+def _take_out(target: TableName, records: TableName, nodes: Collection[Node]) -> Steps[None]:
+    """Delete the records of a rehearsal's table, or the table of records where there are no others."""
+    others = Sql(f"SELECT countIf(NOT startsWith(target_table, {literal(NAME_PREFIX)})) FROM {table(records)}")
+    answers = yield from QueryNodes(name="Look for other records", sql=dict.fromkeys(nodes, others))
     own = f"target_table = {literal(target.table)}"
-    delete = Sql(f"ALTER TABLE {ledger} DELETE WHERE {own} SETTINGS mutations_sync = 1")
-    drop = Sql(f"DROP TABLE IF EXISTS {ledger} SYNC")
+    delete = Sql(f"ALTER TABLE {table(records)} DELETE WHERE {own} SETTINGS mutations_sync = 1")
+    drop = Sql(f"DROP TABLE IF EXISTS {table(records)} SYNC")
     statements = {node: delete if rows[0][0] else drop for node, rows in answers.items()}
-    yield from QueryNodes(name="Take its records out of the ledger", sql=statements)
+    yield from QueryNodes(name=f"Remove its records from {records}", sql=statements)

@@ -98,7 +98,7 @@ class Arena:
         """Rows of all tables of the load, staging tables too."""
         return self._sum(
             f"SELECT sum(rows) FROM system.parts WHERE active AND database = '{given.database}' "
-            "AND table != 'chs3_ledger'"
+            "AND table NOT IN ('chs3_ledger', 'chs3_objects')"
         )
 
     def has_queries(self) -> bool:
@@ -141,7 +141,7 @@ def run(bench: TrialContext) -> Iterator[Comparison | Table]:
 def _is_there(bench: TrialContext, way: Way) -> bool:
     missing = [name for name in way.needs if importlib.util.find_spec(name) is None]
     if missing:
-        bench.say(f"Left out: {way.name}, as {', '.join(missing)} is not installed.")
+        bench.say(f"Skipped: {way.name}, as {', '.join(missing)} is not installed.")
     return not missing
 
 
@@ -149,7 +149,7 @@ def _measure(bench: TrialContext, arena: Arena, ways: Sequence[Way], size: str) 
     variants = {_name(way): lambda way=way: _measured(arena, way) for way in ways}
     rows = f"{arena.months.total_rows:,} rows in {_FILES} files"
     return Comparison(
-        title=f"One month by {len(ways)} ways: {rows}, {_NODES} nodes {size}",
+        title=f"One month loaded in {len(ways)} ways: {rows}, {_NODES} nodes {size}",
         variants=list(variants),
         figures=[SECONDS, _CPU, _MEMORY],
         rounds=measure_in_turns(
@@ -195,7 +195,7 @@ def _strike(bench: TrialContext, arena: Arena, ways: Sequence[Way]) -> Table:
     expected, found = of_package["rows expected"], of_package["rows after the retry"]
     claim = f"{PACKAGE.name}: as many rows after the retry as expected"
     return Table(
-        title="A worker killed (kill -9) in mid-load, and another one that does the task again",
+        title="A worker killed (kill -9) during the load, and a retry by another worker",
         rows=struck,
         verdicts=[Verdict(claim=claim, found=f"{found:,} of {expected:,}", is_met=found == expected)],
     )
@@ -212,7 +212,7 @@ def _killed_and_retried(arena: Arena, way: Way) -> dict[str, str | float]:
         was_alive = worker.process.is_alive()
         worker.kill()
         _until(lambda: not arena.has_queries(), f"{way.name}: its queries to end")
-        after_kill = arena.rows(given) if was_alive else "it had ended"
+        after_kill = arena.rows(given) if was_alive else "it had already ended"
         arena.start(way, given).taken()
         return {
             "load": way.name,

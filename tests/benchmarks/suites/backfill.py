@@ -66,7 +66,7 @@ def _side_by_side(bench: TrialContext, lake: Lake, months: Months) -> Comparison
     share_mib = _MEMORY_GIB * 1024 * _MEMORY_SHARE
     return Comparison(
         title=f"{len(months.names)} months of {months.rows:,} rows, one node",
-        aim=f"Of {_MEMORY_GIB} GiB that are declared, all loads together have a share of {_MEMORY_SHARE:g}.",
+        aim=f"All loads together may use a share of {_MEMORY_SHARE:g} of the declared {_MEMORY_GIB} GiB.",
         variants=list(variants),
         figures=[SECONDS, HEALTHY, PARTS, _QUERIES, _PROCESS],
         rounds=measure_in_turns(

@@ -53,8 +53,8 @@ def run(bench: TrialContext) -> Iterator[Comparison | Table]:
                 for kind in far:
                     yield _compared(bench, lake, kind, f"S3 {AMAZON}", found)
         else:
-            bench.say("S3 far away is left out: it takes Toxiproxy, which Go builds")
-    yield Table(title="What the calibrations found", rows=found)
+            bench.say("S3 far away is skipped: it requires Toxiproxy, which Go builds")
+    yield Table(title="Results of the calibrations", rows=found)
 
 
 def _rows(bench: TrialContext, kind: Kind) -> int:
@@ -76,11 +76,11 @@ def _told(kind: Kind, place: str, found: dict[str, Any]) -> dict[str, str | floa
     return {
         "files": kind.name,
         "S3": place.removeprefix("S3 "),
-        "tries": found["tried"],
-        "took seconds": found["seconds"],
+        "trials": found["tried"],
+        "seconds": found["seconds"],
         "noise, %": 100 * found["noise"],
-        "better in the tries, ratio": 1 / found["gain"],
-        "months side by side": found["profile"]["parallel_months"] or "not tried",
+        "better in the trials, ratio": 1 / found["gain"],
+        "months in parallel": found["profile"]["parallel_months"] or "not tried",
         "settings": settings or "the rules'",
     }
 

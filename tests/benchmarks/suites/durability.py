@@ -16,7 +16,7 @@ from tests.benchmarks.suite import TrialContext
 TITLE = "Durability"
 
 _WITHOUT, _PACKAGE = "without fsync", "this package"
-_ON_DISK = "MB on the disk"
+_ON_DISK = "MB on disk"
 _GATE = Gate(variant=_PACKAGE, figure=SECONDS, at_most=1.03)
 _FILE_ROWS = 500_000
 

@@ -158,7 +158,7 @@ def _climb(bench: TrialContext, title: str, variants: dict[str, Callable[[], Fig
         },
     )
     yield Comparison(
-        title=f"{title}, what it leaves to do",
+        title=f"{title}; parts, merges and memory",
         variants=list(variants),
         figures=[PARTS, MERGED, HEALTHY, MEMORY],
         rounds=rounds,

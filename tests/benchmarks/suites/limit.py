@@ -75,7 +75,7 @@ def _small(bench: TrialContext, lake: Lake, months: Months) -> Iterator[Comparis
         "lowest, seconds": min(fixed),
         "highest, seconds": max(fixed),
     }
-    yield Table(title="What a load takes however small it is", rows=[row], verdicts=[verdict])
+    yield Table(title="The fixed cost of a load", rows=[row], verdicts=[verdict])
 
 
 def _large(bench: TrialContext, lake: Lake, months: Months) -> Comparison:

@@ -53,7 +53,11 @@ def run(bench: TrialContext) -> Iterator[Table]:
         found=f"{grown:.1f} MiB",
         is_met=grown <= _FLAT_MIB,
     )
-    yield Table(title=f"Listing {len(_MONTHS)} months, which a server makes up", rows=rows, verdicts=[*verdicts, flat])
+    yield Table(
+        title=f"Listing {len(_MONTHS)} months from a server that generates its pages",
+        rows=rows,
+        verdicts=[*verdicts, flat],
+    )
 
 
 def _list(objects: MadeUp, way: str) -> tuple[Taken, float]:

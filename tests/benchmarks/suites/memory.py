@@ -55,7 +55,7 @@ def run(bench: TrialContext) -> Iterator[Table]:
     cases = (
         Case(name="a month", rows=rows),
         Case(name="ten times the rows", rows=10 * rows),
-        Case(name="12 months side by side", rows=rows, months=_YEAR),
+        Case(name="12 months in parallel", rows=rows, months=_YEAR),
         Case(name=f"{_WIDE_COLUMNS} columns", rows=rows // 2, columns=_WIDE_COLUMNS),
         Case(name="one file of one row group", rows=5 * rows, files=1, group_rows=5 * rows),
     )
@@ -70,9 +70,9 @@ def run(bench: TrialContext) -> Iterator[Table]:
                 lake.cluster.restart(0)
                 found.append(_measured(bench, lake, case, prefix=str(number)))
     yield Table(
-        title=f"A node of {_SIZE}, of which loads may have {share_bytes / 1e6:.0f} MB",
+        title=f"A node of {_SIZE}, of which loads may use {share_bytes / 1e6:.0f} MB",
         rows=found,
-        aim="Aim: no more than that, however much is loaded, in the peaks of all inserts together and of the process.",
+        aim="Aim: the peaks of all inserts together and of the process stay within that, however much is loaded.",
         verdicts=[_verdict(each, name, share_bytes) for each in found for name in (_ALL_INSERTS, _PROCESS)],
     )
 
@@ -128,7 +128,7 @@ def _measured(bench: TrialContext, lake: Lake, case: Case, *, prefix: str) -> Ma
         "": case.name,
         "rows": case.rows * parallel,
         "MB in S3": sum(int(str(each["source_bytes"])) for each in results) / 1e6,
-        "MB, highest of an insert": max(peaks) / 1e6,
+        "MB, largest insert": max(peaks) / 1e6,
         _ALL_INSERTS: sum(peaks) / 1e6,
         _PROCESS: (_process_bytes(lake, "VmHWM") - before_bytes) / 1e6,
         "inserts": len(peaks),

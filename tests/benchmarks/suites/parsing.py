@@ -26,7 +26,7 @@ _ALL = [
     *(f"{_OPERATORS}.{name}" for name in ("assets", "ledger", "optimize", "plan_months", "retries")),
     "airflow_provider_chs3.sensors.merge_health",
 ]
-_OWN = "this package: all operators and sensors, but for what they import of others"
+_OWN = "this package: all operators and sensors, without what they import from others"
 _WHOLE = "this package: all operators and sensors"
 _GOAL_MILLISECONDS = 30
 _IMPORTS = [
@@ -104,7 +104,7 @@ def _files(titles: Sequence[str], measured: Sequence[Round]) -> Table:
             {
                 "DAG file": title,
                 "milliseconds": round(parsed, 1),
-                "of that, with the package loaded already, milliseconds": round(loaded, 1),
+                "milliseconds with the package already loaded": round(loaded, 1),
             }
         )
     return Table(title="Parsing a DAG file in a new process of the DAG processor", rows=rows)

@@ -87,7 +87,7 @@ def run(bench: TrialContext) -> Iterator[Table]:
             publish(cluster, objects)
             measured[size] = _measure(cluster, s3, objects, rounds=rounds)
     yield Table(
-        title=f"A plan over {len(_MONTHS)} months, of which none has changed; a table on three nodes, {s3.described}",
+        title=f"A plan over {len(_MONTHS)} unchanged months; a table on three nodes, {s3.described}",
         rows=[each.row(size) for size, each in measured.items()],
         verdicts=list(_verdicts(measured)),
     )
@@ -98,7 +98,7 @@ def _sizes(bench: TrialContext, s3: BenchS3) -> dict[int, int]:
     sizes = {max(1, size // len(_MONTHS)) * len(_MONTHS): often for size, often in scaled.items()}
     if s3.folder is None:
         bench.say(
-            f"Left out: more than {_MOST_BY_REQUESTS:,} objects, as {s3.described.partition(',')[0]} is no folder."
+            f"Skipped: more than {_MOST_BY_REQUESTS:,} objects, as {s3.described.partition(',')[0]} is not a folder."
         )
         return {size: 1 for size in sizes if size <= _MOST_BY_REQUESTS} or {_MOST_BY_REQUESTS: 1}
     if bench.is_quick:

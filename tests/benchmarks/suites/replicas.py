@@ -42,7 +42,7 @@ def run(bench: TrialContext) -> Iterator[Table]:
         for node in (1, 3):
             cluster.kill(node)
         _wait_until_gone(lake)
-        measured["one of each shard down"] = _seconds(bench, lake, versions)
+        measured["one replica of each shard down"] = _seconds(bench, lake, versions)
     rows = [
         {
             "": name,

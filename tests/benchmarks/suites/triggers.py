@@ -72,7 +72,7 @@ def run(bench: TrialContext) -> Iterator[Table]:
                 bench.say(f"{number} triggers, {'one poll for all' if share else 'a poll each'}")
                 waited.append(_measure(cluster, Path(folder), number, share=share, seconds=seconds))
     yield Table(
-        title=f"Sensors in one triggerer: a table of three nodes, a look every {seconds / 6:g} s while things change",
+        title=f"Sensors in one triggerer: a table of three nodes, a poll every {seconds / 6:g} s while things change",
         rows=[each.row() for each in waited],
     )
 
