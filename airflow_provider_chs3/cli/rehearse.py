@@ -20,7 +20,8 @@ from airflow_provider_chs3.core.rehearsal.cleaning import Cleaned, clean_databas
 from airflow_provider_chs3.core.rehearsal.report import Scenario, ScenarioResult
 from airflow_provider_chs3.core.rehearsal.scratch import MONTH, Where
 from airflow_provider_chs3.core.values.error_codes import S3_ERROR, hint_of
-from airflow_provider_chs3.core.values.models import LoadResult, Node, TableName
+from airflow_provider_chs3.core.values.load_result import LoadResult
+from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import AnyStep, Insert, Steps
 from airflow_provider_chs3.exceptions import (
     Chs3Error,

@@ -20,7 +20,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.values.models import LoadResult
+    from airflow_provider_chs3.core.values.load_result import LoadResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -102,8 +102,7 @@ class LedgerOperator(BaseOperator):
 class ListLedgerOperator(LedgerOperator):
     """List a table's published months, with the state of each on its nodes. Objects in S3 are not checked.
 
-    It takes the arguments of `LedgerOperator`. Without `months` it lists all months in the ledgers, and the partitions
-    that are in no ledger.
+    It takes the arguments of `LedgerOperator`; without `months` it lists all months, and partitions in no ledger.
 
     Returns:
         For each month its standing, rows, bytes, objects, time of publishing and speed, as JSON-safe values.

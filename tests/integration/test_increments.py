@@ -129,8 +129,8 @@ def _longer_ttl(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("change", "why", "expected"),
     [
-        (_overwrite, r"1 were overwritten \(.*2.csv…\) since", [*range(27), *range(30, 70)]),
-        (_delete, r"1 were deleted \(.*2.csv…\) since", [*range(20), *range(30, 70)]),
+        (_overwrite, r"since the month was published, 1 new, 1 overwritten \(.*2.csv…\)", [*range(27), *range(30, 70)]),
+        (_delete, r"since the month was published, 1 new, 1 deleted \(.*2.csv…\)", [*range(20), *range(30, 70)]),
         (_lose_records, "the record of those that were loaded before is incomplete", [*range(70)]),
         (_longer_ttl, "engine, keys or TTL of the table changed", [*range(70)]),
     ],

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import airflow_provider_chs3
 from airflow_provider_chs3.core.ledger.table import COLUMNS
-from airflow_provider_chs3.core.values.models import LoadResult
+from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.hooks.connection import KNOWN_EXTRAS
 
 SNAPSHOT = Path(__file__).parent / "public_api.txt"

@@ -23,7 +23,7 @@ from airflow_provider_chs3.core.source.s3_source import S3Source
 from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
 from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
 from airflow_provider_chs3.core.staging.tables import Attempt
-from airflow_provider_chs3.core.values.models import Manifest, Node, SettingValues, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges, SettingValues, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 from airflow_provider_chs3.core.workflow.step_timer import NO_STEPS, StepTimer
 
@@ -71,6 +71,7 @@ class LoadContext:
         retry_state: What went wrong before, in earlier tries of this load.
         timer: What it has spent its time on so far.
         increment: What is added to what was published; None where the month is loaded whole. `files` are the new ones.
+        changes: How the objects changed since the month was published; None if not known.
     """
 
     request: LoadRequest
@@ -80,6 +81,7 @@ class LoadContext:
     retry_state: RetryState
     timer: StepTimer = NO_STEPS
     increment: Increment | None = None
+    changes: ObjectChanges | None = None
 
     @classmethod
     def of(

@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.staging.tables import Attempt, is_staging_there, superseded
-from airflow_provider_chs3.core.values.models import Manifest, Month, Node, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Month, Node, ObjectChanges, TableName
 from airflow_provider_chs3.core.workflow.operations import InsertStats, QueryNodes, SourceRead, Steps
 from airflow_provider_chs3.exceptions import ObjectsChangedError, SupersededError
 
@@ -110,8 +110,7 @@ class ResumableLoad:
             ObjectsChangedError: If the new objects are not those that the attempt reads.
         """
         assert self.increment is not None
-        known = {each.path for each in published.objects}
-        new = Manifest(tuple(each for each in month.objects if each.path not in known))
+        new = Manifest(ObjectChanges.between(published, month).new)
         recorded = dict(self.increment)
         if new.fingerprint != recorded.pop("fingerprint"):
             raise ObjectsChangedError("The record of the month's objects changed while new ones were loaded.")

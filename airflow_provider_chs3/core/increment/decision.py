@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.attempt.load_context import Increment, LoadContext
@@ -16,7 +17,7 @@ from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import loaded_as_recorded
 from airflow_provider_chs3.core.object_history.records import recorded_objects
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
-from airflow_provider_chs3.core.values.models import Manifest, Node
+from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 
@@ -50,11 +51,11 @@ def find_increment(load: LoadContext, before: Mapping[Node, MonthOnNode], found:
     published = yield from recorded_objects(load.context.ledger, node, load.key_on(node), base=record.base)
     if published.fingerprint != record.fingerprint:
         return Decision(load, "All objects are loaded: the record of those that were loaded before is incomplete.")
-    changes = _changes(published, load.manifest)
-    if changes:
-        return Decision(load, f"All objects are loaded: {changes} since the month was published.")
-    known = {each.path for each in published.objects}
-    new = Manifest(tuple(each for each in load.manifest.objects if each.path not in known))
+    changes = ObjectChanges.between(published, load.manifest)
+    load = replace(load, changes=changes)
+    if changes.overwritten or changes.deleted:
+        return Decision(load, f"All objects are loaded: since the month was published, {changes}.")
+    new = Manifest(changes.new)
     increment = Increment(
         base=record.base,
         number=record.increments + 1,
@@ -146,16 +147,3 @@ def _record_of(before: Mapping[Node, MonthOnNode]) -> Record:
     record = next(iter(before.values())).record
     assert record is not None  # a month that is published has one on every node
     return record
-
-
-def _changes(published: Manifest, now: Manifest) -> str:
-    """Describe which published objects are gone or other ones now; empty if all are as they were."""
-    listed = {each.path: (each.size_bytes, each.etag) for each in now.objects}
-    gone = [each.path for each in published.objects if each.path not in listed]
-    overwritten = [
-        each.path
-        for each in published.objects
-        if each.path in listed and listed[each.path] != (each.size_bytes, each.etag)
-    ]
-    found = ((overwritten, "overwritten"), (gone, "deleted"))
-    return " and ".join(f"{len(paths)} were {what} ({paths[0]}…)" for paths, what in found if paths)

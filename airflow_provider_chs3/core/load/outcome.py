@@ -13,7 +13,8 @@ from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, record
 from airflow_provider_chs3.core.ledger.table import COLUMNS, make_ledger
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
-from airflow_provider_chs3.core.values.models import LoadResult, Node
+from airflow_provider_chs3.core.values.load_result import LoadResult
+from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SupersededError
 
@@ -58,6 +59,7 @@ def result_of(
         loaded_objects=len(read.objects) if inserted else 0,
         loaded_bytes=read.size_bytes if inserted else 0,
         loaded_rows=(verified.rows if verified else inserted.stats.read_rows) if inserted else 0,
+        object_changes=load.changes.counts if load.changes else {},
         rows_by_node={str(node): state.rows for node, state in states.items()},
         other_month_rows=sum(sum(verified.staged[node].other_rows.values()) for node in once) if verified else 0,
         parts=sum(state.parts for state in states.values()),

@@ -11,7 +11,8 @@ from airflow_provider_chs3.core.load.cancel import StopRequest
 from airflow_provider_chs3.core.merges.health import Reactions, Thresholds, as_json
 from airflow_provider_chs3.core.merges.watch import MergeWatch
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.values.models import LoadResult, Month
+from airflow_provider_chs3.core.values.load_result import LoadResult
+from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.core.workflow.operations import Insert
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors

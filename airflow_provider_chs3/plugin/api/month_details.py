@@ -113,6 +113,7 @@ def _load(entry: Entry) -> dict[str, Any]:
         | {
             "loaded_objects": did.get("loaded_objects", entry.objects),
             "loaded_bytes": loaded_bytes,
+            "object_changes": did.get("object_changes", {}),
             "rows_per_second": round(did.get("loaded_rows", did.get("rows", 0)) / seconds) if seconds else None,
             "bytes_per_second": round(loaded_bytes / seconds) if seconds else None,
             "seconds_by_step": [{"step": step, "seconds": spent[step]} for step in STEP_NAMES if step in spent],

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_chs3.core.load.outcome import report
-from airflow_provider_chs3.core.values.models import LoadResult, Month, TableName
+from airflow_provider_chs3.core.values.load_result import LoadResult
+from airflow_provider_chs3.core.values.models import Month, TableName
 
 RESULT = LoadResult(
     status="published",

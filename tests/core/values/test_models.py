@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_provider_chs3.core.values.models import LoadResult, Manifest, Month, Node, S3Object, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Month, Node, ObjectChanges, S3Object
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 WRITTEN = datetime(2026, 10, 2, tzinfo=UTC)
@@ -141,46 +140,17 @@ def test_a_node_is_named_by_its_address():
     assert str(Node(2, 1, "ch-2", 9000)) == "ch-2:9000"
 
 
-class TestLoadResult:
-    RESULT = LoadResult(
-        status="published",
-        month=Month(2026, 10),
-        target=TableName("db", "trips"),
-        reason="never loaded",
-        objects=2,
-        rows=3_000_000,
-        loaded_objects=2,
-        loaded_rows=3_000_000,
-        rows_by_node={"a:9000": 1_000_000, "b:9000": 2_000_000},
-        parts=2,
-        insert_seconds=1.5,
-        query_ids=("q1",),
-        settings={"max_insert_threads": 4},
-    )
+class TestObjectChanges:
+    THIRD = replace(FIRST, path="lake/third.parquet")
 
-    def test_survives_json(self):
-        values = self.RESULT.as_json()
-        assert json.loads(json.dumps(values)) == values
+    def test_what_came_changed_and_went(self):
+        before = Manifest.of([FIRST, SECOND])
+        now = Manifest.of([replace(FIRST, etag="other"), self.THIRD])
+        changes = ObjectChanges.between(before, now)
+        assert (changes.new, changes.overwritten, changes.deleted) == ((self.THIRD,), (FIRST.path,), (SECOND.path,))
+        assert changes.counts == {"new": 1, "overwritten": 1, "deleted": 1}
+        assert str(changes) == f"1 new, 1 overwritten ({FIRST.path}…), 1 deleted ({SECOND.path}…)"
 
-    def test_names_month_and_table_as_text(self):
-        values = self.RESULT.as_json()
-        assert (values["month"], values["target"]) == ("2026-10", "db.trips")
-
-    def test_is_told_in_one_line(self):
-        assert self.RESULT.summary() == (
-            "db.trips 2026-10 published (never loaded): 3,000,000 rows of 2 objects in 1.5 s (2,000,000 rows/s), "
-            "2 parts on 2 nodes."
-        )
-
-    @pytest.mark.parametrize(
-        ("change", "text"),
-        [
-            ({"status": "skipped", "reason": "no objects"}, "skipped: no objects."),
-            ({"status": "unchanged", "reason": "as published"}, "unchanged (as published): 3,000,000 rows"),
-            ({"insert_seconds": 0.0}, "(nothing to insert)"),
-            ({"loaded_objects": 1, "loaded_rows": 3}, "rows of 2 objects, 3 of them new, in 1.5 s (2 rows/s)"),
-            ({"other_month_rows": 7}, "; 7 rows of other months left out."),
-        ],
-    )
-    def test_the_line_says_what_is_special(self, change, text):
-        assert text in replace(self.RESULT, **change).summary()
+    def test_a_copy_over_itself_is_no_change(self):
+        now = Manifest.of([replace(FIRST, last_modified=FIRST.last_modified.replace(year=2030))])
+        assert ObjectChanges.between(Manifest.of([FIRST]), now).counts == {}

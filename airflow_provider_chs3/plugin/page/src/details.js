@@ -50,6 +50,10 @@ function load(found, nodes, name) {
     ["Memory of a node", `peak ${known(found.peak_memory_bytes, bytes)} of ${known(found.memory_bytes, bytes)} granted`],
     ["Query ids", (found.query_ids || []).join(", ")],
   ];
+  const changes = Object.entries(found.object_changes).map(([what, count]) => `${number(count)} ${what}`);
+  if (changes.length) {
+    rows.splice(4, 0, ["Objects since the load before", changes.join(", ")]);
+  }
   if (found.other_month_rows) {
     rows.push(["Left out", `${number(found.other_month_rows)} rows of other months`]);
   }

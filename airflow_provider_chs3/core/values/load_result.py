@@ -1,0 +1,94 @@
+"""The result of a load: what Airflow passes on, logs and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider_chs3.core.values.models import Month, SettingValues, TableName
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """The result of a load.
+
+    Args:
+        status: `published`, `unchanged`, `skipped` (no objects, or its run covers other months), `appended`.
+        month: The month.
+        target: The table.
+        reason: The reason why it was loaded or not.
+        fingerprint: Fingerprint of the objects.
+        objects: Number of the month's objects.
+        source_bytes: Their total size.
+        rows: Rows of the month in the target, over all nodes.
+        rows_by_node: The same per node.
+        loaded_objects: Number of objects that this load read: all, or in an increment the new ones; 0 if nothing was
+            loaded.
+        loaded_bytes: Their total size.
+        loaded_rows: Their rows.
+        object_changes: Number of `new`, `overwritten` and `deleted` objects since the month was published, if known.
+        other_month_rows: Skipped rows that belong to other months.
+        parts: Parts at publishing, over all nodes.
+        table_bytes: Bytes that the month takes on disk at publishing, each row counted once; 0 where it was appended.
+        insert_seconds: Duration of the insert in seconds.
+        peak_memory_bytes: Peak memory on one node; None if the insert was too short to observe.
+        attempt: The attempt's nonce.
+        query_ids: The inserts' query ids.
+        settings: Name → value, as sent.
+        seconds_by_step: Step → seconds, for the steps of `core.workflow.step_timer.STEP_NAMES` that ran.
+        counted_by: Source of the objects' row count: Parquet `footers`, the `insert` that read them, or a
+            `second read`; empty if nothing was counted.
+    """
+
+    status: str
+    month: Month
+    target: TableName
+    reason: str
+    fingerprint: str = ""
+    objects: int = 0
+    source_bytes: int = 0
+    rows: int = 0
+    rows_by_node: Mapping[str, int] = field(default_factory=dict)
+    loaded_objects: int = 0
+    loaded_bytes: int = 0
+    loaded_rows: int = 0
+    object_changes: Mapping[str, int] = field(default_factory=dict)
+    other_month_rows: int = 0
+    parts: int = 0
+    table_bytes: int = 0
+    insert_seconds: float = 0.0
+    peak_memory_bytes: int | None = None
+    attempt: str = ""
+    query_ids: tuple[str, ...] = ()
+    settings: SettingValues = field(default_factory=dict)
+    seconds_by_step: Mapping[str, float] = field(default_factory=dict)
+    counted_by: str = ""
+
+    def summary(self) -> str:
+        """Summarize the result in one line for people."""
+        of = f"{self.target} {self.month}"
+        if self.status == "skipped":
+            return f"{of} skipped: {self.reason}."
+        if self.status == "unchanged":
+            return f"{of} unchanged ({self.reason}): {self.rows:,} rows of {self.objects} objects, nothing to load."
+        speed = f"{self.loaded_rows / self.insert_seconds:,.0f} rows/s" if self.insert_seconds else "nothing to insert"
+        new = f", {self.loaded_rows:,} of them new," if self.loaded_objects < self.objects else ""
+        left_out = f"; {self.other_month_rows:,} rows of other months left out" if self.other_month_rows else ""
+        return (
+            f"{of} {self.status} ({self.reason}): {self.rows:,} rows of {self.objects} objects{new} in "
+            f"{self.insert_seconds:.1f} s ({speed}), {self.parts} parts on {len(self.rows_by_node)} nodes{left_out}."
+        )
+
+    def as_json(self) -> dict[str, object]:
+        """Return JSON-safe values for XCom."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return values | {
+            "month": str(self.month),
+            "target": str(self.target),
+            "rows_by_node": dict(self.rows_by_node),
+            "object_changes": dict(self.object_changes),
+            "settings": dict(self.settings),
+            "query_ids": list(self.query_ids),
+            "insert_seconds": round(self.insert_seconds, 3),
+            "seconds_by_step": {name: round(seconds, 3) for name, seconds in self.seconds_by_step.items()},
+        }
