@@ -88,6 +88,7 @@ class Lake:
             with node.client() as client:
                 client.execute(f"DROP TABLE IF EXISTS {TABLE} SYNC")
                 client.execute("DROP TABLE IF EXISTS chs3_ledger SYNC")
+                client.execute("DROP TABLE IF EXISTS chs3_objects SYNC")
                 client.execute(create_sql or create_table_sql(f"default.{TABLE}"))
                 client.execute("SYSTEM FLUSH LOGS")
                 client.execute("TRUNCATE TABLE IF EXISTS system.part_log")

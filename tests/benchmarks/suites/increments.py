@@ -1,0 +1,140 @@
+"""Nights in which a month gets one file each: new objects alone, the month whole, and plain appends of each file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from tests.benchmarks.lake import BUCKET, Lake, Months
+from tests.benchmarks.measure import SECONDS
+from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
+from tests.benchmarks.suite import TrialContext
+
+TITLE = "Increments"
+
+_APPENDS, _PACKAGE, _WHOLE = "plain append of each file", "this package", "this package, incremental=False"
+_INSERT = "seconds of inserts"
+_WRITTEN = "rows inserted per row of the month"
+_MONTH = "2026-01"
+_LATE_FILES = 24
+
+
+def run(bench: TrialContext) -> Iterator[Comparison]:
+    """Load a file a night on three nodes, then one late file into a month that takes long.
+
+    Args:
+        bench: What suites are given.
+    """
+    nights = bench.sized(full=30, quick=8)
+    months = Months(prefix="pool", names=[_MONTH], rows=nights * bench.sized(full=400_000, quick=50_000), files=nights)
+    with bench.s3() as s3, ClickHouseCluster.start(3) as three:
+        s3.endpoint.client().create_bucket(Bucket=BUCKET)
+        months.upload(s3.endpoint)
+        lake = Lake(three, s3.endpoint, "bench_increments")
+        yield _nights(bench, lake, months)
+        yield _late_file(bench, lake)
+
+
+def _nights(bench: TrialContext, lake: Lake, months: Months) -> Comparison:
+    variants = {
+        _APPENDS: _played(lake, months, "appends", lambda key: _append(lake, months, key)),
+        _PACKAGE: _played(lake, months, "increments", lambda _: _load(lake, "increments")),
+        _WHOLE: _played(lake, months, "whole", lambda _: _load(lake, "whole", incremental=False)),
+    }
+    title = f"{months.files} nights, {months.rows // months.files:,} rows each, three nodes"
+    rounds = measure_in_turns("nights", variants, rounds=bench.rounds, console=bench.console, warm_up=False)
+    return Comparison(
+        title=title,
+        variants=list(variants),
+        figures=[SECONDS, _INSERT, _WRITTEN],
+        rounds=rounds,
+        aim="rows inserted: at most 1.05 of the month's; inserts: at most 1.1 times the appends",
+        gates=[
+            Gate(variant=_PACKAGE, figure=_WRITTEN, at_most=1.05, is_ratio=False),
+            Gate(variant=_PACKAGE, figure=_INSERT, at_most=1.1),
+        ],
+    )
+
+
+def _played(lake: Lake, months: Months, prefix: str, load: Callable[[str], tuple[float, int]]) -> Callable[[], Figures]:
+    """Play all nights on an empty table; the time in which files come does not count."""
+
+    def measure() -> Figures:
+        lake.start_afresh()
+        client = lake.s3.client()
+        _empty(client, prefix)
+        seconds = insert_seconds = rows = 0.0
+        for night in range(months.files):
+            key = f"{prefix}/{_MONTH}/{night:03}.parquet"
+            source = {"Bucket": BUCKET, "Key": f"{months.prefix}/{_MONTH}/{night:03}.parquet"}
+            client.copy_object(Bucket=BUCKET, Key=key, CopySource=source)
+            start = time.monotonic()
+            inserted = load(key)
+            seconds += time.monotonic() - start
+            insert_seconds, rows = insert_seconds + inserted[0], rows + inserted[1]
+        if lake.rows() != months.total_rows:
+            raise RuntimeError(f"The table holds {lake.rows()} rows, the files {months.total_rows}.")
+        return {SECONDS: seconds, _INSERT: insert_seconds, _WRITTEN: rows / months.total_rows}
+
+    return measure
+
+
+def _empty(client: Any, prefix: str) -> None:
+    for each in client.list_objects_v2(Bucket=BUCKET, Prefix=f"{prefix}/").get("Contents", ()):
+        client.delete_object(Bucket=BUCKET, Key=each["Key"])
+
+
+def _append(lake: Lake, months: Months, key: str) -> tuple[float, int]:
+    start = time.monotonic()
+    lake.insert_files(key, "Parquet", {})
+    return time.monotonic() - start, months.rows // months.files
+
+
+def _load(lake: Lake, prefix: str, **options: Any) -> tuple[float, int]:
+    result = lake.load_files(f"{prefix}/{{YYYY-MM}}/*.parquet", _MONTH, **options)
+    return result["insert_seconds"], result["loaded_rows"]
+
+
+def _late_file(bench: TrialContext, lake: Lake) -> Comparison:
+    """A file of 1/24 of a month that takes about a minute to load whole."""
+    rows = bench.sized(full=60_000_000, quick=2_400_000)
+    months = Months(prefix="late", names=[_MONTH], rows=rows, files=_LATE_FILES, copies=_LATE_FILES)
+    months.upload(lake.s3)
+    last = f"late/{_MONTH}/{_LATE_FILES - 1:03}.parquet"
+    client = lake.s3.client()
+    body = client.get_object(Bucket=BUCKET, Key=last)["Body"].read()
+
+    def whole() -> Figures:
+        return _timed(lambda: _load(lake, "late", incremental=False))
+
+    def increment() -> Figures:
+        client.delete_object(Bucket=BUCKET, Key=last)
+        _load(lake, "late")
+        client.put_object(Bucket=BUCKET, Key=last, Body=body)
+        return _timed(lambda: _load(lake, "late"))
+
+    def measured(load: Callable[[], Figures]) -> Callable[[], Figures]:
+        def measure() -> Figures:
+            lake.start_afresh()
+            return load()
+
+        return measure
+
+    variants = {"the whole month": measured(whole), "its last file, added": measured(increment)}
+    rounds = measure_in_turns("late file", variants, rounds=bench.rounds, console=bench.console, warm_up=False)
+    return Comparison(
+        title=f"A late file of 1/{_LATE_FILES} of a month, {months.total_rows:,} rows, three nodes",
+        variants=list(variants),
+        figures=[SECONDS],
+        rounds=rounds,
+        aim="at most 10 % of the whole load",
+        gates=[Gate(variant="its last file, added", figure=SECONDS, at_most=0.1)],
+    )
+
+
+def _timed(load: Callable[[], object]) -> Figures:
+    start = time.monotonic()
+    load()
+    return {SECONDS: time.monotonic() - start}
