@@ -1,4 +1,4 @@
-"""Steps 1 and 2 of a load, side by side: the storage lists the objects while the nodes tell of themselves."""
+"""Steps 1 and 2 of a load, in parallel: list the objects, and inspect the nodes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ def list_ready_month(request: LoadRequest) -> Steps[tuple[S3Source, Manifest]]:
     """List the month's objects.
 
     Returns:
-        The source, with its base known from now on, and the manifest.
+        The source, whose base is known now, and the manifest.
 
     Raises:
-        NotReadyError: If the ready marker is missing, an object is too young, or there is none and that is an error.
+        NotReadyError: If the ready marker is missing, an object is too young, or there are no objects and that is an
+            error.
     """
     policies = request.policies
     if policies.ready_key is not None:
@@ -74,16 +75,16 @@ def list_and_inspect(
 
     Args:
         request: The load.
-        timer: What it has spent its time on so far.
-        context: What the nodes said, if they were asked already.
+        timer: The time spent so far.
+        context: The nodes' facts, if they are known already.
 
     Returns:
-        The source, with its base known from now on, and the manifest; what the nodes said; the laps, until the end of
-        the listing: what the nodes took longer counts to what comes after.
+        The source, whose base is known now, and the manifest; the nodes' facts; the timer at the end of the listing, so
+        that the time the nodes took longer counts for the next step.
 
     Raises:
         NotReadyError: If the objects are not there yet.
-        PreflightError: If cluster, versions or privileges are in the way.
+        PreflightError: If the cluster, versions or privileges prevent the load.
     """
     if context is not None:
         source, manifest, timer = yield from _list(request, timer)
@@ -103,7 +104,7 @@ def _check_constraints(request: LoadRequest, nodes: tuple[Node, ...]) -> Steps[N
 
 
 def needed_by(request: LoadRequest) -> dict[str, SettingValue]:
-    """What a profile must let the load have: name → value.
+    """Return the settings that a profile must allow the load to set: name → value.
 
     Args:
         request: The load.
@@ -124,7 +125,7 @@ def inspect_target_for_load(request: LoadRequest) -> Steps[TargetContext]:
         request: The load.
 
     Raises:
-        PreflightError: If cluster, versions, profiles or privileges are in the way.
+        PreflightError: If the cluster, versions, profiles or privileges prevent the load.
     """
     try:
         return (yield from _inspect_target(request))

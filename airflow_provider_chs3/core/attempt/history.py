@@ -1,4 +1,4 @@
-"""What the past of a table tells its next load: what the last one needed, and what a calibration found."""
+"""What earlier loads of a table recorded for its next one."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ CALIBRATED = "calibrated"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableHistory:
-    """What the first node's ledger tells.
+    """The history of a table, from the first node's ledger.
 
     Args:
-        memory_steps: How often the table's newest load had to lower its need of memory.
-        memory_bytes: What that load could use.
-        profile: The newest profile of a table of this name; None where there is none, or it is not to be used.
-        is_of_this_table: Whether it is of the table that is there now.
-        version: ClickHouse's on that node.
+        memory_steps: How often the newest load had to lower its need of memory.
+        memory_bytes: Memory that this load could use.
+        profile: The newest calibrated profile of a table of this name; None if there is none, or it is not to be used.
+        is_of_this_table: Whether the profile is of the current table.
+        version: ClickHouse's version on that node.
     """
 
     memory_steps: int = 0
@@ -38,13 +38,13 @@ class TableHistory:
     version: str = ""
 
     def usable_profile(self, now: Circumstances) -> tuple[Profile | None, str]:
-        """The profile, if it holds.
+        """Return the profile if it applies.
 
         Args:
-            now: What the load meets.
+            now: The circumstances of the load.
 
         Returns:
-            The profile, or None; and what to tell of it, empty where there is nothing to tell.
+            The profile, or None; and a text for the log, empty if there is nothing to say.
         """
         if self.profile is None:
             return None, ""
@@ -58,7 +58,7 @@ class TableHistory:
 
 
 def read_history(load: LoadContext) -> Steps[TableHistory]:
-    """Ask the first node's ledger, with one statement.
+    """Read the table's history from the first node's ledger, with one statement.
 
     Args:
         load: The load.
@@ -101,13 +101,13 @@ def _as_array(select: str) -> str:
 
 
 def circumstances_of(files: Files, *, nodes: int, spec: NodeSpec, version: str) -> Circumstances:
-    """What a load meets.
+    """Return the circumstances of a load, by which a calibrated profile applies or not.
 
     Args:
         files: The month's files.
-        nodes: How many nodes load.
+        nodes: Number of nodes that load.
         spec: The smallest of them.
-        version: ClickHouse's.
+        version: ClickHouse's version.
     """
     compressions = {compression_of_key(each.key) for each in files.manifest.objects}
     given = files.compression if files.compression != "auto" else "+".join(sorted(compressions))
@@ -123,11 +123,12 @@ def circumstances_of(files: Files, *, nodes: int, spec: NodeSpec, version: str) 
 def record_profile(load: LoadContext, ledger: TableName, details: Mapping[str, Any]) -> Steps[None]:
     """Record a profile on every node, so that loads find it whichever node is the first.
 
-    It is under the month of the sample, before all records of that month: its standing goes by the highest number.
+    It is stored under the month of the sample, with a sequence number below all records of that month, which decide the
+    month's state by the highest number.
 
     Args:
-        load: What was calibrated.
-        ledger: The ledger, which is there on every node.
+        load: The load of the sample.
+        ledger: The ledger, which exists on every node.
         details: The profile, and its evidence.
     """
     text = json.dumps(details, sort_keys=True, ensure_ascii=False)

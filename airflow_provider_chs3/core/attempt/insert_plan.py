@@ -1,4 +1,4 @@
-"""What a load inserts, and with which settings."""
+"""Plan the insert of a load: what it reads, and its settings."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from airflow_provider_chs3.core.workflow.operations import Log, Steps
 
 @dataclass(frozen=True, kw_only=True)
 class InsertPlan:
-    """What is inserted, and how.
+    """The plan of an insert.
 
     Args:
         reading: What is read of the files.
         settings: All settings, with their reasons.
-        memory_bytes: What the load may use on a node.
+        memory_bytes: Memory that the load may use on a node.
         memory_steps: How often its need of memory was lowered.
     """
 
@@ -38,11 +38,11 @@ class InsertPlan:
 
     @property
     def setting_values(self) -> SettingValues:
-        """Name to value."""
+        """The settings: name → value."""
         return {each.name: each.value for each in self.settings}
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON-safe values."""
+        """Return JSON-safe values."""
         return {
             **self.reading.as_json(),
             "settings": [asdict(each) for each in self.settings],
@@ -52,7 +52,7 @@ class InsertPlan:
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> InsertPlan:
-        """What `as_json` gave."""
+        """Create the plan from the values of `as_json`."""
         return cls(
             reading=Reading.of_json(values),
             settings=tuple(Setting(**each) for each in values["settings"]),
@@ -84,15 +84,15 @@ def read_files(load: LoadContext) -> Steps[Reading]:
 
 
 def plan_insert(load: LoadContext, now: Mapping[Node, NodeNow], reading: Reading) -> Steps[InsertPlan]:
-    """Find the settings, and tell the nodes' specs and the settings with their reasons.
+    """Compute the settings, and log the nodes' specs and the settings with their reasons.
 
     Args:
         load: The load.
-        now: How the nodes are right now.
+        now: The current state of the nodes.
         reading: What is read of the files.
 
     Raises:
-        TransientError: If memory did not suffice with the least that a load takes.
+        TransientError: If even the least memory that a load takes did not suffice.
         ConfigurationError: If settings or node specs do not fit.
     """
     request, context = load.request, load.context
@@ -134,9 +134,9 @@ def _without_absent(load: LoadContext) -> tuple[Setting, ...]:
 
 
 def _with_what_worked(load: LoadContext, history: TableHistory, memory_bytes: int) -> Steps[RetryState]:
-    """Begin with what the table's newest load needed, rather than run out of memory as that one did.
+    """Start with the memory settings that the table's newest load ended with, instead of running out of memory again.
 
-    With more memory than then, nothing follows from that load.
+    If more memory is available now, that load says nothing.
     """
     steps = history.memory_steps if history.memory_bytes >= memory_bytes else 0
     if steps:

@@ -1,4 +1,4 @@
-"""One load under way: what was found out before anything is written."""
+"""The context of one load: the request, and all that was found before anything is written."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ def node_key(node: Node) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadContext:
-    """A load under way.
+    """A load in progress.
 
     Args:
-        request: What was asked for.
-        context: Where it takes place.
-        files: What it reads.
-        key: What the ledger knows the month by.
-        retry_state: What went wrong before, in earlier tries of this load.
-        timer: What it has spent its time on so far.
-        increment: What is added to what was published; None where the month is loaded whole. `files` are the new ones.
+        request: The request.
+        context: The target and its nodes.
+        files: The files that it reads.
+        key: The key of the month's records in the ledger.
+        retry_state: The problems of earlier tries of this load.
+        timer: The time spent so far.
+        increment: What is added to the published rows, and `files` are the new ones; None if the month is loaded whole.
         changes: How the objects changed since the month was published; None if not known.
     """
 
@@ -95,7 +95,7 @@ class LoadContext:
         partition_id: str = "",
         timer: StepTimer = NO_STEPS,
     ) -> LoadContext:
-        """A load of what was listed, into what was found."""
+        """Create the load of the listed objects into the inspected target."""
         files = Files(
             source=source,
             manifest=manifest,
@@ -134,21 +134,21 @@ class LoadContext:
         return replace(self.of_objects(self.manifest), increment=None)
 
     def end_step(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[LoadContext]:
-        """The same load, once the time since the last lap was counted as this one's."""
+        """Return the same load, with the time since the last step counted for this one."""
         timer = yield from self.timer.end(name, at_least_seconds=at_least_seconds)
         return replace(self, timer=timer)
 
     def of_objects(self, manifest: Manifest) -> LoadContext:
-        """The same load of these objects."""
+        """Return the same load of these objects."""
         return replace(self, files=replace(self.files, manifest=manifest))
 
     def with_ledger(self) -> LoadContext:
-        """The same load, once the ledger is on every node."""
+        """Return the same load, once the ledger exists on every node."""
         nodes = {node: replace(facts, ledger_columns=frozenset(COLUMNS)) for node, facts in self.context.nodes.items()}
         return replace(self, context=replace(self.context, nodes=nodes))
 
     def key_on(self, node: Node) -> LedgerKey:
-        """What that node's ledger knows the month by: its own table, which may have been made anew there alone."""
+        """Return the key of the month's records on a node: its own table may have been created anew there alone."""
         target = self.context.nodes[node].target
         return replace(self.key, target_uuid=target.uuid) if target else self.key
 
@@ -182,16 +182,16 @@ def values_of(
     structure: str = "",
     details: Mapping[str, object] | None = None,
 ) -> dict[str, str | int | Mapping[str, object]]:
-    """What a node's record tells of a month.
+    """Return the values of a node's record of a month.
 
     Args:
-        load: What was read, and how.
+        load: The load.
         rows: Rows of the month on the node.
         state: The partition there.
-        rows_of_shards: Rows of the month on each shard, where it is published.
+        rows_of_shards: Rows of the month on each shard, once it is published; None before.
         beside: What a crash may show beside the partition.
-        structure: The table, and what was loaded into it, where it is published (see `core.ledger.structure_record`).
-        details: What else there is to tell.
+        structure: The table, and what was loaded into it, once it is published (see `core.ledger.structure_record`).
+        details: Further values, as JSON.
     """
     manifest, increment = load.manifest, load.increment
     return {
@@ -227,11 +227,11 @@ def _reading_settings(request: LoadRequest, context: TargetContext) -> SettingVa
 def evidence_of_state(
     state: PartitionState, rows_of_shards: Mapping[int, int] | None = None, *, beside: Contents = NOTHING_BESIDE
 ) -> dict[str, str | int]:
-    """The columns of a record by which the partition is known again.
+    """Return the columns of a record by which the partition is recognized later.
 
     Args:
         state: The partition.
-        rows_of_shards: Rows of the month on each shard; None where they are not known yet.
+        rows_of_shards: Rows of the month on each shard; None if not known yet.
         beside: What a crash may show beside the partition.
     """
     return {
@@ -243,7 +243,7 @@ def evidence_of_state(
 
 
 def rows_of_shards(states: Mapping[Node, PartitionState]) -> dict[int, int]:
-    """Rows of a month on each shard, by its number; a row counts once, however many replicas have it."""
+    """Return the rows of a month on each shard, by its number; a row counts once, however many replicas have it."""
     return {node.shard_num: state.rows for node, state in sorted(states.items(), reverse=True)}
 
 

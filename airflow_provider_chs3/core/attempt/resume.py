@@ -1,4 +1,4 @@
-"""An insert that goes on without the process that started it: what is recorded of it, and how it is found again."""
+"""Resume an insert that outlived its process: record what that takes, and find it again."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class DoneInsert:
-    """One insert of a load that has ended well.
+    """An insert of a load that has ended without an error.
 
     Args:
         query_id: Its query id.
-        stats: What was seen of it.
+        stats: Its statistics.
     """
 
     query_id: str
@@ -45,11 +45,11 @@ class DoneInsert:
 
 @dataclass(frozen=True, kw_only=True)
 class InitialState:
-    """How a load came to insert.
+    """The state in which a load decided to insert.
 
     Args:
-        before: What the nodes held then.
-        reason: Why it loads, in words.
+        before: The month on each node then.
+        reason: The reason of the load, as a text.
     """
 
     before: Mapping[Node, MonthOnNode]
@@ -58,20 +58,20 @@ class InitialState:
 
 @dataclass(frozen=True, kw_only=True)
 class ResumableLoad:
-    """What is recorded of an attempt that has begun to insert.
+    """The record of an attempt that has begun to insert.
 
     Args:
-        context: Where it takes place.
+        context: The target and its nodes.
         nonce: The attempt.
-        fingerprint: Of the objects that it reads.
-        newest: When the newest of them was written.
+        fingerprint: Fingerprint of the month's objects.
+        newest: Time of the last write to the newest of them.
         before: The month's partition on each node, by shard and replica, when the load began.
-        reason: Why it loads.
-        retry_state: How it goes about it.
-        plan: What it inserts.
-        running: Query id of the insert that was started last; empty once that was seen to end.
-        done: Those that have ended.
-        seconds_by_step: What it had spent its time on when it was recorded.
+        reason: The reason of the load.
+        retry_state: The problems of earlier tries.
+        plan: The plan of the insert.
+        running: Query id of the insert that was started last; empty once its end was seen.
+        done: The inserts that have ended.
+        seconds_by_step: The time spent until it was recorded.
         increment: Of an increment: what it adds to, and the fingerprint of the new objects.
     """
 
@@ -89,10 +89,10 @@ class ResumableLoad:
     increment: Mapping[str, Any] | None = None
 
     def manifest_in(self, listed: Manifest) -> Manifest:
-        """The objects that it reads, in a listing of now; those that came later stay out.
+        """Return the objects of the attempt from a current listing, without those that came later.
 
         Raises:
-            ObjectsChangedError: If they are not what they were.
+            ObjectsChangedError: If they changed.
         """
         manifest = Manifest.of(each for each in listed.objects if each.last_modified <= self.newest)
         if manifest.fingerprint != self.fingerprint:
@@ -117,10 +117,10 @@ class ResumableLoad:
         return Increment(month=month, **recorded), new
 
     def initial_state(self, now: Mapping[Node, MonthOnNode]) -> InitialState:
-        """How the load came to insert.
+        """Return the state in which the load decided to insert.
 
         Args:
-            now: What the nodes hold now: their records are those of then, or this attempt has been overtaken.
+            now: The month on each node now. The records are those of then, or this attempt was superseded.
         """
         before = {
             node: MonthOnNode(month.record, self.before.get(node_key(node), PartitionState()), month.has_history)
@@ -132,14 +132,14 @@ class ResumableLoad:
 def record_resumable_load(
     load: LoadContext, plan: InsertPlan, initial_state: InitialState, *, done: Sequence[DoneInsert], running: str
 ) -> Steps[None]:
-    """Record on the coordinator, before an insert is sent, all that is needed to go on without this process.
+    """Record on the coordinator, before an insert is sent, all that another process needs to resume it.
 
     Args:
         load: The load.
-        plan: What it inserts.
-        initial_state: How it came to insert.
-        done: Inserts that have ended.
-        running: Query id of the one that is started next; empty for none.
+        plan: The plan of the insert.
+        initial_state: The state in which it decided to insert.
+        done: The inserts that have ended.
+        running: Query id of the insert that is started next; empty for none.
     """
     newest = max((each.last_modified for each in load.manifest.objects), default=_EPOCH)
     details = {
@@ -166,7 +166,7 @@ def find_resumable_load(request: LoadRequest, context: TargetContext) -> Steps[R
     """Find what an earlier process of the same task left, if all of its staging is still there.
 
     Args:
-        request: What is asked for now; what is made of the objects, and the table, must be the same as then.
+        request: The current request; its definition, and the table, must be unchanged.
         context: The nodes.
 
     Raises:
@@ -202,11 +202,11 @@ def _newest(ledger: TableName, key: LedgerKey) -> Sql:
 
 
 def is_published_by_owner(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
-    """Whether an earlier try of the same task, which then died, has published a month: for the task it is new.
+    """Check whether an earlier try of the same task published the month and then died: for the task, it is new.
 
     Args:
         load: The load.
-        months: What each node has.
+        months: The month on each node.
     """
     record = months[load.context.coordinator].record
     if not load.request.owner or record is None:
@@ -215,12 +215,12 @@ def is_published_by_owner(load: LoadContext, months: Mapping[Node, MonthOnNode])
 
 
 def attempts_of(context: TargetContext, month: Month, owner: str) -> Steps[set[str]]:
-    """The attempts at a month that a task has made, as far as they began to insert.
+    """Return a task's attempts at a month that began to insert.
 
     Args:
-        context: Where it loads.
+        context: The target and its nodes.
         month: The month.
-        owner: Names the task.
+        owner: The task.
     """
     key = _key_of(context, month)
     if key is None:
@@ -234,7 +234,7 @@ def attempts_of(context: TargetContext, month: Month, owner: str) -> Steps[set[s
 
 
 def _key_of(context: TargetContext, month: Month) -> LedgerKey | None:
-    """What the coordinator's ledger knows a month by; None where it has no ledger, or no such table."""
+    """Return the key of a month's records on the coordinator; None if it has no ledger, or no such table."""
     facts = context.nodes[context.coordinator]
     if facts.target is None or not facts.has_ledger or lacks_of_ledger(facts.ledger_columns):
         return None
@@ -266,7 +266,7 @@ def _stats_of_json(values: Mapping[str, Any]) -> InsertStats:
 
 
 def _as_json(state: PartitionState) -> dict[str, Any]:
-    """Without its parts: what is there is compared with the record, which has them."""
+    """Return the state without its parts, as the record that it is compared with has them."""
     return {name: value for name, value in asdict(state).items() if name not in ("each_part", "mutations")}
 
 

@@ -1,6 +1,6 @@
-"""How a load goes on by itself after an error: from the start, with what the error asks to be changed.
+"""Decide how a load continues after an error: from the start, with changes that the error asks for.
 
-Starting over is always safe: an attempt has a staging table of its own, and the next one ends what it left.
+Starting over is always safe: an attempt has its own staging table, and the next attempt ends what it left.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ _FLOORS = {_BLOCK[0]: 16 * 1024**2, _BLOCK[1]: 2**16, _THREADS[0]: 1, _READERS[0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetryState:
-    """How a load goes about it, after what went wrong before.
+    """The problems of earlier tries of a load, which the next try takes into account.
 
     Args:
-        memory_steps: How often its need of memory was lowered.
-        reader_steps: How often its reading threads were halved, for a storage that did not keep up.
+        memory_steps: How often the need of memory was lowered.
+        reader_steps: How often the reading threads were halved because the storage did not keep up.
         new_lists: How often the objects were listed again because they changed.
-        waits: How often it waited for servers or storage.
-        lost: How often nobody knew how its insert ended.
-        whole: Why the month is loaded whole now, rather than its new objects alone; empty if nothing stands against it.
+        waits: How often the load waited for servers or storage.
+        lost: How often no server knew how its insert ended.
+        whole: The reason why all objects are loaded now, instead of the new ones alone; empty for none.
     """
 
     memory_steps: int = 0
@@ -78,12 +78,12 @@ class RetryState:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retry:
-    """Start over.
+    """A decision to start over.
 
     Args:
-        retry_state: How to go about it then.
-        reason: Why, in words.
-        wait_seconds: How long to wait before.
+        retry_state: The state of the next try.
+        reason: The reason, as a text.
+        wait_seconds: Time to wait before, in seconds.
     """
 
     retry_state: RetryState
@@ -92,14 +92,14 @@ class Retry:
 
 
 def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
-    """What to do after an error of a load.
+    """Decide what to do after an error of a load.
 
     Args:
-        error: What went wrong.
-        retry_state: How the load went about it.
+        error: The error.
+        retry_state: The state of the try that failed.
 
     Returns:
-        How to start over; None where a load by itself cannot mend it.
+        How to start over; None if starting over does not help.
     """
     if isinstance(error, ObjectsChangedError) or (isinstance(error, ClickHouseServerError) and is_object_gone(error)):
         return _list_again(retry_state)
@@ -133,7 +133,7 @@ def _wait(error: ClickHouseServerError, retry_state: RetryState, why: str) -> Re
 
 
 def _is_of_server(error: ClickHouseServerError) -> bool:
-    """Whether it is the server's limit of memory: what others hold of it may soon be free."""
+    """Whether the server's limit of memory was reached: what others hold of it may soon be free."""
     return "(total)" in error.message
 
 
@@ -145,16 +145,16 @@ def _list_again(retry_state: RetryState) -> Retry | None:
 
 
 def lowered(settings: tuple[Setting, ...], retry_state: RetryState) -> tuple[Setting, ...]:
-    """The settings after all that went wrong.
+    """Return the settings after the problems of earlier tries.
 
-    Each step of memory halves one of block, insert threads and reading threads, in turns; what a user gave stays.
+    Each memory step halves block size, insert threads or reading threads, in turn; settings of the user stay.
 
     Args:
-        settings: As they were computed.
-        retry_state: How often they are to be lowered.
+        settings: The computed settings.
+        retry_state: How often they are lowered.
 
     Raises:
-        TransientError: If there is nothing left to lower.
+        TransientError: If nothing is left to lower.
     """
     values = {each.name: each for each in settings}
     for _ in range(retry_state.reader_steps):

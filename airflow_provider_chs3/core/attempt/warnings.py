@@ -1,4 +1,4 @@
-"""What may spoil a load that could start: looked at once it is due, before anything is written."""
+"""Look for problems of a load that could start, before anything is written."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _TO = re.compile(rf"CREATE MATERIALIZED VIEW {_NAME}\.{_NAME} TO ({_NAME}\.{_NAM
 
 
 def fill_statements(load: LoadContext, node: Node) -> Steps[list[str]]:
-    """For each view an INSERT that gives it the month's rows, as the view would have made of them.
+    """Return an INSERT for each materialized view that adds the month's rows as the view would have.
 
-    The view's SELECT stays as it is: a setting keeps it to the month's partition. The rows go into the view's table
-    rather than through the view, which does not cast them where types differ.
+    The view's SELECT is unchanged: a setting restricts it to the month's partition. The rows go into the view's table
+    instead of through the view, which does not cast them if types differ.
 
     Args:
         load: The load.
         node: A node that has the views.
 
     Returns:
-        The statements, in the order of the views' names; views that the user may not see have none.
+        The statements, by the views' names, without views that the user may not see.
     """
     target = load.context.target
     of_target = f"database = {literal(target.database)} AND name = {literal(target.table)}"
@@ -62,17 +62,17 @@ def _statement(load: LoadContext, view: TableName, definition: str, select: str,
 
 
 def warn_of_risks(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None]:
-    """Look at disks, at the target's parts and at what hangs on it.
+    """Check disks, the target's parts, and the materialized views of the target.
 
-    What stands in the way is an error; what the user should know is said.
+    Problems that prevent the load are errors; others are logged.
 
     Args:
         load: The load.
-        now: How the nodes are right now.
+        now: The current state of the nodes.
 
     Raises:
-        PreflightError: If a node has no room for its part of the month.
-        TransientError: If the target has so many parts that INSERTs into it are refused: merges make them fewer.
+        PreflightError: If a node lacks disk space for its part of the month.
+        TransientError: If the target has so many parts that INSERTs are refused, until merges reduce them.
     """
     without_room, too_full = list(nodes_without_room(load, now)), list(_too_full(load, now))
     if without_room:
@@ -101,7 +101,9 @@ def _tell_of_views(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None
 
 
 def nodes_without_room(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
-    """Nodes whose disks hold less than their part of the objects; staging takes about as much as Parquet does."""
+    """Yield a sentence for each node whose disks hold less than its part of the objects; staging is about as large as
+    Parquet.
+    """
     # Every replica holds all of its shard.
     needed_bytes = load.files.manifest.size_bytes // len(load.context.publishers)
     for node, each in now.items():
@@ -116,11 +118,11 @@ def nodes_without_room(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterat
 
 
 def _too_full(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
-    """Nodes where INSERTs into the target are refused (252), or would be once the month is there.
+    """Yield a sentence for each node where INSERTs into the target are refused (252), or would be after the load.
 
-    The limits are for the whole table: one partition with too many parts refuses INSERTs into all. REPLACE PARTITION
-    is neither refused nor slowed down by them (seen on 26.9), so that a load would go on making it worse. The parts of
-    the partition that it replaces do not count, and a month without objects only takes parts away.
+    The limits apply to the whole table: one partition with too many parts blocks INSERTs into all of them. They neither
+    refuse nor delay REPLACE PARTITION (seen on 26.9), so a load would make it worse. The parts that it replaces do not
+    count, and a month without objects only removes parts.
     """
     if not load.files.manifest.objects:
         return
@@ -153,7 +155,7 @@ def _others(now: Mapping[Node, NodeNow]) -> Iterator[tuple[Node, OtherParts]]:
 
 
 def _counts(others: OtherParts) -> bool:
-    """Whether the number of parts matters, which it does not where they are large."""
+    """Whether the number of parts matters: it does not if they are large."""
     return others.fullest_bytes <= others.fullest_parts * others.limits.max_avg_part_size_for_too_many_parts
 
 

@@ -1,4 +1,4 @@
-"""Steps 5 and 6 of a load: insert exactly the manifest's objects, and prove it."""
+"""Steps 6 and 7 of a load: insert exactly the manifest's objects, and prove it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NULL = "ᴺᵁᴸᴸ"
 
 @dataclass(frozen=True, slots=True)
 class Inserted:
-    """What the inserts of one load did together.
+    """The inserts of one load.
 
     Args:
         done: Each of them.
@@ -44,7 +44,7 @@ class Inserted:
 
     @property
     def stats(self) -> InsertStats:
-        """Seconds and rows read of all, and the highest peak of memory."""
+        """Seconds and rows read in total, and the highest peak of memory."""
         every = [each.stats for each in self.done]
         peaks = [each.peak_memory_bytes for each in every if each.peak_memory_bytes is not None]
         return InsertStats(
@@ -55,7 +55,7 @@ class Inserted:
 
     @property
     def query_ids(self) -> tuple[str, ...]:
-        """One for each insert."""
+        """The query id of each insert."""
         return tuple(each.query_id for each in self.done)
 
 
@@ -67,14 +67,14 @@ def insert(
     initial_state: InitialState | None = None,
     done: Sequence[DoneInsert] = (),
 ) -> Steps[Inserted]:
-    """Insert the manifest's objects, every node writing what it reads, or what the sharding key gives it.
+    """Insert the manifest's objects: every node writes what it reads, or the sharding key distributes the rows.
 
     Args:
         load: The load.
-        plan: What is inserted.
+        plan: The plan of the insert.
         into: The table on every node.
-        initial_state: Recorded before each insert, so that another process can go on; None does not.
-        done: The first inserts, which an earlier process has seen to end.
+        initial_state: Recorded before each insert, so that another process can resume it; None records nothing.
+        done: The first inserts, whose end an earlier process has seen.
 
     Raises:
         SourceError: If a value does not fit; it names column, file and value.
@@ -92,19 +92,19 @@ def insert(
 
 
 def await_insert(load: LoadContext, plan: InsertPlan, resumable: ResumableLoad) -> Steps[tuple[DoneInsert, ...]]:
-    """See the insert that an earlier process started to its end.
+    """Wait for the insert that an earlier process started.
 
     Args:
-        load: The load, under the nonce of that attempt.
-        plan: What is inserted.
-        resumable: What is recorded of it.
+        load: The load, with the nonce of that attempt.
+        plan: The plan of the insert.
+        resumable: The record of that attempt.
 
     Returns:
         All inserts that have ended.
 
     Raises:
-        SourceError: As `insert` does.
-        ClickHouseServerError: What the insert ended with.
+        SourceError: As in `insert`.
+        ClickHouseServerError: The error of the insert.
     """
     if not resumable.running:
         return resumable.done
@@ -151,12 +151,12 @@ def _explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServerErr
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What is staged on one node.
+    """The staged rows of one node.
 
     Args:
         rows: Rows of the month.
         other_rows: Rows of other months, by partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
-        contents: What the month's parts hold, whose number merges change.
+        contents: Contents of the month's parts, whose number merges change.
     """
 
     rows: int
@@ -166,12 +166,12 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What is staged, and how it is known to be the objects' rows.
+    """The staged rows, and the proof that they are the objects' rows.
 
     Args:
-        staged: What is staged on each node.
+        staged: The staged rows of each node.
         rows: Rows of the objects.
-        counted_by: What told how many rows the objects hold; see `core.proof.row_counts`.
+        counted_by: Source of that number; see `core.proof.row_counts`.
     """
 
     staged: Mapping[Node, Staged]
@@ -184,12 +184,12 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Ver
 
     Args:
         load: The load.
-        plan: What was inserted.
-        inserted: What the inserts did.
+        plan: The plan of the insert.
+        inserted: The inserts.
 
     Raises:
         ObjectsChangedError: If objects changed since they were listed.
-        VerificationError: If rows are missing or too many.
+        VerificationError: If rows are missing, or there are too many.
         SourceError: If rows belong to other months and that is an error.
     """
     month, source, increment = load.request.month, load.files.source, load.increment
@@ -229,7 +229,7 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Ver
 
 
 def _check_replicas(load: LoadContext, staged: Mapping[Node, Staged]) -> None:
-    """What one replica publishes must be what the whole shard has staged."""
+    """Check that the replica that publishes has staged the same rows as the others of its shard."""
     publishers = {node.shard_num: node for node in load.context.publishers}
     for node, each in staged.items():
         publisher = publishers[node.shard_num]
@@ -245,7 +245,7 @@ def count_staged(load: LoadContext, *, name: str) -> Steps[dict[Node, Staged]]:
 
     Args:
         load: The load.
-        name: The step's.
+        name: Name of the step.
     """
     yield from follow(load.context, load.staging)
     sql = Sql(

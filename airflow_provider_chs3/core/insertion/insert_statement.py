@@ -18,15 +18,15 @@ _OF_MONTH = "`chs3: of the month`"
 def insert_step(
     load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Batch, *, into: TableName, query_id: str
 ) -> Insert:
-    """The insert of some objects.
+    """Return the step that inserts some objects.
 
     Args:
         load: The load.
-        plan: What is inserted, and how.
+        plan: The plan of the insert.
         group: How the objects are read.
         batch: The objects.
         into: The table on every node.
-        query_id: The insert's.
+        query_id: Query id of the insert.
     """
     null_as_default = load.request.selection.null_as_default
     names = ", ".join(identifier(each.column.name) for each in group.loaded)
@@ -49,7 +49,7 @@ def insert_step(
 
 
 def _where(group: FileGroup, batch: Batch, *, null_as_default: bool) -> str:
-    """Only rows of the month's objects, each of whose values is still what its file says."""
+    """Return the condition that keeps rows of the month's objects, and fails on a value that differs from its file's."""
     held = [held for each in group.loaded if (held := each.holds(null_as_default=null_as_default))]
     if not held:
         return batch.condition
@@ -58,7 +58,7 @@ def _where(group: FileGroup, batch: Batch, *, null_as_default: bool) -> str:
 
 
 def _written(load: LoadContext, into: TableName) -> str:
-    """What to insert into: `cluster(…)`, as an insert into a table by its name writes on the first node alone."""
+    """Return what to insert into: `cluster(…)`, because an insert by the table's name writes on the first node alone."""
     context = load.context
     if not context.cluster:
         return table(into)

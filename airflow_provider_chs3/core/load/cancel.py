@@ -1,4 +1,4 @@
-"""The end of a load from outside: a person has killed its task."""
+"""End a load from outside, after a person has stopped its task."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from airflow_provider_chs3.core.workflow.operations import Steps
 
 @dataclass(frozen=True, kw_only=True)
 class StopRequest(TableRequest):
-    """Which load is to be ended.
+    """A request to end a load.
 
-    Besides the table, it has these.
+    In addition to the table's arguments:
 
     Args:
         month: The month.
         nonce: The attempt.
-        owner: The task that loads: what earlier tries of it have started is ended too. Empty for this attempt alone.
+        owner: The task that loads: what its earlier tries started is ended too. Empty ends this attempt alone.
     """
 
     month: Month
@@ -34,11 +34,11 @@ class StopRequest(TableRequest):
 
     @classmethod
     def of(cls, request: LoadRequest) -> StopRequest:
-        """That load."""
+        """Create the request that ends a load."""
         return cls(**{name: getattr(request, name) for name in cls.__dataclass_fields__})
 
     def as_json(self) -> dict[str, str | None]:
-        """The same as JSON-safe values; without the default cluster, which is the connection's."""
+        """Return JSON-safe values, without the default cluster, which is the connection's."""
         return {
             "database": self.target.database,
             "table": self.target.table,
@@ -51,7 +51,7 @@ class StopRequest(TableRequest):
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any], *, default_cluster: str | None) -> StopRequest:
-        """What `as_json` gave."""
+        """Create the request from the values of `as_json`."""
         return cls(
             target=TableName(values["database"], values["table"]),
             month=Month.parse(values["month"]),
@@ -64,7 +64,7 @@ class StopRequest(TableRequest):
 
 
 def stop_load(request: StopRequest) -> Steps[None]:
-    """End a load: no query of it runs on any node, and its staging is gone, when this is done.
+    """End a load: afterwards no node runs a query of it, and its staging is gone.
 
     Raises:
         TransientError: If queries do not end.

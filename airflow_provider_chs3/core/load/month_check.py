@@ -1,4 +1,4 @@
-"""Step 2 of a load: is the month loaded, and may it be loaded again?"""
+"""Step 3 of a load: compare the month with the ledger, and decide whether it may be loaded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def compare(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[tupl
     """Decide whether the month is loaded.
 
     Raises:
-        TargetChangedError: If it holds rows of others, and nobody said to replace them.
+        TargetChangedError: If it holds rows of others, and no argument allows to replace them.
         SourceError: If it shrank too much.
     """
     request, target = load.request, load.context.target
@@ -60,9 +60,9 @@ def compare(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[tupl
 
 
 def _are_broken(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
-    """Whether all that is gone of a published month are parts that a server put aside as it could not read them.
+    """Check whether all that a published month lacks are parts that a server could not read and put aside.
 
-    Their blocks tell: those of every publication are others.
+    Their block numbers show it: each publication has its own.
     """
     missing = {
         node: missing_parts(evidence, month.state)
@@ -87,10 +87,10 @@ def _are_broken(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Steps[
 
 
 def _is_of_stale(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
-    """Whether all that is there is what an attempt had staged that was over before the newest one published.
+    """Check whether the partition holds what a superseded attempt had staged before the newest one published.
 
-    Nobody could drop its staging on a replica that was down. One whose rows were published before, and are put back
-    by somebody, is not meant: its record came first, where both have one.
+    On a replica that was down, nobody could drop its staging. This excludes an attempt whose rows were published
+    earlier and that somebody put back: its record came first, on nodes that have both.
     """
     context, newest = load.context, {month.record.attempt for month in months.values() if month.record}
     if not context.table_facts.is_replicated or len(newest) != 1:
@@ -119,7 +119,7 @@ def _is_of_stale(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Steps
 
 
 def _check_absent(load: LoadContext, nodes: Collection[Node]) -> None:
-    """Stop where a replica that is down may have published what the others do not know of."""
+    """Stop if a replica that is down may have published something that the others do not know."""
     shards = {node.shard_num for node in nodes}
     absent = [node for node in load.context.absent if node.shard_num in shards]
     if absent and load.request.policies.on_target_changed == "fail":

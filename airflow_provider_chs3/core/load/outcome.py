@@ -1,4 +1,4 @@
-"""How a load ended, as a result and in the ledger: what it did, or why it failed."""
+"""The outcome of a load, as a result and in the ledger: what it did, or why it failed."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def result_of(
     inserted: Inserted | None = None,
     verified: Verified | None = None,
 ) -> LoadResult:
-    """What a load did.
+    """Create the result of a load.
 
     Args:
         load: The load.
-        states: The month's partition on each node; empty where it appended.
+        states: The month's partition on each node; empty if it appended.
         status: As in `LoadResult`.
-        reason: Why it was loaded or not.
-        plan: What was inserted; None where nothing was.
+        reason: The reason why it was loaded or not.
+        plan: The plan of the insert; None if nothing was inserted.
         inserted: What the inserts did.
-        verified: What was staged, and how it was counted.
+        verified: What was staged, and how its rows were counted.
     """
     manifest, read = load.manifest, load.files.manifest
     # A row counts once, however many replicas have it.
@@ -75,12 +75,12 @@ def result_of(
 
 
 def record_load(load: LoadContext, plan: InsertPlan, result: LoadResult) -> Steps[None]:
-    """Record what the load did, once, on the coordinator. If that fails, the month is published all the same.
+    """Record what the load did, once, on the coordinator. If this fails, the month is published nevertheless.
 
     Args:
         load: The load.
-        plan: What was inserted, and how.
-        result: What it did.
+        plan: The plan of the insert.
+        result: The result.
     """
     details = {
         **result.as_json(),
@@ -95,11 +95,12 @@ def record_load(load: LoadContext, plan: InsertPlan, result: LoadResult) -> Step
 
 
 def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
-    """Record why a load failed, once, on the coordinator, with its ledger made if need be: the preflight has passed.
+    """Record why a load failed, once, on the coordinator. The ledger is created if it is missing: the preflight has
+    passed.
 
     Args:
         load: The load.
-        error: What it ends with. That another load took over is told by what that one records.
+        error: Its error. A load that was superseded records nothing, as its successor does.
     """
     if isinstance(error, SupersededError):
         return
@@ -115,10 +116,10 @@ def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
 
 
 def record_unchanged(load: LoadContext) -> Steps[None]:
-    """Record that a month is as published, if the newest that is recorded is a load that came to nothing.
+    """Record that a month is unchanged, if the newest record is of a load that failed or did not finish.
 
     Args:
-        load: The load that found it.
+        load: The load that found it unchanged.
     """
     coordinator = load.context.coordinator
     if not load.context.nodes[coordinator].has_ledger:
@@ -141,7 +142,7 @@ def record_unchanged(load: LoadContext) -> Steps[None]:
 
 
 def _error_as_json(error: Exception) -> dict[str, object]:
-    """An error of this package, whose texts hold no secrets; of others only the type."""
+    """Return an error of this package, whose text has no secrets; of other errors only the type."""
     kind = type(error).__name__
     if not isinstance(error, Chs3Error):
         return {"type": kind, "message": f"{kind}, which the task's log tells more of."}
@@ -172,10 +173,10 @@ _MANY_PARTS = 10
 
 
 def report(result: LoadResult) -> str:
-    """What was read, how long it took, where the rows are, and what is worth a look; empty where nothing was inserted.
+    """Describe what was read, how long it took, where the rows are, and what to look at; empty if nothing was inserted.
 
     Args:
-        result: What the load did.
+        result: The result of the load.
     """
     if result.status not in ("published", "appended") or not result.insert_seconds:
         return ""

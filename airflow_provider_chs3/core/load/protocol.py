@@ -66,15 +66,15 @@ from airflow_provider_chs3.exceptions import (
 def load_month(request: LoadRequest) -> Steps[LoadResult]:
     """Make the month's partition hold exactly the rows of the month's objects.
 
-    Args:
-        request: What is asked for.
+    The load starts over by itself after errors that pass, or that other settings avoid: objects that change, too little
+    memory, servers that are full (see `core.attempt.retry_policy`). If inserts outlive the process that started them,
+    the same workflow resumes one that an earlier process of the task started (see `core.attempt.resume`).
 
-    What passes by itself, or with other settings, makes the load start over: objects that change, too little memory,
-    servers that are full (see `core.attempt.retry_policy`). Where inserts go on without the process that started them
-    (see `core.attempt.resume`), the same workflow goes on with one that an earlier process of the task has started.
+    Args:
+        request: The request.
 
     Raises:
-        Chs3Error: Whatever stands in the way; unless it says otherwise, the target is as it was.
+        Chs3Error: Any problem; unless it says otherwise, the target is unchanged.
     """
     if (yield from request.is_left_out()):
         why = f"this run reloads {request.reload}"
@@ -134,7 +134,7 @@ def _load(
 
 
 def _load_into(load: LoadContext) -> Steps[LoadResult]:
-    """Compare the month with its objects, and load them."""
+    """Compare the month with the ledger, and load it if it changed."""
     before = yield from look_up_caught_up(load.context, load.look_up)
     found, reason = yield from compare(load, before)
     load = yield from load.end_step("inspect")
@@ -155,7 +155,7 @@ def _load_into(load: LoadContext) -> Steps[LoadResult]:
 
 
 def _go_on(request: LoadRequest, resumable: ResumableLoad, timer: StepTimer) -> Steps[LoadResult]:
-    """Go on with an insert that an earlier process of the same task has started."""
+    """Resume the insert that an earlier process of the same task started."""
     yield from Log(name=f"{request.month}: going on with attempt {resumable.nonce}, which this task began before.")
     source, listed = yield from request.source.list_month(request.month)
     timer = yield from timer.after(resumable.seconds_by_step).end("list")
@@ -189,7 +189,7 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, timer: StepTimer) -> 
 def _take_up(
     load: LoadContext, request: LoadRequest, resumable: ResumableLoad
 ) -> Steps[tuple[LoadContext, tuple[DoneInsert, ...]]]:
-    """See the insert to its end, and take its staging over."""
+    """Wait for the insert to end, and take over its staging."""
     mine = replace(load, request=request)
     try:
         done = yield from await_insert(load, resumable.plan, resumable)
@@ -265,9 +265,9 @@ def _clean_up(load: LoadContext) -> Steps[None]:
 
 
 def _clean_up_published(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[None]:
-    """Remove the staging of the attempt that published, should it have died right after.
+    """Remove the staging of the attempt that published, in case it died right afterwards.
 
-    No more than that: another attempt that is under way knows of newer objects.
+    Staging of other attempts stays: one that is running knows newer objects.
     """
     for nonce in sorted({month.record.attempt for month in before.values() if month.record}):
         yield from _clean_up(replace(load, request=replace(load.request, nonce=nonce)))

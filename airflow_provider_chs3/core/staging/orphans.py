@@ -1,4 +1,4 @@
-"""End what dead attempts left: staging tables of loads that nobody ever ran again, and their queries."""
+"""End what dead attempts left: the staging tables of loads that nobody ran again, and their queries."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ _STAGING = "^chs3_[0-9a-f]{16}_[0-9a-f]{16}[0-9a-z_]*$"
 
 @dataclass(frozen=True, kw_only=True)
 class CleanRequest:
-    """What is to be cleaned.
+    """A request to clean up staging.
 
     Args:
         database: The database of staging and ledger.
-        cluster: The cluster; None takes the default.
-        default_cluster: The connection's cluster; None is the single server that the connection leads to.
-        older_than_seconds: Staging that any node made later is left alone. It must be more than the longest load takes.
-        is_dry_run: Only tell what would be dropped.
+        cluster: The cluster; None uses the default.
+        default_cluster: The connection's cluster; None is the single server of the connection.
+        older_than_seconds: Minimum age in seconds. Staging that any node created later stays. It must exceed the
+            longest load.
+        is_dry_run: Whether to only list what would be dropped.
 
     Raises:
         ConfigurationError: If the age is negative.
@@ -53,15 +54,15 @@ class CleanRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Orphan:
-    """Staging that outlived its attempt.
+    """A staging table that outlived its attempt.
 
     Args:
-        name: Its name, which is the beginning of its queries' ids.
-        age_seconds: Since the newest of its tables was made, by the clock of that table's node.
+        name: Its name, with which its queries' ids begin.
+        age_seconds: Seconds since the newest of its tables was created, by the clock of that table's node.
         rows_by_node: Rows on each node that has it.
-        size_bytes: On disk, on all nodes.
-        queries: How many of its queries run.
-        was_dropped: Whether it is gone now.
+        size_bytes: Bytes on disk, on all nodes.
+        queries: Number of its queries that run.
+        was_dropped: Whether it was dropped.
     """
 
     name: str
@@ -72,16 +73,16 @@ class Orphan:
     was_dropped: bool
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON-safe values."""
+        """Return JSON-safe values."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return values | {"rows_by_node": dict(self.rows_by_node), "rows": sum(self.rows_by_node.values())}
 
 
 def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
-    """Kill the queries of old staging on every node, wait for their end, and drop the tables.
+    """Kill the queries of old staging tables on every node, wait until they end, and drop the tables.
 
     Raises:
-        PreflightError: If the database is not there.
+        PreflightError: If the database does not exist.
         TransientError: If queries do not end.
     """
     # Of the tables in that database it is the one whose name is known.
@@ -102,11 +103,11 @@ def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
 
 
 def missing_database(database: str, context: TargetContext) -> str:
-    """Tell where a database does not exist; empty where every node has it.
+    """Return a sentence if a database is missing on a node; empty if every node has it.
 
     Args:
         database: The target's, or the ledger's.
-        context: What the nodes said.
+        context: The nodes' facts.
     """
     missing = [shown(node) for node, facts in context.nodes.items() if database not in facts.databases]
     return f"Database {database!r} does not exist on {', '.join(missing)}: check the name." if missing else ""

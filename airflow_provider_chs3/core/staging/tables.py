@@ -1,4 +1,4 @@
-"""Staging: a table of the target's shape for one attempt, and the end of what earlier attempts left."""
+"""Create the staging table of one attempt, shaped as the target, and end what earlier attempts left."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Attempt:
     Args:
         target: The local table.
         month: The month.
-        nonce: Makes its names unlike those of every other attempt, for ever: a late query of a dead attempt must not
-            find a table to write into, and a stale attempt must not publish a successor's rows.
+        nonce: Makes its names unique for ever: a late query of a dead attempt must not find a table to write into, and
+            a stale attempt must not publish the rows of its successor.
     """
 
     target: TableName
@@ -68,25 +68,25 @@ class Attempt:
 
 
 def ddl_settings(context: TargetContext) -> SettingValues:
-    """The settings for REPLACE PARTITION and DROP TABLE that every node knows."""
+    """Return the settings for REPLACE PARTITION and DROP TABLE that every node knows."""
     return {name: value for name, value in DDL_SETTINGS.items() if name in context.known_settings}
 
 
 def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: bool = False) -> Steps[None]:
-    """Create this attempt's staging on every node: MergeTree without TTL, replicated where the target is.
+    """Create this attempt's staging on every node: MergeTree without TTL, replicated if the target is.
 
-    Nothing is merged away in it, whatever the target's engine, so that its count is proof. Columns, codecs, defaults,
-    indices, projections and constraints come with `AS`, settings (storage policy, granularity) from the target on that
-    node. Types, codecs and keys that a server forbids in a new table by default are allowed, as the target has them.
+    No row is merged away in it, whatever the target's engine, so its count is proof. Columns, codecs, defaults,
+    indices, projections and constraints come with `AS`; settings (storage policy, granularity) come from the target on
+    that node. Types, codecs and keys that a server forbids in new tables by default are allowed if the target has them.
 
     Args:
         context: The nodes.
         attempt: The attempt.
-        without_merges: Whether to keep its parts as they come, as for those that are attached; always so where the
-            engine merges rows.
+        without_merges: Whether to leave its parts unmerged, as for those that are attached. Always so if the engine
+            merges rows.
 
     Raises:
-        SupersededError: If it was killed: who starts later ends whatever runs for the month.
+        SupersededError: If it was killed: the attempt that starts last ends all others of the month.
     """
     head = f"CREATE TABLE {table(attempt.staging(context))} AS {table(context.target)} ENGINE ="
     engines = {
@@ -140,7 +140,7 @@ def _staging_settings(context: TargetContext, node: Node, without_merges: bool) 
 
 
 def end_earlier_attempts(context: TargetContext, attempt: Attempt) -> Steps[None]:
-    """Before staging is created: end what other attempts of this month run or left, their queries first.
+    """End what other attempts of this month run or left, queries first, before staging is created.
 
     Raises:
         TransientError: If queries do not end.
@@ -153,11 +153,11 @@ def end_earlier_attempts(context: TargetContext, attempt: Attempt) -> Steps[None
 
 
 def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
-    """Once staging is created: end the attempts that created theirs at the same time, or give way to them.
+    """End the attempts that created their staging at the same time, or yield to them.
 
-    All go by what they read on the coordinator: the newest staging there wins, by that node's clock. Whoever looks
-    after creating sees all that was created before, so that of two attempts at least one sees the other, and both
-    agree. Only what that answer shows as older is ended: an attempt that came later is not this one's to end.
+    All attempts use the coordinator's answer: the newest staging there wins, by that node's clock. An attempt asks
+    after it has created its own staging, so of two attempts at least one sees the other, and both agree. It ends only
+    what the answer shows as older.
 
     Raises:
         SupersededError: If a newer attempt has taken over.
@@ -176,7 +176,7 @@ def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
 
 
 def rename_staging(context: TargetContext, attempt: Attempt, *, to: Attempt) -> Steps[None]:
-    """Take staging over from a process that is gone: should it come back, it does not find its staging any more.
+    """Take over the staging of a process that is gone: if it comes back, it does not find its staging.
 
     Raises:
         SupersededError: If staging is gone from a node.
@@ -209,12 +209,13 @@ def end_named(context: TargetContext, names: Collection[str]) -> Steps[None]:
 
 
 def check_not_superseded(context: TargetContext, attempt: Attempt, error: Exception) -> Steps[None]:
-    """After an error: was it a newer attempt's doing? That kills this one's queries, and then drops its staging.
+    """Check after an error whether a newer attempt caused it, which kills the queries of this one and then drops its
+    staging.
 
     Args:
-        context: Where to look.
+        context: The nodes.
         attempt: This attempt.
-        error: What went wrong.
+        error: The error.
 
     Raises:
         SupersededError: If staging is gone.
@@ -228,14 +229,14 @@ def check_not_superseded(context: TargetContext, attempt: Attempt, error: Except
 
 
 def is_staging_there(context: TargetContext, attempt: Attempt) -> Steps[bool]:
-    """Whether every node still has the attempt's staging."""
+    """Check whether every node still has the attempt's staging."""
     query = f"SELECT count() FROM system.tables WHERE {_in_staging(context)} AND name = {literal(attempt.name)}"
     answers = yield from context.on_each(name="Look whether staging is still there", sql=Sql(query))
     return all(rows[0][0] for rows in answers.values())
 
 
 def superseded(attempt: Attempt) -> str:
-    """What to tell of an attempt that a newer one has ended."""
+    """Return the message for an attempt that a newer one has ended."""
     return (
         f"Another load of {attempt.target} for {attempt.month} started later and took over, or somebody ended this "
         "one: it stopped and published nothing more. Let another one finish; give the task max_active_tis_per_dag=1 to "
@@ -250,10 +251,10 @@ def _in_staging(context: TargetContext) -> str:
 def _end(context: TargetContext, *, queries: str, tables: str) -> Steps[None]:
     """Kill queries, wait, and drop staging.
 
-    KILL QUERY answers "finished" while other nodes still run, so the nodes are asked until nothing is found.
+    KILL QUERY answers "finished" while other nodes still run the query, so nodes are asked until none does.
 
     Args:
-        context: Where to look.
+        context: The nodes.
         queries: Condition on `initial_query_id` that finds the queries.
         tables: Condition on `name` that finds the staging.
     """
