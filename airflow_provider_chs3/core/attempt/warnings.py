@@ -101,8 +101,9 @@ def _tell_of_views(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None
 
 
 def nodes_without_room(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
-    """Yield a sentence for each node whose disks hold less than its part of the objects; staging is about as large as
-    Parquet.
+    """Yield a sentence for each node whose disks are smaller than its part of the objects.
+
+    Staging takes about as much as Parquet.
     """
     # Every replica holds all of its shard.
     needed_bytes = load.files.manifest.size_bytes // len(load.context.publishers)

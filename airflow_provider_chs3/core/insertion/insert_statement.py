@@ -49,7 +49,7 @@ def insert_step(
 
 
 def _where(group: FileGroup, batch: Batch, *, null_as_default: bool) -> str:
-    """Return the condition that keeps rows of the month's objects, and fails on a value that differs from its file's."""
+    """Return the condition that keeps the month's rows, and fails on a value that differs from its file's."""
     held = [held for each in group.loaded if (held := each.holds(null_as_default=null_as_default))]
     if not held:
         return batch.condition
@@ -58,7 +58,7 @@ def _where(group: FileGroup, batch: Batch, *, null_as_default: bool) -> str:
 
 
 def _written(load: LoadContext, into: TableName) -> str:
-    """Return what to insert into: `cluster(…)`, because an insert by the table's name writes on the first node alone."""
+    """Return what to insert into: `cluster(…)`, as an insert by the table's name writes on the first node alone."""
     context = load.context
     if not context.cluster:
         return table(into)

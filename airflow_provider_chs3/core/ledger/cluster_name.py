@@ -1,4 +1,4 @@
-"""Which cluster loads went to, where the connection does not say it: operators name clusters too."""
+"""Find the cluster of earlier loads, if the connection does not name it: operators name clusters, too."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from airflow_provider_chs3.core.workflow.operations import Query, Steps
 
 
 def cluster_of_ledgers() -> Steps[str | None]:
-    """The cluster that loads went to, by the ledgers of the server that the connection leads to.
+    """Return the cluster of earlier loads, from the ledgers of the server that the connection leads to.
 
     Returns:
-        The cluster; None where no ledger names one, or they name several.
+        The cluster; None if no ledger names one, or they name several.
     """
     found = yield from Query(name="Find the ledgers", sql=columns_of_ledgers())
     ledgers: dict[str, list[str]] = dict(found)

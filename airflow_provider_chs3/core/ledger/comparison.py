@@ -1,4 +1,4 @@
-"""Where a month stands: what is recorded of it, and what is there, against what is wanted."""
+"""Compare a month's records and partition with what is expected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from airflow_provider_chs3.core.values.models import Node
 
 
 class ComparisonStatus(Enum):
-    """What a run finds of a month."""
+    """The result of comparing a month."""
 
     UNCHANGED = "as published"
     NEW = "never loaded"
@@ -40,12 +40,12 @@ class ComparisonStatus(Enum):
 
 
 class Found(NamedTuple):
-    """Where a month stands.
+    """The result of comparing a month, with its nodes.
 
     Args:
-        standing: The standing.
-        nodes: The nodes that it is about.
-        why: The same in words, and what of it changed, where that is known.
+        standing: The status.
+        nodes: The nodes that have it.
+        why: The status as a text, with the difference if it is known.
     """
 
     standing: ComparisonStatus
@@ -55,12 +55,12 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExpectedMonth:
-    """What a month is compared with.
+    """The values that a month is compared with.
 
     Args:
-        fingerprint: Of the objects as they are now; None does not compare them.
-        definition: Of what is to be made of them; None compares neither it nor the structure.
-        structure: What `core.ledger.structure_record.structure_of` gives; None where it is not known.
+        fingerprint: Fingerprint of the current objects; None does not compare them.
+        definition: Digest of the load's definition; None compares neither it nor the structure.
+        structure: The structure of `core.ledger.structure_record.structure_of`; None if not known.
     """
 
     fingerprint: str | None = None
@@ -69,14 +69,14 @@ class ExpectedMonth:
 
 
 def standing(months: Mapping[Node, MonthOnNode], wanted: ExpectedMonth, table_facts: TableFacts) -> Found:
-    """Compare what is there with what is wanted.
+    """Compare a month with what is expected.
 
-    A month counts as published only if the newest record of every node says so, of one attempt, all nodes that it was
-    spread over are there, and its partition is as it was then.
+    A month counts as published only if the newest record of every node says so, of one attempt, if all nodes that it
+    was spread over are there, and if its partition is unchanged since.
 
     Args:
-        months: What each node has.
-        wanted: What is wanted.
+        months: The month on each node.
+        wanted: The expected values.
         table_facts: The table.
     """
     lost = _nodes_without_history(months, table_facts)
@@ -107,10 +107,10 @@ def standing(months: Mapping[Node, MonthOnNode], wanted: ExpectedMonth, table_fa
 
 
 def spread(nodes: Iterable[Node], table_facts: TableFacts) -> int:
-    """Over how many nodes a month is spread; replicas of one shard hold the same, and count as one.
+    """Return the number of nodes that a month is spread over; replicas of a shard hold the same rows and count as one.
 
     Args:
-        nodes: The nodes that hold the table.
+        nodes: The nodes that have the table.
         table_facts: The table.
     """
     return len({node.shard_num for node in nodes} if table_facts.is_replicated else list(nodes))
@@ -143,9 +143,9 @@ def _found(standing: ComparisonStatus, nodes: tuple[Node, ...], what: str = "") 
 
 
 def _nodes_without_history(months: Mapping[Node, MonthOnNode], table_facts: TableFacts) -> tuple[Node, ...]:
-    """Nodes that lost what they knew of a month, where all others tell that a load has put it on every node.
+    """Return the nodes that lost their records, if all others say that a load put the month on every node.
 
-    A node that holds no row of the table, of whatever month, is a new one, and has lost nothing.
+    A node without any row of the table, of any month, is a new one and has lost nothing.
     """
     lost = [node for node, month in months.items() if month.record is None and not month.has_history]
     tell = [
@@ -160,7 +160,7 @@ def _nodes_without_history(months: Mapping[Node, MonthOnNode], table_facts: Tabl
 
 
 def _has_other_rows(node: Node, months: Mapping[Node, MonthOnNode], table_facts: TableFacts) -> bool:
-    """Whether a node that lost its records holds other rows than the other nodes' records say of its shard."""
+    """Check whether a node without records has other rows than the other nodes' records say of its shard."""
     told = {month.record.attempt: evidence_of(month.record) for month in months.values() if month.record}
     evidence = next(iter(told.values())) if len(told) == 1 else None
     if evidence is None or node.shard_num not in evidence.rows_of_shards:
@@ -172,14 +172,14 @@ def _has_other_rows(node: Node, months: Mapping[Node, MonthOnNode], table_facts:
 
 
 def evidence_of(record: Record) -> Evidence | None:
-    """What is recorded of the partition; None where an older version of this package has recorded it."""
+    """Return the recorded evidence of the partition; None in a record of an older version of this package."""
     return Evidence.of_text(record.evidence)
 
 
 def is_changed(month: MonthOnNode, *, table_facts: TableFacts) -> bool:
-    """Whether somebody else changed a partition since the newest record.
+    """Check whether somebody else changed a partition since its newest record.
 
-    After an intent the partition is either as it was before, or what the attempt that died has put there.
+    After an intent, the partition is either unchanged, or what the dead attempt put there.
 
     Args:
         month: The month on one node.
@@ -217,7 +217,7 @@ def _is_as_recorded(record: Record, evidence: Evidence, state: PartitionState, t
 
 
 def _has_crashed(month: MonthOnNode, table_facts: TableFacts) -> bool:
-    """Whether a partition is neither as before nor as after it was replaced, but what a crash leaves in between."""
+    """Check whether a partition is neither as before nor as after it was replaced, but what a crash leaves."""
     record, state = month.record, month.state
     evidence = evidence_of(record) if record else None
     if record is None or evidence is None or _is_as_recorded(record, evidence, state, table_facts):
@@ -228,9 +228,10 @@ def _has_crashed(month: MonthOnNode, table_facts: TableFacts) -> bool:
 
 
 def _is_changed_by_blocks(record: Record, state: PartitionState, table_facts: TableFacts) -> bool:
-    """What a record of an older version of this package tells: the range of blocks, and the highest data version.
+    """Compare with a record of an older version of this package: the range of blocks, and the highest data version.
 
-    Merges keep the range, an INSERT raises its end, a mutation raises the version above it, also one of another month.
+    Merges keep the range, an INSERT raises its end, and a mutation raises the version above it, even one of another
+    month.
     """
     if _has_blocks_of(record, state, may_lose_all=table_facts.may_lose_all):
         return False
@@ -250,7 +251,7 @@ def _has_blocks_of(record: Record, state: PartitionState, *, may_lose_all: bool)
 
 
 def _is_replaced(intent: Record, state: PartitionState, *, keeps_every_row: bool) -> bool:
-    """Whether a partition may hold what was staged: blocks newer than before, and as many rows."""
+    """Check whether a partition may hold the staged rows: newer blocks than before, and as many rows."""
     if not state.parts:
         return not intent.rows
     is_new = state.min_block > intent.max_block

@@ -19,14 +19,15 @@ _OF_ONE = re.compile(r"IN PARTITION (?:ID '(?P<id>[^'\\]*)'|'?(?P<value>\d[\d-]*
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One command of a mutation, as `system.mutations` shows it.
+    """One command of a mutation, as shown by `system.mutations`.
 
     Args:
-        number: Its block number: parts that it has passed have it as their version.
-        partition_id: The partition that the number is of; empty in plain tables, where numbers are of the table.
-        command: The command, as the server writes it.
-        is_done: Whether no part is left to do.
-        waiting: The partitions that have parts left to do.
+        number: Its block number, which becomes the version of parts that it has passed.
+        partition_id: The partition whose blocks the number counts; empty in plain tables, which count over the whole
+            table.
+        command: The command, as written by the server.
+        is_done: Whether no part is left to change.
+        waiting: The partitions that have parts left to change.
     """
 
     number: int
@@ -37,11 +38,11 @@ class Mutation:
 
     @property
     def renames(self) -> bool:
-        """Whether it gives a column another name."""
+        """Whether it renames a column."""
         return bool(_RENAME.search(_QUOTED.sub("?", self.command)))
 
     def concerns(self, partition_id: str) -> bool:
-        """Whether it may change rows of a partition.
+        """Check whether it may change rows of a partition.
 
         Args:
             partition_id: The partition.
@@ -52,12 +53,12 @@ class Mutation:
 
 
 def mutations_query(condition: str, *, source: str = "system.mutations", group: str = "") -> str:
-    """A scalar sub-query for all mutations that servers remember, of a table the last hundred by default.
+    """Return a scalar subquery for all mutations that servers remember, by default the last hundred of a table.
 
     Args:
-        condition: On `database` and `table`.
-        source: What to select from.
-        group: Expressions that tell nodes or tables apart: then it gives, for each, these and the mutations.
+        condition: Condition on `database` and `table`.
+        source: The table to select from.
+        group: Expressions that distinguish nodes or tables: the subquery returns them with the mutations of each.
     """
     waiting = "if(is_done, [], arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)))"
     blocks = "arrayZip(`block_numbers.partition_id`, `block_numbers.number`)"
@@ -69,7 +70,7 @@ def mutations_query(condition: str, *, source: str = "system.mutations", group: 
 
 
 def mutations_of(rows: Iterable[tuple[int, str, str, int, list[str]]]) -> tuple[Mutation, ...]:
-    """What `mutations_query` gave."""
+    """Parse the answer to `mutations_query`."""
     return tuple(
         Mutation(number, partition_id, command, bool(is_done), tuple(waiting))
         for number, partition_id, command, is_done, waiting in rows
@@ -77,25 +78,25 @@ def mutations_of(rows: Iterable[tuple[int, str, str, int, list[str]]]) -> tuple[
 
 
 def wait_for(mutations: Iterable[Mutation], partition_id: str) -> bool:
-    """Whether rows of a partition are still to be changed by a mutation, or were to be by one that fails."""
+    """Check whether a mutation still has to change rows of a partition, or fails to."""
     return any(not each.is_done and partition_id in each.waiting and each.concerns(partition_id) for each in mutations)
 
 
 def are_elsewhere(mutations: Iterable[Mutation], partition_id: str, *, after: int, version: int) -> bool:
-    """Whether a part got its version from mutations of other partitions alone.
+    """Check whether a part got its version from mutations of other partitions alone.
 
     Args:
-        mutations: Those that the server remembers.
+        mutations: The mutations that the server remembers.
         partition_id: The part's partition.
-        after: The version that it had before.
-        version: The one that it has now.
+        after: Its earlier version.
+        version: Its current version.
     """
     passed = [each for each in mutations if after < each.number <= version and each.partition_id in ("", partition_id)]
     return any(each.number == version for each in passed) and not any(each.concerns(partition_id) for each in passed)
 
 
 def _is_of_another(command: str, partition_id: str) -> bool:
-    """Whether a command says, in a way that is understood, that it is of another partition."""
+    """Check whether a command names another partition, in a form that is understood."""
     blank = _QUOTED.sub(lambda quoted: "?" * len(quoted[0]), command)
     scopes = [found.start() for found in _SCOPE.finditer(blank)]
     matched = _OF_ONE.match(command, scopes[0]) if len(scopes) == 1 else None

@@ -1,4 +1,4 @@
-"""Is a partition still what was recorded of it, and changed by merges alone?"""
+"""Check whether a partition is still the recorded one, changed by merges alone."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from airflow_provider_chs3.core.ledger.parts import DATA_DIGITS, Contents, Evide
 
 
 def is_explained(recorded: Evidence, state: PartitionState, *, table_facts: TableFacts) -> bool:
-    """Whether a partition is as recorded, but for merges and for mutations of other partitions.
+    """Check whether a partition is the recorded one, except for merges and for mutations of other partitions.
 
-    Each part must be a recorded one, by its blocks and the hash of its data, or what merges made of recorded ones; and
-    each recorded part must be in one of them, unless rows may go by themselves.
+    Each part must be a recorded one, by its blocks and the hash of its data, or a merge of recorded ones; and each
+    recorded part must be in one of them, unless merges may remove all its rows.
 
     Args:
-        recorded: What was recorded of it.
-        state: What is there now.
+        recorded: The recorded evidence.
+        state: The current partition.
         table_facts: The table.
     """
     if recorded.parts is None or state.each_part is None or wait_for(state.mutations, state.partition_id):
@@ -39,14 +39,14 @@ def is_explained(recorded: Evidence, state: PartitionState, *, table_facts: Tabl
 
 
 def is_left_by_crash(recorded: Evidence, state: PartitionState) -> bool:
-    """Whether a partition is what a crash may leave where it was replaced: any of its parts of before and after.
+    """Check whether a partition is what a crash may leave while it was replaced: any of the parts before and after.
 
-    Servers before 26.6 that are killed or restarted show replaced parts again, and one that lost its power shows what
-    its disk had got. What was left then merges.
+    Servers before 26.6 that are killed or restarted show replaced parts again, and one that lost power shows what
+    reached its disk. Merges of these parts count, too.
 
     Args:
-        recorded: What was recorded of it, before or after.
-        state: What is there now.
+        recorded: The recorded evidence, before or after.
+        state: The current partition.
     """
     beside = recorded.beside
     parts = (recorded.parts, beside.of_parts, state.each_part)
@@ -61,11 +61,11 @@ def is_left_by_crash(recorded: Evidence, state: PartitionState) -> bool:
 
 
 def shows_replaced(recorded: Evidence, state: PartitionState) -> bool:
-    """Whether a published partition shows what it replaced: parts with their old numbers, or merged with the new ones.
+    """Check whether a published partition shows replaced parts: with their old numbers, or merged with the new ones.
 
     Args:
-        recorded: What was recorded after it was replaced.
-        state: What is there now.
+        recorded: The evidence recorded after it was replaced.
+        state: The current partition.
     """
     first_block = min((part.min_block for part in recorded.parts or ()), default=0)
     others = set(recorded.beside.of_parts or ())
@@ -76,11 +76,11 @@ def shows_replaced(recorded: Evidence, state: PartitionState) -> bool:
 
 
 def missing_parts(recorded: Evidence, state: PartitionState) -> list[Part]:
-    """The recorded parts that are gone, where all that is there is recorded; none where anything else changed.
+    """Return the recorded parts that are gone, if nothing else changed; otherwise none.
 
     Args:
-        recorded: What was recorded of it.
-        state: What is there now.
+        recorded: The recorded evidence.
+        state: The current partition.
     """
     if recorded.parts is None or state.each_part is None or wait_for(state.mutations, state.partition_id):
         return []
@@ -89,10 +89,10 @@ def missing_parts(recorded: Evidence, state: PartitionState) -> list[Part]:
 
 
 def is_untouched(state: PartitionState) -> bool:
-    """Whether no mutation of this partition has passed its parts, and none waits for them.
+    """Check that no mutation has changed the partition's parts, and none is about to.
 
     Args:
-        state: What is there.
+        state: The current partition.
     """
     return (
         state.each_part is not None
@@ -102,11 +102,11 @@ def is_untouched(state: PartitionState) -> bool:
 
 
 def is_made_of_staged(staged: Contents, state: PartitionState) -> bool:
-    """Whether a partition that was just replaced holds what was staged, or what merges made of it.
+    """Check whether a partition that was just replaced holds the staged parts, or merges of them.
 
     Args:
         staged: The contents of staging.
-        state: What is there now.
+        state: The current partition.
     """
     if state.each_part is None or staged.of_parts is None:
         return True
@@ -120,15 +120,15 @@ def is_made_of_staged(staged: Contents, state: PartitionState) -> bool:
 
 @dataclass(frozen=True)
 class _Known:
-    """Recorded parts, in the order of their blocks, which do not overlap."""
+    """The recorded parts in the order of their blocks, which do not overlap."""
 
     parts: list[Part]
 
     def within(self, part: Part) -> list[Part]:
-        """The recorded parts of which merges have made a part; none where it cannot be made of recorded ones.
+        """Return the recorded parts that were merged into a part; none if it cannot be a merge of recorded ones.
 
-        Merges join whole parts. A part may begin lower only before the first of them: the part without rows that covers
-        what REPLACE PARTITION took away is merged, too, after a restart.
+        Merges join whole parts. A part may begin lower only before the first of them: REPLACE PARTITION covers the old
+        parts with one without rows, which is merged, too, after a restart.
         """
         first = bisect_left(self.parts, part.min_block, key=lambda each: each.min_block)
         end = bisect_right(self.parts, part.max_block, key=lambda each: each.max_block)
@@ -143,13 +143,13 @@ def _of(parts: Iterable[Part], patches: str) -> list[Part]:
 
 
 def fit_rows(recorded: Evidence, state: PartitionState, table_facts: TableFacts) -> bool:
-    """Whether as many rows are there as merges may have left of the recorded ones.
+    """Check whether merges of the recorded parts may have left this number of rows.
 
-    They take rows away where the engine does, where rows expire, and where a lightweight DELETE has hidden them.
+    Merges remove rows if the engine does, if rows expire, and if a lightweight DELETE has hidden them.
 
     Args:
-        recorded: What was recorded.
-        state: What is there now.
+        recorded: The recorded evidence.
+        state: The current partition.
         table_facts: The table.
     """
     is_exact = table_facts.keeps_every_row and not any(part.hides_rows for part in recorded.parts or ())
@@ -176,7 +176,7 @@ def _is_made_of(
 
 
 def _are_renamed(one: Part, part: Part, state: PartitionState) -> bool:
-    """Whether a mutation between two versions of a part gave a column another name, as far as the server knows."""
+    """Check whether a mutation between two versions of a part renamed a column, as far as the server remembers."""
     return any(each.renames for each in state.mutations if one.mutation < each.number <= part.mutation)
 
 

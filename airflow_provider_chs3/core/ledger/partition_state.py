@@ -1,4 +1,4 @@
-"""The partition of a month on one node, as it is now."""
+"""The current partition of a month on one node."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class PartitionState:
     """The active parts of one month on one node.
 
     Args:
-        rows: Rows in them.
-        parts: How many there are.
+        rows: Their rows.
+        parts: Their number.
         size_bytes: Bytes on disk.
         min_block: Lowest block number, which merges keep; 0 without parts.
         max_block: Highest block number; 0 without parts.
         data_version: Highest data version; above `max_block` once a mutation ran.
-        each_part: The parts that hold rows, patches among them; None where they are too many, or were not asked for.
-        mutations: Those of the whole table on that node.
-        partition_id: The partition's id; empty where it has no parts.
+        each_part: The parts with rows, patches included; None if they are too many, or were not requested.
+        mutations: The mutations of the whole table on that node.
+        partition_id: The partition's id; empty if it has no parts.
     """
 
     rows: int = 0
@@ -38,12 +38,12 @@ class PartitionState:
 
     @classmethod
     def of(cls, partition_id: str, fields: Sequence[Any], mutations: tuple[Mutation, ...] = ()) -> Self:
-        """What the node told.
+        """Parse a node's answer.
 
         Args:
             partition_id: The partition's id.
-            fields: What `core.ledger.parts.state_columns` asked for.
-            mutations: Those of the table.
+            fields: The values of `core.ledger.parts.state_columns`.
+            mutations: The mutations of the table.
         """
         rows, count, size_bytes, min_block, max_block, data_version, parts = fields
         each_part = tuple(sorted(Part(*part) for part in parts)) if len(parts) <= MOST_PARTS else None
@@ -59,10 +59,10 @@ class PartitionState:
     def evidence(
         self, rows_of_shards: Mapping[int, int] | None = None, *, beside: Contents = NOTHING_BESIDE
     ) -> Evidence:
-        """What to record of it.
+        """Return the evidence to record.
 
         Args:
-            rows_of_shards: Rows of the month on each shard; None where they are not known yet.
-            beside: What a crash may show beside it.
+            rows_of_shards: Rows of the month on each shard; None if not known yet.
+            beside: What a crash may show beside the partition.
         """
         return Evidence(rows=self.rows, parts=self.each_part, rows_of_shards=rows_of_shards or {}, beside=beside)

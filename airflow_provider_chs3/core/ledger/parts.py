@@ -1,4 +1,4 @@
-"""The parts of a month's partition, and what is recorded of them, by which a later look knows them again."""
+"""The parts of a month's partition, and the evidence that is recorded to recognize them later."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Part:
 
     Args:
         min_block: Its lowest block number.
-        max_block: Its highest.
-        level: How many merges it comes from; 0 is as it was inserted.
-        data_version: The number of the last mutation that passed it, above `max_block`; else `min_block`.
-        rows: Rows in it, those among them that a lightweight DELETE hides.
-        content: The beginnings of two hashes, of its data and of its other files; empty where they were not asked for.
-        patches: The partition of patches that it is of; empty for a part of the table's own rows.
+        max_block: Its highest block number.
+        level: Number of merges that it comes from; 0 as inserted.
+        data_version: Number of the last mutation that changed it, above `max_block`; otherwise `min_block`.
+        rows: Its rows, including those that a lightweight DELETE hides.
+        content: The beginnings of two hashes, of its data and of its other files; empty if not requested.
+        patches: The partition of patches that it belongs to; empty for a part of the table's own rows.
         hides_rows: Whether a lightweight DELETE hides some of its rows.
     """
 
@@ -55,19 +55,19 @@ class Part:
 
     @property
     def mutation(self) -> int:
-        """The number of the last mutation that passed it; 0 without one."""
+        """The number of the last mutation that changed it; 0 without one."""
         return self.data_version if self.data_version > self.max_block else 0
 
 
 def state_columns(*, with_content: bool = True) -> str:
-    """Give what a SELECT from `system.parts` asks for of active parts; `PartitionState.of` reads its answer.
+    """Return the columns of a SELECT from `system.parts` for active parts; `PartitionState.of` parses the answer.
 
     Parts without rows do not count: REPLACE PARTITION covers the old parts with one, which is active again after a
-    restart. A lightweight update leaves the parts as they are, and writes patches beside them.
+    restart. A lightweight update leaves the parts unchanged, and writes patches beside them.
 
     Args:
         with_content: Whether to ask for hashes. Servers compute them for all parts of the table, whatever the
-            condition: 0.15 ms for each part of 100 columns in files of their own.
+            condition: 0.15 ms for each part of 100 columns in separate files.
     """
     part = (
         "min_block_number, max_block_number, toUInt32(level), data_version, rows, "
@@ -83,17 +83,17 @@ def state_columns(*, with_content: bool = True) -> str:
 def partition_states(
     of_tables: str, *, by: str = "", source: str = "system.parts", with_content: bool = True, more: str = ""
 ) -> str:
-    """Ask for partitions as the ledger compares them: the one statement that looks at what a month holds.
+    """Return the one statement that reads partitions as the ledger compares them.
 
     Args:
-        of_tables: Condition that names the table, or tables, and may name a partition.
-        by: Expressions that tell nodes or tables apart.
-        source: The parts.
+        of_tables: Condition that names the tables, and may name a partition.
+        by: Expressions that distinguish nodes or tables.
+        source: The table of parts.
         with_content: As in `state_columns`.
         more: Further columns.
 
     Returns:
-        A SELECT that gives for each partition a tuple `found`: `by`, its id, `state_columns` as a tuple, and `more`.
+        A SELECT that gives a tuple `found` for each partition: `by`, its id, `state_columns` as a tuple, and `more`.
     """
     keys = f"{by}, " if by else ""
     columns = f"{keys}{PARTITION} AS partition, ({state_columns(with_content=with_content)}){more and f', {more}'}"
@@ -105,11 +105,11 @@ _NOT_ASKED = "''"
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The contents of parts, whatever their blocks.
+    """The contents of parts, regardless of their block numbers.
 
     Args:
-        rows: Rows in them.
-        of_parts: The `content` of each; None where they were too many.
+        rows: Their rows.
+        of_parts: The `content` of each; None if they were too many.
     """
 
     rows: int = 0
@@ -125,14 +125,14 @@ def _from_json(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What is recorded of a partition on one node.
+    """The recorded evidence of a partition on one node.
 
     Args:
-        rows: Rows in it.
-        parts: Its parts; None where they were too many.
-        rows_of_shards: Rows of the month on each shard, by its number; empty where they were not known yet.
-        beside: What a crash may show beside these parts, or in their place: what is staged, of a partition before it is
-            replaced; what was replaced, of one after.
+        rows: Its rows.
+        parts: Its parts; None if they were too many.
+        rows_of_shards: Rows of the month on each shard, by its number; empty if not known yet.
+        beside: What a crash may show beside these parts, or instead of them: before the partition is replaced, the
+            staged parts; afterwards, the replaced ones.
     """
 
     rows: int
@@ -142,7 +142,7 @@ class Evidence:
 
     @classmethod
     def of_text(cls, text: str) -> Self | None:
-        """What `as_text` gave; None for the empty text, which records of older versions of this package have."""
+        """Parse the text of `as_text`; None for the empty text of older versions of this package."""
         if not text:
             return None
         told: dict[str, Any] = json.loads(text)
@@ -155,7 +155,7 @@ class Evidence:
         )
 
     def as_text(self) -> str:
-        """The same as compact JSON."""
+        """Return compact JSON."""
         told: dict[str, Any] = {"rows": self.rows, "parts": self.parts and [_short(each) for each in self.parts]}
         if self.rows_of_shards:
             told["rows_of_shards"] = dict(self.rows_of_shards)
@@ -165,7 +165,7 @@ class Evidence:
 
 
 def _short(part: Part) -> list[Any]:
-    """Its fields, without those at the end that are as usual."""
+    """Return its fields, without those at the end that have their usual value."""
     fields = list(astuple(part))
     while fields[-1] in ("", 0) and len(fields) > len(_ALWAYS):
         fields.pop()

@@ -1,4 +1,4 @@
-"""The newest records and the parts of many months, asked for with one statement."""
+"""Read the newest records and the parts of many months with one statement."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from airflow_provider_chs3.core.workflow.operations import Query, QueryNodes, Ro
 
 
 def look_up_months(context: TargetContext, months: Collection[Month]) -> Steps[dict[Month, dict[Node, MonthOnNode]]]:
-    """Ask once for the newest record of each month on each node, and for the months' parts.
+    """Read the newest record of each month on each node, and the months' parts, with one statement.
 
     Args:
-        context: The nodes; those that have no ledger yet are not asked, as no month counts as published there.
+        context: The nodes; those without a ledger are not asked, as no month counts as published there.
         months: The months.
     """
     answers = yield from _ask_for_months(context, sorted(months))
@@ -55,13 +55,13 @@ def look_up_months(context: TargetContext, months: Collection[Month]) -> Steps[d
 
 
 def _record_of(fields: Sequence[Any], structures: Mapping[str, str]) -> Record | None:
-    """A record whose structure is told by its hash: most months have one and the same, which is asked for once."""
+    """Return a record whose structure is given by its hash: most months share one structure, which is sent once."""
     *others, key = fields
     return record_of((*others, structures.get(key, "")))
 
 
 def _numbers(context: TargetContext) -> dict[Node, int]:
-    """A number for each node: its shard's, as `_shard_num` gives it, unless shards have several nodes."""
+    """Return a number for each node: its shard's, as in `_shard_num`, unless shards have several nodes."""
     if _has_one_replica(context):
         return {node: node.shard_num for node in context.nodes}
     return {node: number for number, node in enumerate(context.nodes)}

@@ -1,4 +1,4 @@
-"""What was published: a table on every node that speaks of that node."""
+"""The records of months: each node's ledger says what was published there."""
 
 from __future__ import annotations
 
@@ -23,22 +23,24 @@ class Record:
     Args:
         event: `intent` before the partition is replaced, `published` after.
         attempt: The nonce of the attempt that wrote it.
-        fingerprint: Of the objects.
-        definition: Of what was made of them.
-        source_bytes: Size of the objects.
-        nodes: How many nodes the month was spread over.
+        fingerprint: Fingerprint of the objects.
+        definition: Digest of the load's definition.
+        source_bytes: Size of the objects in bytes.
+        nodes: Number of nodes that the month was spread over.
         rows: Rows of the month on this node.
         min_block: Lowest block number of the partition, before it was replaced (`intent`) or after (`published`); 0
-            where it had no parts.
+            without parts.
         max_block: The highest.
-        data_version: Highest data version, above `max_block` where a mutation had run; 0 with an older package.
-        evidence: By which the partition is known again, before it was replaced or after (see
-            `core.ledger.parts.Evidence`); empty with an older package, whose records go by blocks and version alone.
-        sequence: Its number: the newest of a node has the highest, and on a replicated table the newest of a shard.
-        structure: The table, and what was loaded into it (see `core.ledger.structure_record`); empty where nothing was
-            published, and with an older package.
-        base: The attempt that loaded the whole month; empty where no increment may build on it.
-        increments: How many loads since then added new objects alone.
+        data_version: Highest data version, above `max_block` if a mutation had run; 0 in records of older versions of
+            this package.
+        evidence: The evidence by which the partition is recognized, before it was replaced or after (see
+            `core.ledger.parts.Evidence`); empty in records of older versions, which are compared by blocks and version
+            alone.
+        sequence: Its number: the newest record of a node has the highest; in a replicated table, the newest of a shard.
+        base: The attempt that loaded the whole month; empty if no increment may build on it.
+        increments: Number of loads since then that added new objects alone.
+        structure: The table, and what was loaded into it (see `core.ledger.structure_record`); empty if nothing was
+            published, and in records of older versions.
     """
 
     event: str
@@ -60,15 +62,15 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class MonthOnNode:
-    """One month on one node: what was recorded, and what is there now.
+    """One month on one node: its record, and its current partition.
 
     Args:
-        record: The newest record; None where there is none, or the month was forgotten.
+        record: The newest record; None if there is none, or the month was forgotten.
         state: The partition.
-        has_history: Whether the node's ledger has records of this month of a table of this name: those of an earlier
-            table, and of a month that was forgotten, too.
-        has_rows: Whether the node holds rows of the table, of whatever month.
-        is_of_replica: Whether the record is that of another replica of the shard, newer than this one's.
+        has_history: Whether the node's ledger has records of this month for a table of this name, including those of an
+            earlier table and of a forgotten month.
+        has_rows: Whether the node has rows of the table, of any month.
+        is_of_replica: Whether the record is a newer one, of another replica of the shard.
     """
 
     record: Record | None
@@ -88,21 +90,21 @@ NEWEST_FIRST = "ORDER BY sequence DESC, recorded_at DESC"
 
 
 def newest(columns: str, *, condition: str = IS_STATE) -> str:
-    """Take columns, as a tuple, from the newest of a group of records.
+    """Return an aggregate that takes columns, as a tuple, from the newest of a group of records.
 
     Args:
         columns: The columns.
-        condition: Which records count; by default those that decide the state of a month.
+        condition: The records that count; by default those that decide the state of a month.
     """
     return f"argMaxIf(({columns}), (sequence, recorded_at), {condition})"
 
 
 def record_columns(known: Collection[str], *, structure: str | None = None) -> str:
-    """The columns of `Record`, in its order; what the ledger of an older package lacks is 0 or empty.
+    """Return the columns of `Record` in its order; columns that an older ledger lacks are 0 or empty.
 
     Args:
-        known: The columns that the ledger has.
-        structure: What to ask for in the place of the structure, which may be long; None asks for it.
+        known: The columns of the ledger.
+        structure: An expression to ask for instead of the structure, which may be long; None asks for the structure.
     """
     columns = {name: name if name in known else absent(name) for name in Record.__dataclass_fields__}
     if structure is not None and "structure" in known:
@@ -111,18 +113,18 @@ def record_columns(known: Collection[str], *, structure: str | None = None) -> s
 
 
 def record_of(fields: Iterable[Any]) -> Record | None:
-    """The record that `record_columns` gave; a month that was forgotten has none."""
+    """Create the record from the values of `record_columns`; None if the month was forgotten."""
     found = Record(*fields)
     return None if found.event == "forgotten" else found
 
 
 def look_up(ledger: TableName, key: LedgerKey, *, columns: Collection[str]) -> Sql:
-    """Ask a node for the newest record of a month, and for the month's parts.
+    """Return the query for the newest record of a month on a node, and for the month's parts.
 
     Args:
         ledger: The ledger.
-        key: Names the month.
-        columns: Those of the node's ledger; none where it has no ledger.
+        key: The month.
+        columns: Columns of the node's ledger; none if it has no ledger.
     """
     records, history = "emptyArrayString()", "0"
     if columns:
@@ -144,7 +146,7 @@ def look_up(ledger: TableName, key: LedgerKey, *, columns: Collection[str]) -> S
 
 
 def month_on_node(row: Row) -> MonthOnNode:
-    """What `look_up` gave."""
+    """Parse the answer to `look_up`."""
     partition_id, records, has_history, has_rows, mutations, states = row
     empty = PartitionState(mutations=mutations_of(mutations), partition_id=partition_id)
     found = (PartitionState.of(partition, state, mutations_of(mutations)) for partition, state in states)
@@ -166,20 +168,20 @@ def record(
     is_replicated: bool = False,
     number: int = 0,
 ) -> Sql:
-    """Add a record, numbered after those of the same month on this node.
+    """Return the statement that adds a record, numbered after those of the same month on this node.
 
-    Replicas may be down while others publish, so that their ledgers do not have the same records. Where staging is
-    replicated, the number is also not below that of Keeper's transaction which created it, and tells which record of
-    all replicas is the newest, whichever of them were up.
+    Replicas may be down while others publish, so their ledgers do not have the same records. If staging is replicated,
+    the number is also at least that of the Keeper transaction that created it, so that the newest record of all
+    replicas has the highest number, whichever of them were up.
 
     Args:
         ledger: The ledger.
-        key: What the record is found by.
+        key: The key of the record.
         event: `intent`, `published`, `forgotten`, `inserting`, `load`, `failed` or `unchanged`.
         values: Further columns.
-        staging: Refuse, with an error, unless this table is there: an attempt that was taken over while it slept must
-            not speak of what its successor has put into the partition.
-        is_replicated: Whether that table is.
+        staging: Fail unless this table exists: an attempt that was superseded while it slept must not record what its
+            successor put into the partition.
+        is_replicated: Whether that table is replicated.
         number: The lowest number of the record.
     """
     given: dict[str, str | int | Mapping[str, object]] = {
@@ -201,17 +203,17 @@ def record(
 
 
 def renew(ledger: TableName, key: LedgerKey, *, attempt: str, evidence: Mapping[str, str | int], structure: str) -> Sql:
-    """Add the newest record of a month once more, with what the partition is known by now.
+    """Return the statement that adds the newest record of a month again, with the current evidence.
 
-    Merges have changed the parts, the table got columns, or an older version of this package recorded less. It stays
-    the record of that time, and is added only where nothing came after it: an intent of the same number was recorded
-    later, and goes before it.
+    Merges changed the parts, the table got columns, or an older version of this package recorded less. It remains the
+    record of that time, and is added only if nothing came after it: an intent with the same number was recorded later,
+    and counts as newer.
 
     Args:
         ledger: The ledger, with all columns.
-        key: What the record is found by.
+        key: The key of the record.
         attempt: The attempt that published.
-        evidence: Columns that tell of the partition.
+        evidence: The columns with the evidence of the partition.
         structure: The structure.
     """
     values = {name: _value(value) for name, value in evidence.items()} | {

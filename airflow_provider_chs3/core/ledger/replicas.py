@@ -1,4 +1,4 @@
-"""The records of a replicated target: each replica goes by the newest one of its shard."""
+"""The records of a replicated target: the newest record of a shard counts for each of its replicas."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _CATCH_UP_SECONDS = 60
 def look_up_caught_up(
     context: TargetContext, look_up: Callable[[], Steps[dict[Node, MonthOnNode]]]
 ) -> Steps[dict[Node, MonthOnNode]]:
-    """Look a month up; where replicas differ in it, once more when they have caught up with each other.
+    """Look a month up; if replicas differ, again after they have caught up with each other.
 
-    One that was down, and has just come back, holds what the month was before.
+    A replica that was down and has just come back has the month of before.
 
     Args:
         context: The nodes.
-        look_up: Asks every node for the month.
+        look_up: The look-up of the month on every node.
     """
     months = yield from look_up()
     states = {(node.shard_num, month.state.rows, month.state.max_block) for node, month in months.items()}
@@ -45,20 +45,20 @@ def look_up_caught_up(
 
 
 def with_records_of_replicas(context: TargetContext, months: Mapping[Node, MonthOnNode]) -> dict[Node, MonthOnNode]:
-    """Let each replica go by the newest record of the month that any of its shard has.
+    """Give each replica the newest record of the month that any replica of its shard has.
 
-    Block numbers come from Keeper and are the same on all replicas. One that was set up anew, or was down while others
-    published, has got the rows from them, but not the records.
+    Block numbers come from Keeper and are the same on all replicas. A replica that was set up anew, or was down while
+    others published, has their rows, but not their records.
 
     Args:
         context: The nodes.
-        months: What each node has.
+        months: The month on each node.
     """
     return records_of_replicas(months) if context.table_facts.is_replicated else dict(months)
 
 
 def records_of_replicas(months: Mapping[Node, MonthOnNode]) -> dict[Node, MonthOnNode]:
-    """The same, of a table that is replicated."""
+    """Give each replica of a replicated table the newest record of its shard."""
     newest: dict[int, Record] = {}
     for node, month in months.items():
         known = newest.get(node.shard_num)

@@ -1,4 +1,4 @@
-"""What is recorded of a table with each publication, and which changes of it make a month another one."""
+"""The structure that is recorded of a table with each publication, and the changes that make a month another one."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _OF_SPEED = ("_block_", "_watermark", "_parallel_", "_push_down", "_bloom_filter
 def structure_of(
     context: TargetContext, *, distribution: str, settings: SettingValues | None, shard_num: int | None = None
 ) -> Structure:
-    """What decides, beside the objects and the task's own arguments, which rows a load makes and where they go.
+    """Return what decides the rows of a load and their nodes, besides the objects and the task's own arguments.
 
     Args:
         context: The table and its nodes.
         distribution: The policy of that name.
-        settings: The user's; None where they are not known.
-        shard_num: The shard that this is recorded of; None where it is only compared with.
+        settings: The user's settings; None if not known.
+        shard_num: The shard to record it for; None if it is only compared.
     """
     table_facts, by_key = context.table_facts, distribution == "sharding_key"
     return {
@@ -45,12 +45,12 @@ def structure_of(
 
 
 def loaded_of(names: Iterable[str], in_files: Iterable[str] | None, *, every_column: bool) -> Structure:
-    """What a load has taken of its files.
+    """Return what a load took from its files.
 
     Args:
         names: The columns that got their values from files.
-        in_files: All columns of the files; None where files do not name them.
-        every_column: Whether it takes whatever columns table and files share.
+        in_files: All columns of the files; None if files do not name them.
+        every_column: Whether it takes all columns that table and files share.
     """
     return {
         "loaded": sorted(names),
@@ -60,22 +60,22 @@ def loaded_of(names: Iterable[str], in_files: Iterable[str] | None, *, every_col
 
 
 def settings_of_reading(settings: SettingValues) -> dict[str, str]:
-    """Those of the user's settings that may change what is read of files, or what is made of it."""
+    """Return the user's settings that may change what is read from files, or the values made of it."""
     return {name: str(value) for name, value in sorted(settings.items()) if _changes_values(name)}
 
 
 def as_text(*structures: Structure) -> str:
-    """As the ledger keeps it."""
+    """Return the text that the ledger stores."""
     return json.dumps({name: value for each in structures for name, value in each.items()}, separators=(",", ":"))
 
 
 def difference(recorded: Structure, now: Structure, *, shard_num: int) -> str:
-    """Why a load would make other rows now than it made then, in words; empty where it would not.
+    """Return why a load would make other rows now than then, as a text; empty if it would not.
 
     Args:
-        recorded: What `as_text` kept.
-        now: What `structure_of` gives now.
-        shard_num: The shard that holds the record now.
+        recorded: The structure stored by `as_text`.
+        now: The current one of `structure_of`.
+        shard_num: The shard that has the record now.
     """
     return next(_differences(recorded, now, shard_num), "")
 
@@ -103,7 +103,7 @@ def _columns(recorded: Structure, now: Structure) -> Iterator[str]:
 
 
 def _of_new(recorded: Structure, column: Column) -> Iterator[str]:
-    """A column that no file has changes nothing: what it holds in the rows that are there is its default."""
+    """Return the difference that a new column makes: none if no file has it, as existing rows have its default."""
     if not recorded.get("every_column", True) or not column.is_loaded:
         return
     in_files = recorded.get("in_files")
@@ -114,7 +114,7 @@ def _of_new(recorded: Structure, column: Column) -> Iterator[str]:
 
 
 def _makes_same_values(before: Sequence[str], now: Sequence[str]) -> bool:
-    """ALIAS columns are computed when they are read; an Enum may only get further names without a mutation."""
+    """Check whether two columns give the same values: an ALIAS is computed when read; an Enum may get more names."""
     if before[1:] == now[1:] or before[2] == now[2] == "ALIAS":
         return True
     return before[2:] == now[2:] and before[1].startswith("Enum") and now[1].startswith("Enum")
@@ -157,10 +157,10 @@ def _goes_by_server(column: Column) -> bool:
 
 
 def loaded_as_recorded(text: str, loaded: Iterable[str], in_files: Iterable[str] | None) -> bool:
-    """Whether a load takes the same columns from files that have the same ones as those of the recorded load.
+    """Check whether a load takes the same columns, from files with the same columns, as the recorded load.
 
     Args:
-        text: The structure as the ledger keeps it.
+        text: The structure as stored in the ledger.
         loaded: The columns that get their values from files.
         in_files: All columns of the files; None if files do not name them.
     """

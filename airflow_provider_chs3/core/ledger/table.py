@@ -1,4 +1,4 @@
-"""The ledger as a table: its columns and keys, and how it gets columns that a newer version of this package added."""
+"""The ledger as a table: its columns and keys, and the columns that newer versions of this package add."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ _LATER = ("nodes", "data_version", "evidence", "structure", "base", "increments"
 
 
 def lacks_of_ledger(columns: Collection[str]) -> list[str]:
-    """The columns that any version of this package gives a ledger, and this table has not.
+    """Return the columns that every version of this package gives a ledger, and this table lacks.
 
     Args:
-        columns: Those of the table; none where there is no such table, which then lacks nothing.
+        columns: Its columns; none if the table does not exist, which then lacks nothing.
     """
     return [name for name in COLUMNS if columns and name not in columns and name not in _LATER]
 
 
 def columns_of_ledgers() -> Sql:
-    """Ask a node for its ledgers: database and columns of each."""
+    """Return the query for a node's ledgers: database and columns of each."""
     return Sql(
         f"SELECT database, groupArray(name) FROM system.columns WHERE table = {literal(LEDGER_TABLE)} GROUP BY 1"
     )
@@ -74,7 +74,7 @@ def columns_of_ledgers() -> Sql:
 
 @dataclass(frozen=True, slots=True)
 class LedgerKey:
-    """What records are found by: the table itself, not only its name, and the month."""
+    """The key of records: the table itself, not only its name, and the month."""
 
     target: TableName
     target_uuid: str
@@ -83,32 +83,32 @@ class LedgerKey:
 
     @property
     def name_condition(self) -> str:
-        """Records of all tables that have had this name."""
+        """Condition for records of all tables that have had this name."""
         return f"target_database = {literal(self.target.database)} AND target_table = {literal(self.target.table)}"
 
     @property
     def table_condition(self) -> str:
-        """Records of all months of this very table."""
+        """Condition for records of all months of this very table."""
         return f"{self.name_condition} AND target_uuid = {literal(self.target_uuid)}"
 
     @property
     def condition(self) -> str:
-        """Records of this month of this very table."""
+        """Condition for records of this month of this very table."""
         return f"{self.table_condition} AND {self.month_condition}"
 
     @property
     def month_condition(self) -> str:
-        """Records of this month."""
+        """Condition for records of this month."""
         return f"month = {literal(str(self.month))}"
 
 
 def absent(name: str) -> str:
-    """What stands for a column that the ledger of an older package lacks."""
+    """Return the value for a column that an older ledger lacks."""
     return "''" if "String" in COLUMNS[name].split()[0] else "0"
 
 
 def create_ledger(ledger: TableName) -> Sql:
-    """Create the ledger where it is missing."""
+    """Return the statement that creates the ledger if it is missing."""
     columns = ", ".join(f"{identifier(name)} {declaration}" for name, declaration in COLUMNS.items())
     return Sql(
         f"CREATE TABLE IF NOT EXISTS {table(ledger)} ({columns}) ENGINE = MergeTree "
@@ -118,19 +118,19 @@ def create_ledger(ledger: TableName) -> Sql:
 
 
 def durable_settings() -> Iterator[str]:
-    """Give the settings that make a table's rows survive a power cut, each as it stands in a SETTINGS clause."""
+    """Yield the settings that make a table's rows survive a power cut, each as in a SETTINGS clause."""
     return (f"{name} = {value}" for name, value in DURABLE.items())
 
 
 def make_ledger(ledger: TableName, known: Mapping[Node, Collection[str]]) -> Steps[None]:
-    """See to it that every node has a ledger with all columns.
+    """Create the ledger, with all columns, on every node that lacks it.
 
     Args:
         ledger: The ledger.
-        known: The columns that each node's ledger has; none where it has no ledger.
+        known: The columns of each node's ledger; none if it has no ledger.
 
     Raises:
-        PreflightError: If the user may not add the columns that an older package did not know.
+        PreflightError: If the user may not add columns that are new in this version of the package.
     """
     if missing := [node for node, columns in known.items() if not columns]:
         yield from QueryNodes(name="Create the ledger", sql=dict.fromkeys(missing, create_ledger(ledger)))

@@ -95,8 +95,9 @@ def record_load(load: LoadContext, plan: InsertPlan, result: LoadResult) -> Step
 
 
 def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
-    """Record why a load failed, once, on the coordinator. The ledger is created if it is missing: the preflight has
-    passed.
+    """Record why a load failed, once, on the coordinator.
+
+    A missing ledger is created: the preflight has passed.
 
     Args:
         load: The load.

@@ -1,4 +1,4 @@
-"""Take a month that was loaded by other means for published, if its rows are as many as those of its objects."""
+"""Adopt a month that was loaded by other means: record it as published if the row counts match."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError
 
 @dataclass(frozen=True, kw_only=True)
 class AdoptedMonth:
-    """What became of a month.
+    """The outcome of adopting a month.
 
     Args:
         month: The month.
         status: `adopted`, `unchanged` (it was published already), or `refused`.
-        reason: Why, in words.
+        reason: The reason, as a text.
         rows_by_node: Rows of the month on each node, as far as they were counted.
     """
 
@@ -54,7 +54,7 @@ class AdoptedMonth:
         return f"{self.month} {self.status}: {self.reason}"
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON-safe values."""
+        """Return JSON-safe values."""
         return {
             "month": str(self.month),
             "status": self.status,
@@ -65,13 +65,13 @@ class AdoptedMonth:
 
 
 def adopt_months(requests: Sequence[LoadRequest]) -> Steps[list[AdoptedMonth]]:
-    """Adopt months one by one; one that is refused does not hold back the others.
+    """Adopt months one by one; a refused month does not stop the others.
 
     Args:
-        requests: What a load of each month would be asked.
+        requests: The load of each month.
 
     Raises:
-        Chs3Error: What stands in the way of all of them.
+        Chs3Error: Any problem that concerns all of them.
     """
     adopted = []
     for request in requests:
@@ -85,24 +85,23 @@ def adopt_months(requests: Sequence[LoadRequest]) -> Steps[list[AdoptedMonth]]:
 
 
 def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
-    """Record a month as published whose rows some other means has put there.
+    """Record a month as published whose rows were written by other means.
 
-    The proof is the count: the partition's rows on all nodes are as many as those of the objects, and neither changed
-    while they were counted. Rows are not compared one by one.
+    The proof is the count: the partition has as many rows on all nodes as the objects, and neither changed while they
+    were counted. Rows are not compared one by one.
 
     Args:
-        request: What a load of the month would be asked: a later load with the same objects and definition finds it
-            unchanged.
+        request: The load of the month: a later load with the same objects and definition finds it unchanged.
 
     Returns:
-        What became of it: refused, if the rows are not as many.
+        The outcome: refused if the counts differ.
 
     Raises:
         ObjectsChangedError: If objects changed meanwhile.
-        TargetChangedError: If the partition did, or the user does not see all of its rows.
+        TargetChangedError: If the partition changed, or the user does not see all of its rows.
         SourceError: If the files could not be loaded into this table.
         NotReadyError: If there are no objects.
-        PreflightError: If cluster or table are not there, or not fit.
+        PreflightError: If the cluster or the table is missing, or not fit.
     """
     load = yield from _look(request)
     before = yield from load.look_up()
@@ -143,7 +142,7 @@ def _is_published(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> bool
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Counted:
-    """The month's rows on each node, and its objects: their rows, and what a load takes of them."""
+    """The month's rows on each node, and its objects: their rows, and what a load takes from them."""
 
     rows_by_node: Mapping[str, int]
     source_rows: int
@@ -168,7 +167,7 @@ def _count(load: LoadContext) -> Steps[_Counted]:
 
 
 def _check_sight(load: LoadContext, before: Mapping[Node, MonthOnNode], counted: _Counted) -> None:
-    """Refuse a month of which the user does not see all rows, but for those that a lightweight DELETE hides."""
+    """Refuse a month if the user does not see all of its rows, except those that a lightweight DELETE hides."""
     for node in load.context.publishers:
         state, seen = before[node].state, counted.rows_by_node[shown(node)]
         parts = state.each_part

@@ -1,4 +1,4 @@
-"""Take months out of the ledger: what is in their partitions stays, and is nobody's again."""
+"""Remove months from the ledger: the rows in their partitions stay, but no load owns them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 @dataclass(frozen=True, slots=True)
 class ForgottenMonth:
-    """What became of a month.
+    """The outcome of forgetting a month.
 
     Args:
         month: The month.
-        was_known: Whether a ledger knew of it.
-        rows: Rows that its partition holds, on all nodes; they stay.
+        was_known: Whether a ledger had it.
+        rows: Rows of its partition, on all nodes; they stay.
     """
 
     month: Month
@@ -28,18 +28,18 @@ class ForgottenMonth:
     rows: int
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON-safe values."""
+        """Return JSON-safe values."""
         return {"month": str(self.month), "was_known": self.was_known, "rows": self.rows}
 
 
 def forget_months(request: LedgerRequest) -> Steps[list[ForgottenMonth]]:
-    """Add a record to each node that the month is known no more. Rows and earlier records stay as they are.
+    """Record on each node that the month is forgotten. Rows and earlier records stay.
 
     Returns:
-        The months that were asked for, or all that were known.
+        The requested months, or all that were known.
 
     Raises:
-        PreflightError: If cluster or table are not there, or not fit.
+        PreflightError: If the cluster or the table is missing, or not fit.
     """
     context = yield from look_at_table(request, needs_all=True)
     listed = {each.month: each for each in (yield from list_months_of(context, request.months)) if each.month}

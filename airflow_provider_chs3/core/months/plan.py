@@ -1,4 +1,4 @@
-"""Which months are to be loaded: those that are not as published, each with the reason."""
+"""Plan which months to load: those that are not published as they are now, each with the reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PASSES_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class MonthObjects:
-    """A month's objects, as much of them as a comparison needs."""
+    """A month's objects, as far as a comparison needs them."""
 
     count: int
     size_bytes: int
@@ -35,16 +35,16 @@ class MonthObjects:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMonth:
-    """What was found of a month.
+    """A month of a plan.
 
     Args:
         month: The month.
         objects: Its objects.
-        reason: Why it is loaded, or not, in words.
-        is_to_load: Whether it is.
-        target: The local table that it belongs into.
-        has_changed_objects: Whether that is because its objects changed since it was published.
-        attempts: The attempts that published what is compared with, on any node.
+        reason: The reason why it is loaded or not, as a text.
+        is_to_load: Whether it is loaded.
+        target: The local table.
+        has_changed_objects: Whether it is loaded because its objects changed since it was published.
+        attempts: The attempts that published what is compared, on any node.
     """
 
     month: Month
@@ -63,19 +63,19 @@ class PlannedMonth:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRequest(TableRequest):
-    """What is to be planned.
+    """A request for a plan.
 
-    Besides the table, it has these.
+    In addition to the table's arguments:
 
     Args:
-        source: Where the objects are.
-        months: The months to look at; None looks at all in the bucket.
-        leave_out_empty: Whether a month that was never loaded and has no objects is nothing to load. Else the load
-            decides what that means.
-        definition: Of what is to be made of the objects; None compares neither it nor the table's structure.
+        source: The source of the objects.
+        months: The months to compare; None compares all in the bucket.
+        leave_out_empty: Whether to skip a month that was never loaded and has no objects. Otherwise the load decides
+            what that means.
+        definition: Digest of the load's definition; None compares neither it nor the table's structure.
         distribution: Where the load's rows go; see `core.request.load_request.Policies`.
-        settings: The user's settings of the load; None where they are not known.
-        reload: What is loaded again, though it is as published, and nothing else: `months` are its months.
+        settings: The user's settings of the load; None if not known.
+        reload: What to load again although unchanged, and nothing else: `months` are its months.
     """
 
     source: S3Source
@@ -91,11 +91,11 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
     """Compare the months' objects with what was published.
 
     Returns:
-        All months that were looked at, in their order.
+        All months that were compared, in order.
 
     Raises:
-        SourceError: If all months of a bucket were asked for, and it has none.
-        PreflightError: If cluster or table are not there.
+        SourceError: If all months of a bucket were requested, and it has none.
+        PreflightError: If the cluster or the table is missing.
     """
     reload = request.reload
     if reload and (yield from reload.leaves_out_table(request.target, request.cluster)):
@@ -140,7 +140,7 @@ def _planned(
 
 
 class _Folded:
-    """A month's objects, folded into a fingerprint while they come: a bucket's keys may not fit into memory."""
+    """A month's objects, folded into a fingerprint as they are listed: a bucket's keys may not fit into memory."""
 
     def __init__(self) -> None:
         self.count = self.size_bytes = 0
@@ -160,20 +160,20 @@ class _Folded:
 
 
 def list_months(source: S3Source, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
-    """List months in one pass over each prefix that they have in common, a few passes side by side.
+    """List months in one pass over each prefix that they share, several passes in parallel.
 
-    S3 lists in the order of keys, other storages and ClickHouse may not: a month that did not come in order is listed
-    once more, by itself.
+    S3 lists in the order of keys; other storages and ClickHouse may not. A month that was not listed in order is listed
+    again, alone.
 
     Args:
-        source: Where the objects are.
-        months: The months; None stands for all that are there.
+        source: The source of the objects.
+        months: The months; None means all that exist.
 
     Returns:
-        Each month that was asked for, or that is there.
+        Each requested or existing month.
 
     Raises:
-        SourceError: If all were asked for, and there is none.
+        SourceError: If all were requested, and there is none.
     """
     folded = {month: _Folded() for month in months or ()}
     narrower = source.template.narrower if months is None else None
@@ -216,7 +216,7 @@ def _fold(
     wanted: Collection[Month] | None,
     narrower: Callable[[str], Sequence[str]] | None,
 ) -> Steps[dict[Month, _Folded]]:
-    """List what those keys begin with, and fold it into its months; `None` wants all."""
+    """List the keys with a prefix, and fold them into their months; `None` takes all months."""
     listing, objects = yield from source.list_and_inspect_quickly(keys, narrower=narrower)
     template, start = source.template, len(listing.base)
     months: dict[Month, tuple[MonthKeys, _Folded]] = {}

@@ -1,4 +1,4 @@
-"""What the ledgers tell of a table: its months, where each stands, and what its last load did."""
+"""List what the ledgers know of a table: its months, the state of each, and what its last load did."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Step
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerRequest(TableRequest):
-    """Months of a table, as its ledgers know them.
+    """A request for months of a table, as its ledgers know them.
 
-    Besides the table, it has these.
+    In addition to the table's arguments:
 
     Args:
-        months: The months; None stands for all that the ledgers know.
+        months: The months; None means all that the ledgers know.
     """
 
     months: tuple[Month, ...] | None
@@ -37,21 +37,21 @@ class LedgerRequest(TableRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class MonthInLedger:
-    """A month of a table, or a partition that no ledger knows.
+    """A month of a table, or a partition that is in no ledger.
 
     Args:
-        month: The month; None for a partition of which no ledger tells the month.
+        month: The month; None for a partition whose month no ledger knows.
         partition_id: Its partition.
-        standing: Where it stands, in words. Its objects are not looked at.
-        is_as_published: Whether it is published on every node and was not changed since.
-        nodes: What each node has.
-        objects: How many it was made of.
-        source_bytes: Their size.
-        fingerprint: Of the objects.
+        standing: Its status, as a text. Its objects are not compared.
+        is_as_published: Whether it is published on every node and unchanged since.
+        nodes: The month on each node.
+        objects: Number of its objects.
+        source_bytes: Their size in bytes.
+        fingerprint: Their fingerprint.
         attempt: The attempt that published it.
-        published_at: When that was, in UTC, by the nodes' clocks; empty where it is not published.
+        published_at: Time of its publication, in UTC, by the nodes' clocks; empty if it is not published.
         was_adopted: Whether it was adopted, not loaded.
-        insert_seconds: What the insert of that load took; None where that is not known.
+        insert_seconds: Duration of that load's insert in seconds; None if not known.
         loaded_rows: Rows that it loaded: all of the month, or those of new objects.
     """
 
@@ -81,11 +81,11 @@ class MonthInLedger:
 
     @property
     def rows_per_second(self) -> int | None:
-        """What the insert came to; None where that is not known."""
+        """Rows that the insert wrote per second; None if not known."""
         return round(self.loaded_rows / self.insert_seconds) if self.insert_seconds else None
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON-safe values."""
+        """Return JSON-safe values."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return values | {
             "month": str(self.month) if self.month else None,
@@ -107,7 +107,7 @@ def _node_as_json(each: MonthOnNode) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Newest:
-    """The newest record of a month on one node, beside what `Record` has of it."""
+    """The columns of a month's newest record on one node that `Record` lacks."""
 
     partition_id: str
     recorded_at: str
@@ -121,14 +121,14 @@ _States: TypeAlias = Mapping[Node, Mapping[str, PartitionState]]
 
 
 def look_at_table(request: LedgerRequest, *, needs_all: bool = False) -> Steps[TargetContext]:
-    """Find the nodes and the table, and check that it is one that can be loaded.
+    """Find the nodes and the table, and check that it can be loaded.
 
     Args:
         request: The table.
         needs_all: Whether all of its replicas must be up.
 
     Raises:
-        PreflightError: If cluster or table are not there, or not fit.
+        PreflightError: If the cluster or the table is missing, or not fit.
     """
     context = yield from inspect_target(request, needs_all=needs_all)
     check_target(context, required_settings=())
@@ -136,24 +136,24 @@ def look_at_table(request: LedgerRequest, *, needs_all: bool = False) -> Steps[T
 
 
 def list_ledger(request: LedgerRequest) -> Steps[list[MonthInLedger]]:
-    """Ask all nodes for what they know of a table's months. It does not look at the months' objects.
+    """Ask all nodes for what they know of a table's months, without comparing the months' objects.
 
     Returns:
-        The months in their order, then partitions of which no ledger knows the month (only where no months were named).
+        The months in order, then partitions whose month no ledger knows (only if no months were named).
 
     Raises:
-        PreflightError: If cluster or table are not there, or not fit.
+        PreflightError: If the cluster or the table is missing, or not fit.
     """
     context = yield from look_at_table(request)
     return (yield from list_months_of(context, request.months))
 
 
 def list_months_of(context: TargetContext, wanted: Collection[Month] | None) -> Steps[list[MonthInLedger]]:
-    """The same, of a table that was looked at.
+    """List the months of a table that was inspected.
 
     Args:
         context: The table and its nodes.
-        wanted: The months; None stands for all that the ledgers know.
+        wanted: The months; None means all that the ledgers know.
     """
     newest, partitions = yield from _ask(context)
     known = {month for months in newest.values() for month in months}
@@ -171,7 +171,7 @@ def list_months_of(context: TargetContext, wanted: Collection[Month] | None) -> 
 
 
 def _seen(nodes: Mapping[Node, MonthOnNode], month: Month, newest: _Records, partitions: _States) -> _Nodes:
-    """With the rows of nodes that have no ledger, too."""
+    """Return the month on each node, with the rows of nodes that have no ledger."""
     partition_id = next(each[month].partition_id for each in newest.values() if month in each)
     return {
         node: each if each.has_history else replace(each, state=partitions[node].get(partition_id, PartitionState()))
@@ -180,7 +180,7 @@ def _seen(nodes: Mapping[Node, MonthOnNode], month: Month, newest: _Records, par
 
 
 def _ask(context: TargetContext) -> Steps[tuple[_Records, _States]]:
-    """The newest record of each month, and the partitions, on each node."""
+    """Read the newest record of each month, and the partitions, on each node."""
     answers = yield from QueryNodes(
         name="Ask the ledgers for their months",
         sql={node: _months_query(context, node, facts.ledger_columns) for node, facts in context.nodes.items()},
@@ -206,7 +206,7 @@ def _months_query(context: TargetContext, node: Node, columns: Collection[str]) 
 
 
 def ledger_key(context: TargetContext, node: Node, month: Month, partition_id: str) -> LedgerKey:
-    """What a node's ledger knows a month by."""
+    """Return the key of a month's records on a node."""
     target = context.nodes[node].target
     assert target is not None  # the preflight saw to it
     return LedgerKey(context.target, target.uuid, month, partition_id)
@@ -217,7 +217,7 @@ def _table_condition(context: TargetContext, node: Node) -> str:
 
 
 def _ask_for_loads(context: TargetContext) -> Steps[dict[str, Mapping[str, Any]]]:
-    """What loads did, by their attempts; the coordinator knows."""
+    """Read what loads did, by their attempts, from the coordinator."""
     coordinator = context.coordinator
     if not context.nodes[coordinator].ledger_columns:
         return {}

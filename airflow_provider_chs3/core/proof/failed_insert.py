@@ -1,4 +1,4 @@
-"""After an insert failed: where a file cannot be parsed, or a value not be converted, found by failing there again."""
+"""Explain a failed insert: find where a file cannot be parsed, or a value not converted, by repeating the failure."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _WITHOUT_REASON = 70
 
 
 def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError) -> Steps[str | None]:
-    """Say where a file could not be parsed, by reading that file alone and in order.
+    """Describe where a file could not be parsed, by reading that file alone and in order.
 
     Args:
         files: The month's files, with the settings of the insert.
         reading: How they are read.
-        error: What ClickHouse said.
+        error: ClickHouse's error.
 
     Returns:
-        Object, row, and column where it is known, in a sentence; None where the error names no object of the month, or
-        it can be read now.
+        A sentence with object, row and, if known, column; None if the error names no object of the month, or the object
+        can be read now.
     """
     path = file_of(error)
     group = next((group for group, batch in reading.batches(files) if path in batch.paths), None)
@@ -52,17 +52,17 @@ def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError
 
 
 def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool) -> Steps[str | None]:
-    """Say which value fails to be converted, by converting fewer and fewer.
+    """Find the value that cannot be converted, by converting fewer and fewer.
 
-    It takes as many statements as it takes to halve objects, rows and columns down to one.
+    Each statement halves the objects, rows or columns, until one is left.
 
     Args:
-        files: The month's files, with the settings of the insert: others may convert what fails with them.
+        files: The month's files, with the settings of the insert: others may convert what fails with these.
         reading: How they are read.
         null_as_default: Whether NULL becomes the column's default.
 
     Returns:
-        Object, row and column, in a sentence; None where nothing fails.
+        A sentence with object, row and column; None if nothing fails.
     """
     for group, batch in reading.batches(files):
         hunt = _Hunt(files, group, null_as_default)
@@ -74,7 +74,7 @@ def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool)
 def _error_of(
     files: Files, name: str, sql: Sql, settings: SettingValues = IN_ORDER
 ) -> Steps[ClickHouseServerError | None]:
-    """What a look fails with, if it is the files that it fails over."""
+    """Return the error of a look, if files caused it."""
     try:
         yield from files.look(name, sql, settings)
     except ClickHouseServerError as error:
@@ -85,7 +85,7 @@ def _error_of(
 
 
 def _fewest(of: int, fails: Callable[[int], Steps[ClickHouseServerError | None]]) -> Steps[int]:
-    """How many of them it takes to fail, where all do."""
+    """Return the smallest number of them that fails, given that all of them fail."""
     fewest = 1
     while fewest < of:
         middle = (fewest + of) // 2
@@ -98,7 +98,7 @@ def _fewest(of: int, fails: Callable[[int], Steps[ClickHouseServerError | None]]
 
 @dataclass(frozen=True)
 class _Hunt:
-    """Conversions of ever fewer values of a group of files.
+    """A search for the value that fails, in ever fewer values of a group of files.
 
     Args:
         files: The month's files.
@@ -111,7 +111,7 @@ class _Hunt:
     null_as_default: bool
 
     def of_paths(self, batch: Batch, paths: Sequence[str]) -> Steps[ClickHouseServerError | None]:
-        """What converting all values of some files fails with."""
+        """Return the error of converting all values of some files."""
         function = self.files.read(batch.glob, structure=self.group.structure)
         condition = Batch("", tuple(paths)).condition
         text = f"SELECT {self._all_of(self.group.loaded)} FROM {function.text} WHERE {condition}"
@@ -119,7 +119,7 @@ class _Hunt:
         return (yield from _error_of(self.files, name, Sql(text, function.secrets), {}))
 
     def find(self, batch: Batch) -> Steps[str | None]:
-        """The first value that fails, in a sentence; None where it does not fail by itself."""
+        """Return a sentence about the first value that fails; None if it does not fail alone."""
         number = yield from _fewest(len(batch.paths), lambda some: self.of_paths(batch, batch.paths[:some]))
         path, loaded = batch.paths[number - 1], self.group.loaded
         one = self._rows_of(path)
@@ -151,14 +151,14 @@ class _Hunt:
         return (yield from _error_of(self.files, f"Look at {rows} rows of {path}", Sql(text, some.secrets)))
 
     def _all_of(self, columns: Sequence[LoadedColumn]) -> str:
-        """An expression that fails where one of the conversions does; AND would not evaluate what is ignored."""
+        """Return an expression that fails if one of the conversions does; AND would skip unused results."""
         values = [each.cast(null_as_default=self.null_as_default).value for each in columns]
         held = [holds for each in columns if (holds := each.holds(null_as_default=self.null_as_default))]
         thrown = [f"throwIf(NOT ifNull({holds}, 0), {literal(DOES_NOT_FIT)})" for holds in held]
         return f"any(ignore({', '.join([*values, *thrown])}))"
 
     def _value(self, path: str, row: int, each: LoadedColumn) -> Steps[str | None]:
-        """What is converted; None where a user's expression does not get so far."""
+        """Return the value that is converted; None if a user's expression fails before."""
         one = self._rows_of(path)
         sql = Sql(f"SELECT tuple(toString({each.source})) FROM ({one.text} LIMIT {row - 1}, 1)", one.secrets)
         try:

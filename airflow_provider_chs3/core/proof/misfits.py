@@ -1,4 +1,4 @@
-"""After an insert failed over a value: which object, row and column it is, and what stands in it."""
+"""Explain an insert that failed on a value: find its object, row and column."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SATURATE: SettingValues = {"date_time_overflow_behavior": "saturate"}
 
 
 def find_misfits(files: Files, reading: Reading, *, null_as_default: bool) -> Steps[str | None]:
-    """Look for a value that does not fit.
+    """Find a value that does not fit.
 
     Args:
         files: The month's files.
@@ -30,7 +30,7 @@ def find_misfits(files: Files, reading: Reading, *, null_as_default: bool) -> St
         null_as_default: Whether NULL becomes the column's default.
 
     Returns:
-        What does not fit, and where, in a sentence; None where nothing is found.
+        A sentence with the value and its place; None if nothing is found.
     """
     for group, batch in reading.batches(files):
         asked = [(each, bad) for each in group.loaded if (bad := each.misfit(null_as_default=null_as_default))]
@@ -61,7 +61,7 @@ def _first_misfit(
 
 
 def _hint(files: Files, path: str, row: int, each: LoadedColumn) -> Steps[str]:
-    """Whether a line of JSON has nearly the column's name."""
+    """Return a hint if a line of JSON has nearly the column's name."""
     if files.format.name != "JSONEachRow":
         return ""
     glob = files.source.glob_of(path)
@@ -78,9 +78,9 @@ class _Found:
 
     Args:
         row: Its number in the file, from 1.
-        values: What it has for the column, or in the fields that its expression uses, by name; None stands for NULL.
-        is_unparsed: Whether the expression cannot parse a text of them.
-        may_be_lossy: Whether it fits once the column may lose what `lossy_columns` lets go of.
+        values: Its values for the column, or of the fields that its expression uses, by name; None means NULL.
+        is_unparsed: Whether the expression cannot parse one of these texts.
+        may_be_lossy: Whether it fits once the column is in `lossy_columns`.
     """
 
     row: int
@@ -90,12 +90,12 @@ class _Found:
 
     @property
     def is_null(self) -> bool:
-        """Whether nothing is there for the column."""
+        """Whether there is no value for the column."""
         return self.values[""] is None and not self.is_unparsed
 
     @property
     def shown(self) -> str:
-        """The value, or the fields that it is made of."""
+        """The value, or the fields of which it is made."""
         if self.is_unparsed:
             return ", ".join(f"{name}={_cut(value)}" for name, value in self.values.items() if name)
         return _cut(self.values[""])

@@ -1,8 +1,8 @@
-"""How many rows the month's objects hold; no object is read a second time where the insert's own reading is proof.
+"""Count the rows of the month's objects, without a second read where the insert's own reading is proof.
 
-An insert that opened as many files as it was given, and got exactly as many bytes from S3 as they have, has read each
-of them to its end; a row that cannot be parsed is an error of the insert. So the rows that it read are those of the
-objects. docs/protocol.md tells what that was tried on, and what is done where it does not add up.
+An insert that opened as many files as it was given, and received exactly their number of bytes from S3, has read each
+of them to its end; a row that cannot be parsed is an error of the insert. So the rows that it read are the rows of the
+objects. docs/protocol.md says what this was tried on, and what happens if the numbers do not add up.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _FILES, _BYTES = "EngineFileLikeReadFiles", "ReadBufferFromS3Bytes"
 
 @dataclass(frozen=True, slots=True)
 class SourceRows:
-    """Rows of the month's objects.
+    """The rows of the month's objects.
 
     Args:
-        rows: How many there are.
-        counted_by: What told it: `FOOTERS`, `INSERT`, `SECOND_READ`; empty where there are no objects.
+        rows: Their number.
+        counted_by: The source of the number: `FOOTERS`, `INSERT`, `SECOND_READ`; empty without objects.
     """
 
     rows: int
@@ -50,24 +50,24 @@ class SourceRows:
 
 
 def source_read_of(counters: Mapping[str, int]) -> SourceRead | None:
-    """What servers read from S3 for a statement.
+    """Return what servers read from S3 for a statement.
 
     Args:
-        counters: What they counted: event → number; empty where they did not tell.
+        counters: The servers' counters: event → number; empty if they sent none.
     """
     return SourceRead(counters.get(_FILES, 0), counters.get(_BYTES, 0)) if counters else None
 
 
 def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[SourceRows]:
-    """Find how many rows the month's objects hold.
+    """Count the rows of the month's objects.
 
     Args:
         load: The load.
-        reading: How they were read, and their rows where footers told them.
-        done: The inserts that have read them.
+        reading: How they were read, with their rows if footers have them.
+        done: The inserts that read them.
 
     Raises:
-        TransientError: If the servers did not get all of the objects.
+        TransientError: If the servers did not receive all bytes of the objects.
     """
     if not load.files.manifest.objects:
         return SourceRows(0, "")
@@ -83,7 +83,7 @@ def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInser
 
 
 def _why_not_proven(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[str]:
-    """Why the rows that the inserts read may not be those of the objects; empty where they are."""
+    """Return why the rows that the inserts read may not be those of the objects; empty if they are."""
     sizes = {each.path: each.size_bytes for each in load.files.manifest.objects}
     for (_, batch), each in zip(reading.batches(load.files), done, strict=True):
         read = each.stats.source or (yield from _read_by_logs(load, batch, each))
@@ -100,7 +100,7 @@ def _why_not_proven(load: LoadContext, reading: Reading, done: Sequence[DoneInse
 
 
 def _check_all_was_sent(load: LoadContext, read: SourceRead, wanted: SourceRead) -> None:
-    """Text is read to its end: of objects that were cut off a second read would count no more rows either."""
+    """Check that servers received all of the text: a second read of cut-off objects would count the same rows."""
     if read.files == wanted.files and read.size_bytes < wanted.size_bytes and not load.files.format.is_typed:
         raise TransientError(
             f"The servers read {read.size_bytes} bytes of the {read.files} objects of {load.request.month}, which have "
@@ -110,9 +110,9 @@ def _check_all_was_sent(load: LoadContext, read: SourceRead, wanted: SourceRead)
 
 
 def _read_by_logs(load: LoadContext, batch: Batch, done: DoneInsert) -> Steps[SourceRead | None]:
-    """What the nodes' logs tell, where the connection did not: that of HTTP tells no counters.
+    """Return what the nodes' logs say was read, if the connection has no counters, as HTTP.
 
-    A user who may not flush logs waits for them; one who may not read them learns nothing.
+    Without the privilege to flush logs this waits for them; without the privilege to read them the answer is None.
     """
     nodes = load.context.nodes
     flushed = yield from _answers("Have the nodes write their logs", nodes, Sql("SYSTEM FLUSH LOGS query_log"))
@@ -136,6 +136,6 @@ def _look_up(query_id: str) -> Sql:
 
 
 def _answers(name: str, nodes: Collection[Node], sql: Sql) -> Steps[list[Row]]:
-    """The row of each node that answers, or an empty one where it has none to give."""
+    """Return the row of each node that answers, which is empty if the node has none."""
     answers = yield from TryQueryNodes(name=name, sql=dict.fromkeys(nodes, sql))
     return [answer[0] if answer else () for answer in answers.values() if not isinstance(answer, Chs3Error)]

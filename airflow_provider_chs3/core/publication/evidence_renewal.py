@@ -1,4 +1,4 @@
-"""What is recorded of a published month beside its rows, and how it is kept up to date."""
+"""The evidence that is recorded of a published month, and its renewal after merges and ALTERs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ROOM_FOR_RECORDS: SettingValues = {"max_query_size": PARSED["max_query_size"]}
 def structure_text(
     load: LoadContext, node: Node, *, loaded: Iterable[LoadedColumn] = (), in_files: Iterable[str] | None = None
 ) -> str:
-    """The structure for the record of a node: the table, and what was loaded into it.
+    """Return the structure for a node's record: the table, and what was loaded into it.
 
     Args:
         load: The load.
         node: The node.
-        loaded: The columns that were loaded, as far as they are known.
-        in_files: All columns of the files; None where they are not known.
+        loaded: The loaded columns, as far as they are known.
+        in_files: All columns of the files; None if not known.
     """
     selection = load.request.selection
     every_column = not selection.columns and not selection.select
@@ -45,16 +45,16 @@ def structure_text(
 
 
 def renew_records(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Steps[None]:
-    """Record anew by what a month that is as published is known again, where its parts or its table changed since.
+    """Record the evidence of an unchanged month again, if merges changed its parts or ALTERs its table.
 
-    The shorter the way from a record to what is there, the more it proves. A column that the table got meanwhile is
-    compared from now on, as a merge writes its default into the parts. Records of an older version of this package get
-    what they lack. Replicas that were down while others published get the record of those, so that the others may
-    be down the next time. If that fails, the month is as published all the same.
+    The fewer merges lie between a record and the current parts, the more it proves. A column that the table got since
+    is compared from now on, because a merge writes its default into the parts. Records of older versions of this
+    package are completed. Replicas that were down while others published get their record, so that the others may be
+    down next time. If this fails, the month is published nevertheless.
 
     Args:
-        load: The load that found it.
-        months: What each node has.
+        load: The load that found the month unchanged.
+        months: The month on each node.
     """
     states = {node: month.state for node, month in months.items()}
     shards = rows_of_shards(states)
@@ -89,7 +89,7 @@ def renew_records(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Step
 
 
 def _copy(load: LoadContext, node: Node, newest: Record, state: PartitionState, shards: Mapping[int, int]) -> Sql:
-    """The record of another replica, for one that was down when that was written."""
+    """Return the record of another replica, for one that was down when it was written."""
     structure = _structure_of_now(load, node, newest)
     values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
     values |= {"attempt": newest.attempt, "base": newest.base, "increments": newest.increments}
@@ -107,7 +107,7 @@ def _is_up_to_date(load: LoadContext, node: Node, month: MonthOnNode, shards: Ma
 
 
 def _structure_of_now(load: LoadContext, node: Node, newest: Record) -> str:
-    """The table of now, which makes the same rows as the recorded one, with what is recorded of the files."""
+    """Return the current table, which gives the same rows as the recorded one, with the recorded files."""
     if not newest.structure:
         return structure_text(load, node)
     return as_text(json.loads(newest.structure), load.request.structure(load.context, shard_num=node.shard_num))

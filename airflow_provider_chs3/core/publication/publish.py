@@ -1,4 +1,4 @@
-"""Steps 7 and 8 of a load: replace the partition on every node, and record it there."""
+"""Steps 8 and 9 of a load: replace the partition on every node, and record it there."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ _WAITS_FOR_REPLACED_SECONDS = (1, 2, 4, 8, 15, 30, 30, 30)
 def publish(
     load: LoadContext, plan: InsertPlan, before: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]
 ) -> Steps[dict[Node, PartitionState]]:
-    """Replace the month's partition on every node by what is staged there.
+    """Replace the month's partition on every node with the staged rows.
 
-    Also where nothing is staged: a node that held rows of the last version must lose them. REPLACE PARTITION is atomic
-    on a node and may be repeated; DROP PARTITION would let a stale attempt wipe a published month. Of replicas, one
-    does it and the others follow; each records it, as its own part of the month.
+    Nodes without staged rows are included: a node that held rows of the last version must lose them. REPLACE PARTITION
+    is atomic on a node and can be repeated; DROP PARTITION would let a stale attempt wipe a published month. One
+    replica of a shard replaces it and the others follow; each records its own part of the month.
 
     Args:
         load: The load.
-        plan: What was inserted.
-        before: What the nodes held when the load decided to go on.
-        staged: What is staged on each.
+        plan: The plan of the insert.
+        before: The month on each node when the load decided.
+        staged: The staged rows of each node.
 
     Returns:
         The partition on each node.
 
     Raises:
-        TargetChangedError: If somebody else wrote to the partition meanwhile, or changed it right after.
+        TargetChangedError: If somebody else wrote to the partition meanwhile, or changed it right afterwards.
         TransientError: If the target was altered meanwhile.
-        VerificationError: If staging does not hold any more what was counted, or the partition does not hold it then.
+        VerificationError: If staging, or then the partition, does not hold the rows that were counted.
     """
     looks = (load.look_up(), check_schema_drift(load), count_staged(load, name="Count what is staged once more"))
     now, _, staged_now = yield from Gather(
@@ -94,7 +94,7 @@ def publish(
 
 
 def _record_objects(load: LoadContext, plan: InsertPlan) -> Steps[None]:
-    """Record the objects before the month is published: an attempt that is not published has none that count."""
+    """Record the objects before the month is published; those of an attempt that is never published do not count."""
     context = load.context
     yield from record_objects(
         context.ledger,
@@ -126,11 +126,11 @@ def _replace(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[None]:
 
 
 def _remove_replaced(load: LoadContext, before: Mapping[Node, PartitionState]) -> Steps[None]:
-    """Have the parts that were replaced taken off the disks, and wait until they are gone.
+    """Remove the replaced parts from the disks, and wait until they are gone.
 
-    Until then they come back beside the new ones where a server is killed or restarted (before 26.6), and on any
-    version where it loses its power. Whatever detaches a partition takes them away at once, also where merges are
-    stopped (seen on 25.8 and 26.9). Replicas know from Keeper what was replaced.
+    Until then, they reappear beside the new ones if a server is killed or restarted (before 26.6), and on any version
+    if it loses power. A statement that detaches a partition removes them at once, even where merges are stopped (seen
+    on 25.8 and 26.9). Replicas know from Keeper what was replaced.
 
     Raises:
         TransientError: If queries read them for too long.
@@ -165,9 +165,9 @@ def _remove_replaced(load: LoadContext, before: Mapping[Node, PartitionState]) -
 
 
 def _replace_partition(load: LoadContext, *, rows: int) -> Sql:
-    """The statement for one node: an empty source may only replace the month where nothing was staged.
+    """Return the statement for one node: only if nothing was staged may it empty the month.
 
-    Older servers do not know the setting, and take an empty source for what it is.
+    Older servers do not know the setting, and accept an empty source.
     """
     is_known = EMPTY_SOURCE in load.context.known_settings
     settings = f" SETTINGS {EMPTY_SOURCE} = {int(not rows)}" if is_known else ""
@@ -178,7 +178,7 @@ def _replace_partition(load: LoadContext, *, rows: int) -> Sql:
 
 
 def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], now: Mapping[Node, Staged]) -> None:
-    """Staging that lost rows since they were counted would take them from the month, or all of it."""
+    """Check that staging did not lose rows since they were counted, which would be lost from the month."""
     for node, each in staged.items():
         if now[node] != each:
             raise VerificationError(
@@ -230,7 +230,7 @@ def _check_untouched(load: LoadContext, before: Mapping[Node, MonthOnNode], now:
 
 
 def _is_written_by_others(load: LoadContext, before: MonthOnNode, now: MonthOnNode) -> bool:
-    """Whether somebody other than a load wrote to the partition since this load looked first."""
+    """Check whether anybody but a load wrote to the partition since this load first looked."""
     was, is_now = before.state, now.state
     if (
         now.record is not None

@@ -1,4 +1,4 @@
-"""Is the target still what was staged for? Asked right before it is published."""
+"""Check right before publishing that the target has not been altered since staging was created."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _COMPARED = ("columns", "partition_key", "sorting_key", "primary_key", "indices"
 
 
 def check_schema_drift(load: LoadContext) -> Steps[None]:
-    """Compare the target on every node with what it was when the load began.
+    """Compare the target's structure on every node with that at the beginning of the load.
 
-    REPLACE PARTITION would refuse a staging of another structure, but on each node by itself: where one node was
-    altered and another was not yet, it would publish half a month.
+    REPLACE PARTITION refuses a staging table of another structure, but on each node separately: if one node was altered
+    and another not yet, it would publish half a month.
 
     Args:
         load: The load.
 
     Raises:
-        TransientError: If it was altered, or made anew. The next run takes it as it is then.
+        TransientError: If it was altered or recreated. The next run uses the new table.
     """
     context = load.context
     for node, is_now in (yield from fetch_table_facts(context)).items():
@@ -47,7 +47,7 @@ def _differences(was: TableFacts, is_now: TableFacts) -> Iterator[str]:
 
 
 def _shown(value: object, other: object) -> str:
-    """What the other has not got."""
+    """Return what the other one lacks."""
     if not isinstance(value, tuple) or not isinstance(other, tuple):
         return repr(value)
     only = [each for each in value if each not in other]

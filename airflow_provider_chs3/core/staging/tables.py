@@ -209,8 +209,9 @@ def end_named(context: TargetContext, names: Collection[str]) -> Steps[None]:
 
 
 def check_not_superseded(context: TargetContext, attempt: Attempt, error: Exception) -> Steps[None]:
-    """Check after an error whether a newer attempt caused it, which kills the queries of this one and then drops its
-    staging.
+    """Check after an error whether it came from a newer attempt.
+
+    That attempt kills the queries of this one, and then drops its staging.
 
     Args:
         context: The nodes.
