@@ -1,7 +1,7 @@
-"""How one value becomes one of another type, whatever it holds, and what shows that nothing of it was lost on the way.
+"""Cast a value of any type to another, with the condition that nothing of it was lost.
 
-Values of Arrays, Maps and Tuples are cast one by one, as `scalar_casts` does. A text that ClickHouse cannot parse is
-NULL without a word, if the type may be. docs/protocol.md lists what is refused.
+Values in Arrays, Maps and Tuples are cast one by one, as in `scalar_casts`. A text that ClickHouse cannot parse becomes
+NULL silently if the type allows NULL. docs/protocol.md lists what is refused.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ _DIGITS, _PLACES = 76, 38
 
 @dataclass(frozen=True)
 class Casting(ScalarCasting):
-    """How values are cast, those of containers one by one.
+    """The way in which values are cast, those of containers one by one.
 
     Args:
-        function: As with `ScalarCasting`.
-        is_lossy: As with `ScalarCasting`.
-        has_date64: As with `ScalarCasting`.
-        depth: How many lambdas the expression is in.
+        function: As in `ScalarCasting`.
+        is_lossy: As in `ScalarCasting`.
+        has_date64: As in `ScalarCasting`.
+        depth: Number of lambdas around the expression.
     """
 
     depth: int = 0
 
     def cast(self, value: str, source: ColumnType, target: ColumnType) -> Cast:
-        """The value as the target's type.
+        """Cast a value to the target's type.
 
         Args:
             value: The expression.
             source: Its type.
-            target: The type that it is to have.
+            target: The type to cast to.
         """
         if source.text == target.text and not self.may_be_out_of_range(source):
             return Cast(value)
@@ -83,24 +83,24 @@ class Casting(ScalarCasting):
         return replace(made, holds=_for_nulls(made, value, source, target))
 
     def may_be_out_of_range(self, source: ColumnType) -> bool:
-        """Whether values have to be looked at, even if they keep their type."""
+        """Whether values must be tested even if they keep their type."""
         return bool((_MAY_HAVE_WRAPPED if self.has_date64 else _MAY_BE_OUT_OF_RANGE).search(source.text))
 
     def of_elements(self, column: str, cast: Callable[[Casting, str], Cast]) -> tuple[str, Cast]:
-        """The name of a lambda's argument, and the cast of it."""
+        """Return the name of a lambda's argument, and its cast."""
         name = f"{column}{self.depth + 1}"
         return name, cast(replace(self, depth=self.depth + 1), name)
 
 
 def _for_any_type(value: str, one: ColumnType, source: ColumnType) -> str | None:
-    """A column of any type shows the first or last moment of the calendar for what is beyond it."""
+    """Test moments beyond the calendar: a column of any type shows them as the calendar's first or last."""
     if one.name != "DateTime64":
         return None
     return _unless_null(time_casts.in_range(value, one, one), value, source)
 
 
 def _for_nulls(made: Cast, value: str, source: ColumnType, target: ColumnType) -> str | None:
-    """What does not fit a type that may be NULL becomes NULL, where the value was none."""
+    """Test for NULL: what does not fit a Nullable type becomes NULL although the value was not."""
     if source.bare.text == target.bare.text or not target.holds_null:
         holds = made.holds
     else:
@@ -136,7 +136,7 @@ def _tuple(casting: Casting, value: str, one: ColumnType, target: ColumnType) ->
 
 
 def elements_of(value: str, one: ColumnType, wanted: ColumnType) -> list[tuple[str, ColumnType, ColumnType]]:
-    """Each wanted element: its expression, its type and the type that it is to have."""
+    """Return each wanted element: its expression, its type and its target type."""
     if one.labels and wanted.labels:
         found = dict(zip(one.labels, one.inner, strict=True))
         pairs = zip(wanted.labels, wanted.inner, strict=True)
@@ -146,18 +146,18 @@ def elements_of(value: str, one: ColumnType, wanted: ColumnType) -> list[tuple[s
 
 
 def has_elements_of(one: ColumnType, wanted: ColumnType) -> bool:
-    """Whether a Tuple has all elements of another one, by their names, or by their number where they have none."""
+    """Check whether a Tuple has all elements of another one, by name, or by number if they have no names."""
     if one.labels and wanted.labels:
         return set(wanted.labels) <= set(one.labels)
     return len(one.inner) == len(wanted.inner)
 
 
 def shape_for(one: ColumnType, wanted: ColumnType) -> ColumnType:
-    """Give the type that a geometry is made of, with the names of a Point's coordinates where the source has them.
+    """Return the type that a geometry consists of, with the names of a Point's coordinates if the source has them.
 
     Args:
         one: The source's type, without wrappers.
-        wanted: The target's, without wrappers; returned as it is if it is no geometry.
+        wanted: The target's type, without wrappers; returned unchanged if it is no geometry.
     """
     if wanted.name == "Point" and set(one.labels) == {"x", "y"}:
         return ColumnType("Tuple(x Float64, y Float64)")
@@ -181,7 +181,7 @@ def is_variant_of_scalars(of: ColumnType) -> bool:
 
 
 def _text_to_variant(value: str, target: ColumnType) -> Cast:
-    """Let the server choose the type, where the value has the same text again: 007 is no number if it may be text."""
+    """Let the server choose the type if the value has the same text again: 007 is no number if it may be text."""
     made = f"CAST({value}, {literal(target.text)})"
     same = f"toString({made}) = {value}"
     if any(each.bare.name == "String" for each in target.bare.inner):
@@ -191,10 +191,10 @@ def _text_to_variant(value: str, target: ColumnType) -> Cast:
 
 
 def roomy_type(column_type: ColumnType) -> ColumnType:
-    """A type that holds whatever a text has for this one, so that what does not fit is seen afterwards.
+    """Return a type that holds all that a text contains, so that what does not fit shows afterwards.
 
     Args:
-        column_type: An Array, Map or Tuple, or what is in one.
+        column_type: An Array, Map or Tuple, or a type in one.
     """
     name, text = column_type.name, column_type.text
     if name in CONTAINERS or name in ("Nullable", "LowCardinality"):

@@ -1,4 +1,4 @@
-"""Types of columns as ClickHouse writes them, taken apart."""
+"""Parse types of columns as ClickHouse writes them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ColumnType:
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:
-        """What stands in its brackets, between commas."""
+        """The texts in its parentheses, between commas."""
         opening = self.text.find("(")
         return () if opening < 0 else tuple(_split(self.text[opening + 1 : self.text.rindex(")")]))
 
@@ -52,19 +52,19 @@ class ColumnType:
 
     @cached_property
     def holds_null(self) -> bool:
-        """Whether NULL is one of its values."""
+        """Whether it holds NULL."""
         if self.name in ("LowCardinality", "SimpleAggregateFunction"):
             return ColumnType(self.arguments[-1]).holds_null
         return self.name in ("Nullable", "Variant", "Dynamic", "Nothing")
 
     @cached_property
     def inner(self) -> tuple[ColumnType, ...]:
-        """The types that it is made of, of an Array, Map, Tuple, Nested or a wrapper."""
+        """The types in an Array, Map, Tuple, Nested or a wrapper."""
         return tuple(ColumnType(column_type) for _, column_type in self._labelled)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The names of its elements, of a Tuple or Nested; none where they have none."""
+        """The names of the elements of a Tuple or Nested; empty if they have none."""
         labels = tuple(label for label, _ in self._labelled)
         return labels if all(labels) else ()
 
@@ -79,10 +79,10 @@ class ColumnType:
         return tuple(found)
 
     def parts(self, *names: str) -> Iterator[ColumnType]:
-        """Find every type of these names that it is made of, at any depth, itself included.
+        """Find all types with these names in it, at any depth, itself included.
 
         Args:
-            names: Such as `Decimal`.
+            names: Names such as `Decimal`.
         """
         if self.name in names:
             yield self
@@ -91,11 +91,11 @@ class ColumnType:
                 yield from each.parts(*names)
 
     def times(self) -> Iterator[ColumnType]:
-        """Every DateTime and DateTime64 that it is made of, at any depth."""
+        """Return all DateTime and DateTime64 types in it, at any depth."""
         return self.parts("DateTime", "DateTime64")
 
     def with_inner(self, inner: Sequence[ColumnType]) -> ColumnType:
-        """Make a type of the same shape and names, of other types.
+        """Return a type of the same shape and names, with other types inside.
 
         Args:
             inner: One for each of `inner`.
@@ -108,7 +108,7 @@ class ColumnType:
 
     @property
     def scale(self) -> int:
-        """Digits after the point of a Decimal; of a second, of a DateTime64 or Time64."""
+        """Digits after the point of a Decimal, or of the second of a DateTime64 or Time64."""
         if self.name == "Decimal":
             return int(self.arguments[1])
         return int(self.arguments[0]) if self.name in ("DateTime64", "Time64") else 0
@@ -120,13 +120,13 @@ class ColumnType:
 
     @property
     def time_zone(self) -> str:
-        """The zone of a DateTime or DateTime64; empty where it has the server's."""
+        """The zone of a DateTime or DateTime64; empty for the server's."""
         zone = self.arguments[-1] if self.arguments else ""
         return zone[1:-1] if zone.startswith("'") else ""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The values of an Enum, each as the literal that the server writes."""
+        """The values of an Enum, each as a literal as the server writes it."""
         return tuple(argument.rpartition("=")[0].strip() for argument in self.arguments)
 
     def __str__(self) -> str:
@@ -134,7 +134,7 @@ class ColumnType:
 
 
 def _split(text: str) -> Iterator[str]:
-    """The parts between commas, outside of quotes and brackets."""
+    """Split at commas outside of quotes and parentheses."""
     depth, part = 0, ""
     for found in _PIECE.finditer(text):
         piece = found[0]

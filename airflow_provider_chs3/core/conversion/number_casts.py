@@ -1,4 +1,4 @@
-"""How one number becomes one of another type, and what shows that nothing of it was lost."""
+"""Cast numbers to other types, with the condition that nothing was lost."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def to_decimal(casting: ServerCasting, value: str, one: ColumnType, target: Colu
 
 
 def _digits_before_point(of: ColumnType) -> int:
-    """Count the digits that a Decimal or an integer has at most before the point."""
+    """Return the most digits that a Decimal or an integer has before the point."""
     if of.bare.name == "Decimal":
         return of.bare.precision - of.bare.scale
     return len(str(2 ** int(of.bare.name.lstrip("U")[3:])))
 
 
 def to_float(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Cast a float to a narrower one, which may round it, but not make it infinite."""
+    """Cast a float to a narrower one, which may round it but not make it infinite."""
     # accurateCast refuses 0.1 for a Float32, as it has no such value; rounding is what a Float32 is for.
     made = f"CAST({value}, {literal(f'Nullable({target.bare})' if casting.function == OR_NULL else target.text)})"
     return Cast(made, None if one.name == target.bare.name else f"isInfinite({made}) = isInfinite({value})")
 
 
 def to_bool(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Take 0 and 1 alone: to the server any other number is true."""
+    """Accept 0 and 1 alone: the server takes any other number for true."""
     return Cast(casting.to(value, target), f"{value} IN (0, 1)")
 
 
 def float_to_decimal(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """The nearest decimal: the server's own conversion cuts 0.29, which is a little less as a double, to 0.28."""
+    """Cast to the nearest decimal: the server truncates 0.29, which as a double is slightly less, to 0.28."""
     scale = target.bare.scale
     is_wide = target.bare.precision > _INT64_DIGITS or scale > _DOUBLE_DIGITS
     if is_wide:
@@ -65,7 +65,10 @@ def float_to_decimal(casting: ServerCasting, value: str, one: ColumnType, target
 
 
 def _shortest(value: str, of: ColumnType) -> str:
-    """Give the fewest digits that tell a float; all of a whole one, which 1529326336 has more of as a Float32."""
+    """Return the fewest digits that identify a float, or all digits of a whole one.
+
+    1529326336 has more digits than a Float32 needs.
+    """
     whole = _WHOLE_NUMBERS.get(of.name)
     if whole is None:
         return f"toString({value})"
@@ -73,22 +76,22 @@ def _shortest(value: str, of: ColumnType) -> str:
 
 
 def decimal_to_integer(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Take whole decimals alone: the server drops what is behind the point."""
+    """Accept whole decimals alone: the server drops digits after the point."""
     # Servers cast integers of more than 64 bits to no Decimal. Beyond its range, a cast of one fails by itself.
     return Cast(casting.to(value, target), f"trunc({value}) = {value}" if one.scale else None)
 
 
 def number_to_address(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Cast by way of the one type that the server makes addresses of."""
+    """Cast through the one type that the server converts to addresses."""
     return Cast(f"CAST(CAST({value}, 'Nullable(UInt32)'), {literal(target.text)})")
 
 
 def number_to_enum(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Cast by way of the Enum's own integer: the server takes 1.5 for the name of 1, and 25.8 does so with 257."""
+    """Cast through the Enum's own integer: the server takes 1.5 for the name of 1, and 25.8 takes 257 so, too."""
     number = casting.to(value, ColumnType(f"Nullable({target.bare.name.replace('Enum', 'Int')})"))
     return Cast(casting.to(number, target))
 
 
 def enum_to_enum(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Cast by name: the server itself compares numbers."""
+    """Cast by name, because the server itself compares numbers."""
     return Cast(casting.to(f"toString({value})", target))

@@ -1,8 +1,8 @@
-"""How one number, text, date or time becomes one of another type, and what shows that nothing of it was lost.
+"""Cast one number, text, date or time to another type, with the condition that nothing was lost.
 
-ClickHouse's own conversions drop what does not fit. So each one here comes with a condition that holds where the value
-is still the one that was written: mostly it casts back and compares. A lossy one lets go of digits beyond the scale of
-a Decimal, parts of a second and the time of day; all else is compared all the same.
+ClickHouse's own conversions drop what does not fit. So each cast here comes with a condition that the value is still
+the one of the file: usually it casts back and compares. A lossy cast drops digits beyond the scale of a Decimal, parts
+of a second and the time of day; everything else is compared nevertheless.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _ALL_TIMES = (*DATES, *TIMES, *TIMES_OF_DAY)
 
 @dataclass(frozen=True)
 class ScalarCasting(ServerCasting):
-    """How single values are cast so that nothing is lost unseen."""
+    """The way in which single values are cast so that no loss goes unnoticed."""
 
     def scalar(self, value: str, one: ColumnType, target: ColumnType) -> Cast:
-        """The value as the target's type.
+        """Cast a value to the target's type.
 
         Args:
             value: The expression.
             one: Its type, without wrappers.
-            target: The type that it is to have.
+            target: The type to cast to.
         """
         made = self._scalar(value, one, target)
         if not self.has_date64 or one.name != "DateTime":

@@ -1,4 +1,4 @@
-"""A value as another type by the server's own conversion, and the families of types that are converted alike."""
+"""The server's own conversions, and the families of types that are converted alike."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Cast:
 
     Args:
         value: The expression.
-        holds: True where it is the value that was written, or both are NULL; None where it always is, or the expression
-            fails by itself.
+        holds: Condition that it is the value of the file, or both are NULL; None if it always is, or the expression
+            fails otherwise.
     """
 
     value: str
@@ -35,10 +35,10 @@ class Cast:
 
 @dataclass(frozen=True)
 class ServerCasting:
-    """How single values are cast.
+    """The way in which single values are cast.
 
     Args:
-        function: `accurateCast`, which fails, or `accurateCastOrNull`, which tells by a NULL what does not fit.
+        function: `accurateCast`, which fails, or `accurateCastOrNull`, which gives NULL for what does not fit.
         is_lossy: Whether these may be lost: digits beyond the scale of a Decimal, parts of a second, the time of day.
         has_date64: Whether a DateTime is a day of Arrow's `date64`, which ClickHouse reads as seconds of 32 bits.
     """
@@ -48,14 +48,14 @@ class ServerCasting:
     has_date64: bool = False
 
     def to(self, value: str, target: ColumnType) -> str:
-        """The server's own conversion."""
+        """Return the server's own conversion."""
         # A wrapped type cannot be NULL where it does not fit.
         text = target.bare.text if self.function == OR_NULL else target.text
         return f"{self.function}({value}, {literal(text)})"
 
 
 def is_integer(of: ColumnType) -> bool:
-    """Whether a type is one of integers.
+    """Whether a type is an integer.
 
     Args:
         of: The type, without wrappers.
@@ -64,23 +64,23 @@ def is_integer(of: ColumnType) -> bool:
 
 
 def cast_back(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Cast back to what it was."""
+    """Cast a value back to its original type."""
     made = casting.to(value, target)
     return Cast(made, is_back(made, value, one))
 
 
 def is_back(made: str, value: str, one: ColumnType) -> str:
-    """Give the condition that casting back yields the original value."""
+    """Return the condition that casting back gives the original value."""
     return f"CAST({made}, {literal(f'Nullable({one.text})')}) = {value}"
 
 
 def all_hold(conditions: Iterable[str | None]) -> str | None:
-    """Join conditions that all must hold.
+    """Join conditions that must all hold.
 
     Args:
-        conditions: The conditions; those that are empty or None always hold.
+        conditions: The conditions; empty ones and None always hold.
 
     Returns:
-        One condition; None where all of them always hold.
+        One condition; None if all of them always hold.
     """
     return " AND ".join(filter(None, conditions)) or None

@@ -1,7 +1,7 @@
 """Conversions in expressions of `select`: text that ClickHouse cannot parse is an error, never NULL.
 
-`toInt32('12abc')` fails, but the same text of a field that may be NULL is NULL, without a word; and so are those of
-`toDate`, `toDecimal64` and their like. So each call of one is written anew, where it stands: NULL for NULL, and for all
+`toInt32('12abc')` fails, but the same text in a field that may be NULL becomes NULL silently; so do the texts of
+`toDate`, `toDecimal64` and the like. So each of these calls is rewritten in place: NULL for NULL, and for everything
 else the conversion of a text that cannot be NULL.
 """
 
@@ -23,19 +23,19 @@ _LITERAL = re.compile(r"\s*(?:\0+|[-+]?[0-9][0-9.eE]*)\s*")
 
 
 def strict(expression: str) -> str:
-    """The same expression, which fails over a text that it cannot parse.
+    """Return the same expression, which fails on a text that it cannot parse.
 
     Args:
-        expression: The user's.
+        expression: The user's expression.
     """
     return _rewritten(expression, lambda argument, call: f"if(isNull({argument}), NULL, {call(_not_null(argument))})")
 
 
 def is_unparsed(expression: str) -> str:
-    """A condition that never fails, and is true where an expression depends on a text that it cannot parse.
+    """Return the condition, which never fails, that an expression depends on a text that it cannot parse.
 
     Args:
-        expression: The user's.
+        expression: The user's expression.
     """
     # A conversion counts only where another value of it makes another one of the whole: not in a branch that is not
     # taken.
@@ -69,7 +69,7 @@ def _rewritten(text: str, write: Callable[[str, Callable[[str], str]], str]) -> 
 
 
 def _ends(seen: str, start: int) -> tuple[int, int]:
-    """Behind the parenthesis that closes a call, and where its first argument ends."""
+    """Return the position after the parenthesis that closes a call, and the end of its first argument."""
     depth, comma = 1, 0
     for at in range(start, len(seen)):
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(seen[at], 0)

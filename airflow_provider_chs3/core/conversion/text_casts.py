@@ -1,8 +1,8 @@
-"""When a text and the value that ClickHouse parsed of it say the same.
+"""Conditions that a text and the value that ClickHouse parsed from it mean the same.
 
 ClickHouse reads `2026-02-31` as 3 March, `25:00:00` as one o'clock of the next day, and `1.239` as a Decimal of two
-digits as 1.23. The quick comparison of each condition comes first: the others only run for texts that are written in
-another way than ClickHouse itself writes them.
+digits as 1.23. The quick comparison of each condition comes first: the others only run for texts that ClickHouse itself
+would write differently.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _LENGTH_OF_FRACTION = len(".123456789")
 
 
 def holds_of_text(text: str, made: str, target: ColumnType, *, is_lossy: bool = False) -> str | None:
-    """A condition that is true where a text was parsed to what it says; None where parsing fails by itself.
+    """Return the condition that a text was parsed to what it says; None if parsing fails otherwise.
 
     Args:
         text: The expression of the text.
-        made: The expression of the value that was parsed of it.
+        made: The expression of the value that was parsed from it.
         target: The value's type, without wrappers.
         is_lossy: Whether these may be lost: digits beyond the scale of a Decimal, parts of a second, the time of day.
     """
@@ -53,7 +53,9 @@ def _float(text: str, made: str, target: ColumnType) -> str:
 
 
 def digits_fit(made: str, target: ColumnType) -> str:
-    """ClickHouse stores more digits than a Decimal has, as far as its integer holds them.
+    """Return the condition that a Decimal has no more digits than its type.
+
+    ClickHouse stores as many as its integer holds.
 
     Args:
         made: The expression of the decimal.
@@ -67,7 +69,7 @@ def digits_fit(made: str, target: ColumnType) -> str:
 
 
 def _decimal(text: str, made: str, target: ColumnType) -> str:
-    """No digit beyond the scale but zeros; an exponent moves the point.
+    """Accept zeros alone beyond the scale; an exponent moves the point.
 
     ClickHouse takes `.`, `+` and `1.2.` for numbers, too.
     """
@@ -85,7 +87,7 @@ def _decimal(text: str, made: str, target: ColumnType) -> str:
 
 
 def _has_few_digits_behind_the_point(number: str, most: int) -> str:
-    """True of `12.34`, and quicker than a regular expression; it knows that ClickHouse has parsed the number."""
+    """Test for forms such as `12.34` faster than a regular expression, given that ClickHouse has parsed the number."""
     point = f"position({number}, '.')"
     few = f"{point} > 1 AND length({number}) > {point} AND length({number}) - {point} <= {most}"
     exponents = " AND ".join(f"position({number}, '{sign}') = 0" for sign in "eE")
@@ -98,7 +100,7 @@ def _lossy_decimal(text: str, made: str, target: ColumnType) -> str:
 
 
 def _date(text: str, made: str, target: ColumnType) -> str:
-    """As `YYYY-MM-DD`, `YYYYMMDD` or with single digits; a time of day may only be midnight."""
+    """Accept `YYYY-MM-DD`, `YYYYMMDD`, or single digits; a time of day may only be midnight."""
     midnight = "[T ]00:00(:00([.]0+)?)?$"
     # No array of 25.8 may be NULL (43).
     day = f"splitByRegexp('[^0-9]', ifNull(replaceRegexpOne({text}, {literal(midnight)}, ''), ''))"
@@ -110,7 +112,7 @@ def _date(text: str, made: str, target: ColumnType) -> str:
 
 
 def _lossy_date(text: str, made: str, target: ColumnType) -> str:
-    """A time of day that there is goes; the day is the one that is written."""
+    """Drop a time of day; the day must be the one in the text."""
     time = "[T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?$"
     return _date(f"replaceRegexpOne({text}, {literal(time)}, '')", made, target)
 
@@ -120,9 +122,9 @@ def _dashed(text: str) -> str:
 
 
 def _time(text: str, made: str, target: ColumnType) -> str:
-    """As ClickHouse writes it, by ISO 8601, with an offset, as Unix time, or with single digits.
+    """Accept ClickHouse's own form, ISO 8601, an offset, Unix time, or single digits.
 
-    What is common is compared by pieces of fixed length: a regular expression takes ten times as long.
+    Common forms are compared by pieces of fixed length: a regular expression takes ten times as long.
     """
     shown = f"toString({made})"
     zeros = f".{'0' * target.scale}" if target.scale else ""
@@ -136,7 +138,7 @@ def _time(text: str, made: str, target: ColumnType) -> str:
 
 
 def _same_to_the_fraction(text: str, shown: str) -> str:
-    """The date and the time of day are the same, and so are the parts of a second but for zeros at the end."""
+    """Compare date, time of day and parts of the second, except for zeros at the end."""
     to_seconds = f"replaceOne(substring({text}, 1, {_LENGTH_TO_SECONDS}), 'T', ' ')"
     fraction, of_made = (_padded(f"substring({each}, {_LENGTH_TO_SECONDS + 1})") for each in (text, shown))
     longest = _LENGTH_TO_SECONDS + _LENGTH_OF_FRACTION
@@ -157,7 +159,7 @@ def _with_z(text: str, made: str) -> str:
 
 
 def _with_offset(text: str, made: str, target: ColumnType) -> str:
-    """As `+02:00`, `+0200` or `+02`: the local time is the instant's in UTC, moved by it."""
+    """Accept `+02:00`, `+0200` or `+02`: the local time is the moment in UTC, moved by it."""
     offset = f"extract({text}, '[+-][0-9]{{2}}(?::?[0-9]{{2}})?$')"
     local = f"trimRight(substring({text}, 1, length({text}) - length({offset})))"
     hours, minutes = (f"toInt32OrZero(substring(replaceOne({offset}, ':', ''), {first}, 2))" for first in (2, 4))
@@ -176,7 +178,7 @@ def _with_single_digits(spaced: str, made: str) -> str:
 
 
 def _unix(text: str, made: str, target: ColumnType) -> Iterator[str]:
-    """As seconds since 1970, or as parts of them as far as the type has these."""
+    """Accept seconds since 1970, or parts of them as far as the type has these."""
     yield f"(toString(toUnixTimestamp({made})) = {text} AND match({text}, '^[0-9]{{5,{_DIGITS_OF_SECONDS}}}$'))"
     for scale, function in _PARTS_OF_SECONDS.items():
         if target.name == "DateTime64" and target.scale >= scale:
@@ -185,7 +187,7 @@ def _unix(text: str, made: str, target: ColumnType) -> Iterator[str]:
 
 
 def _lossy_time(text: str, made: str, target: ColumnType) -> str:
-    """Digits beyond those of the type go before the rest is compared."""
+    """Drop digits beyond those of the type before the rest is compared."""
     point = f"([.][0-9]{{{target.scale}}})[0-9]+" if target.scale else "()[.][0-9]+"
     cut = f"replaceRegexpOne({text}, {literal(point)}, {literal(_FIRST_GROUP)})"
     return f"({' OR '.join((_time(cut, made, target), *_lossy_unix(text, made, target)))})"
@@ -200,7 +202,7 @@ def _lossy_unix(text: str, made: str, target: ColumnType) -> Iterator[str]:
 
 
 def _time_of_day(text: str, made: str, target: ColumnType) -> str:
-    """Minutes and seconds below 60, and no digit beyond the scale but zeros."""
+    """Accept minutes and seconds below 60, and zeros alone beyond the scale."""
     scale = int(target.arguments[0]) if target.arguments else 0
     digits = f"([.][0-9]{{0,{scale}}}0*)?"
     return f"match({text}, {literal(f'^-?[0-9]{{1,3}}:[0-5][0-9]:[0-5][0-9]{digits}$')})"

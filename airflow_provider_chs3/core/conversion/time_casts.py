@@ -1,4 +1,4 @@
-"""How one date, time or time of day becomes one of another type, and what shows that nothing of it was lost."""
+"""Cast dates, times and times of day to other types, with the condition that nothing was lost."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def to_time_of_day(casting: ServerCasting, value: str, one: ColumnType, target: 
 
 
 def compared(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Compare with what it was, where the server compares both types exactly."""
+    """Compare with the original value, if the server compares both types exactly."""
     made = casting.to(value, target)
     same = f"{made} = {value}"
     return Cast(made, f"{same} AND {in_range(made, one, target.bare)}" if target.bare.name == "DateTime64" else same)
 
 
 def in_range(made: str, one: ColumnType, target: ColumnType) -> str:
-    """Give the condition that a time is in the calendar: beyond it ClickHouse shows its first or last year."""
+    """Return the condition that a time is within the calendar: ClickHouse shows others as its first or last year."""
     # A cast to a type without a zone keeps that of what was cast.
     zone = target.time_zone or one.time_zone
     shown_as = f"DateTime64({target.scale}{f', {literal(zone)}' if zone else ''})"
@@ -52,7 +52,7 @@ def in_range(made: str, one: ColumnType, target: ColumnType) -> str:
 
 
 def time_to_date(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Cast what is midnight, or where that may be lost, any time of the day."""
+    """Cast midnight, or any time of the day if that may be lost."""
     if not casting.is_lossy:
         return cast_back(casting, value, one, target)
     made = casting.to(value, target)
@@ -62,7 +62,7 @@ def time_to_date(casting: ServerCasting, value: str, one: ColumnType, target: Co
 
 
 def date_to_time(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Cast to midnight: where the column's calendar has none for the day, the server takes another moment."""
+    """Cast to midnight; if the column's calendar has none on that day, the server takes another moment."""
     made = casting.to(value, target)
     is_midnight = " AND ".join(f"{each}({made}) = 0" for each in ("toHour", "toMinute", "toSecond"))
     return Cast(made, f"toDate32({made}) = toDate32({value}) AND {is_midnight}")
@@ -87,7 +87,7 @@ def time_to_time(casting: ServerCasting, value: str, one: ColumnType, target: Co
 
 
 def seconds_of(time: str, of: ColumnType) -> str:
-    """Give the seconds of a time, with all digits, as a decimal."""
+    """Return the seconds of a time, with all digits, as a decimal."""
     whole = {"DateTime": f"toUnixTimestamp({time})", "Time": f"toInt64({time})"}
     return f"toDecimal128({whole.get(of.name, time)}, {_NANOSECONDS})"
 
@@ -116,14 +116,14 @@ def time_to_decimal(casting: ServerCasting, value: str, one: ColumnType, target:
 
 
 def time_to_float(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Cast whole seconds: with parts of one the server's last digit may be another than the nearest."""
+    """Cast whole seconds: with parts of a second the server's last digit may not be the nearest."""
     made = casting.to(value, target)
     lost = f"{seconds_of(value, one)} - toDecimal128(toInt64({made}), {_NANOSECONDS})"
     return Cast(made, f"abs({lost}) < 1" if casting.is_lossy else f"{lost} = 0")
 
 
 def number_to_time(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Cast seconds that have parts, of which the server drops what does not fit."""
+    """Cast seconds with parts, of which the server drops what does not fit."""
     other = target.bare
     number = Cast(value)
     if one.name in FLOATS:
@@ -136,7 +136,7 @@ def number_to_time(casting: ServerCasting, value: str, one: ColumnType, target: 
 
 
 def never(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Refuse what the server would make a moment of 1970, or true."""
+    """Refuse what the server would convert to a moment of 1970, or to true."""
     # No cast of the value: servers lack some of them (70), also for a column of nothing but NULLs.
     may_be_null = target.holds_null or casting.function == OR_NULL
     bare = target.bare.text

@@ -1,4 +1,4 @@
-"""Which values do not fit: asked for only after an insert has failed over one."""
+"""Find the values that do not fit, only after an insert has failed on one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from airflow_provider_chs3.core.conversion.server_casts import OR_NULL, TEXTS, a
 
 @dataclass(frozen=True)
 class Misfits:
-    """Which values do not fit, asked for after an insert failed: no condition fails by itself.
+    """The conditions for values that do not fit, none of which fails itself.
 
     Args:
-        is_lossy: As with `Casting`.
-        has_date64: As with `Casting`.
-        depth: As with `Casting`.
+        is_lossy: As in `Casting`.
+        has_date64: As in `Casting`.
+        depth: As in `Casting`.
     """
 
     is_lossy: bool = False
@@ -31,12 +31,12 @@ class Misfits:
     depth: int = 0
 
     def condition(self, value: str, source: ColumnType, target: ColumnType, *, may_be_null: bool) -> str | None:
-        """A condition that is true for values which do not fit; None where all do, or nobody can tell.
+        """Return the condition for values that do not fit; None if all fit, or it is unknown.
 
         Args:
             value: The expression.
             source: Its type.
-            target: The type that it is to have.
+            target: The type to cast to.
             may_be_null: Whether NULL fits.
         """
         one = source.bare

@@ -1,4 +1,4 @@
-"""How much data a load moves, as far as it can be told before it is read."""
+"""Estimate how much data a load moves, as far as possible before reading it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class DataVolume:
     """One month's data, as each node gets it.
 
     Args:
-        share_bytes: A node's share in memory, uncompressed; None where it is not known.
-        share_rows: A node's share of the rows; None where no footer tells.
+        share_bytes: A node's share in memory, uncompressed; None if not known.
+        share_rows: A node's share of the rows; None if no footer has them.
         files_per_node: Files of a node, at least 1.
-        largest_file_bytes: The size of the largest file, as it is stored.
+        largest_file_bytes: Stored size of the largest file in bytes.
         is_text: Whether files are text, which is parsed in chunks.
-        is_parquet: Whether files are Parquet, whose reader holds memory of its own.
+        is_parquet: Whether files are Parquet, whose reader needs its own memory.
         is_on_remote_disk: Whether a node writes to anything but a local disk, such as S3.
     """
 
@@ -46,12 +46,12 @@ class DataVolume:
 
 
 def shape_of(files: Files, reading: Reading, *, nodes: int, is_on_remote_disk: bool) -> DataVolume:
-    """What is known of the month's files.
+    """Estimate the volume of the month's files.
 
     Args:
         files: The files.
         reading: How they are read.
-        nodes: How many nodes share them.
+        nodes: Number of nodes that share them.
         is_on_remote_disk: As in `DataVolume`.
     """
     objects = files.manifest.objects
@@ -82,7 +82,7 @@ def _ratio(files: Files, key: str) -> float:
 
 
 def row_width_bytes(types: Mapping[str, str]) -> int:
-    """What a row takes in memory at least: strings count as their lengths alone."""
+    """Return the least memory of a row in bytes: strings count as their lengths alone."""
     return sum(_width(column_type) for column_type in types.values())
 
 

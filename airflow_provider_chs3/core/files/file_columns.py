@@ -1,4 +1,4 @@
-"""The columns of single files: of those whose names or types can be read from nowhere else."""
+"""Read the columns of single files, if their names or types are available nowhere else."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _SHOWN_BYTES = 100
 
 
 def describe(files: Files, paths: Sequence[str]) -> Steps[dict[str, dict[str, str]]]:
-    """Columns of single files: path → name → type.
+    """Read the columns of single files: path → name → type.
 
     Args:
         files: How to read them.
-        paths: Which of them.
+        paths: Their paths.
 
     Raises:
         SourceError: If one cannot be read.
@@ -85,7 +85,7 @@ def _describe(files: Files, path: str) -> Steps[dict[str, str]]:
 
 
 def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
-    """The columns by the line of names alone: no rows follow, or the first ones do not fit it."""
+    """Read the columns from the line of names alone: no rows follow, or the first ones do not fit it."""
     function = files.read(glob, file_format=files.format.name.removesuffix(_WITH_NAMES), on_cluster=False)
     sql = Sql(f"SELECT * FROM {function.text} LIMIT 1", function.secrets)
     try:
@@ -103,7 +103,7 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
 
 
 def _check_names(path: str, names: Iterable[object]) -> None:
-    """The driver gives a text that is no UTF-8 as bytes."""
+    """Check that names are UTF-8: the driver returns other texts as bytes."""
     if no_text := [name for name in names if isinstance(name, bytes)]:
         raise SourceError(
             f"The names of the columns of {path} are not UTF-8: {no_text[0][:_SHOWN_BYTES]!r}. Write the file as "
@@ -112,7 +112,7 @@ def _check_names(path: str, names: Iterable[object]) -> None:
 
 
 def _check_matches_alone(files: Files, glob: str, path: str) -> Steps[None]:
-    """The columns would be another file's, and values read as its types could change without an error."""
+    """Check that the columns are not another file's, with whose types values could change without an error."""
     function = files.read(glob, file_format="One", on_cluster=False)
     sql = Sql(f"SELECT DISTINCT _path FROM {function.text}", function.secrets)
     rows = yield from Query(name=f"Look what looks like {path}", sql=sql, settings=files.look_settings)

@@ -1,4 +1,4 @@
-"""What a load reads of the month's files: groups of them, each read as what its files are."""
+"""What a load reads from the month's files: groups of them, each with its own types."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from airflow_provider_chs3.core.values.models import Manifest
 
 @dataclass(frozen=True)
 class Reading:
-    """What is read of the month's files.
+    """What is read from the month's files.
 
     Args:
-        groups: Files whose columns no one type holds are in different ones; mostly there is one.
-        rows: Rows in all files, where footers tell; None where they do not.
-        uncompressed_bytes: Bytes of all values as the files encode them, where footers tell.
-        names: All columns of the files; None where files do not name them, or not in a way that can be looked up.
-        file_rows: Rows of each file, in the order of their paths, where footers tell.
+        groups: Groups of files: those whose columns have no common type are in different ones. Usually there is one.
+        rows: Rows of all files, if footers have them; None otherwise.
+        uncompressed_bytes: Bytes of all values as encoded in the files, if footers have them.
+        names: All columns of the files; None if files do not name them, or not in a way that can be looked up.
+        file_rows: Rows of each file, in the order of their paths, if footers have them.
     """
 
     groups: tuple[FileGroup, ...]
@@ -33,16 +33,16 @@ class Reading:
 
     @property
     def loaded(self) -> tuple[LoadedColumn, ...]:
-        """The target's columns that are loaded, each with where it comes from in the first group."""
+        """The target's loaded columns, each with its source in the first group."""
         return self.groups[0].loaded if self.groups else ()
 
     @property
     def types(self) -> Mapping[str, str]:
-        """Column to type, of the first group."""
+        """Column → type, of the first group."""
         return self.groups[0].types if self.groups else {}
 
     def batches(self, files: Files) -> list[tuple[FileGroup, Batch]]:
-        """What each statement reads.
+        """Return what each statement reads.
 
         Args:
             files: The month's files, or a sample of them.
@@ -59,7 +59,7 @@ class Reading:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON-safe values."""
+        """Return JSON-safe values."""
         groups = [
             {
                 "types": dict(group.types),
@@ -73,7 +73,7 @@ class Reading:
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> Reading:
-        """What `as_json` gave."""
+        """Create it from the values of `as_json`."""
         groups = tuple(
             FileGroup(
                 types=group["types"],

@@ -1,4 +1,4 @@
-"""Which files of a month have the same columns, of formats that tell the types of theirs."""
+"""Find which files of a month have the same columns, in formats that declare their types."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FileKind:
     Args:
         example: One of them.
         paths: All of them.
-        types: Column to type.
+        types: Column → type.
         naive: Columns with timestamps that have no zone.
     """
 
@@ -42,7 +42,7 @@ class FileKind:
     naive: frozenset[str] = frozenset()
 
     def tells(self, name: str) -> tuple[str, bool]:
-        """What decides whether a column can be read with that of other files: its type, and if it is naive."""
+        """Return what decides whether a column can be read with that of other files: its type, and if it is naive."""
         return self.types[name], name in self.naive
 
 
@@ -159,7 +159,7 @@ def _check_times_of_day(footers: Footers, wanted: Sequence[Column]) -> None:
 
 
 def split_kinds(kinds: Sequence[FileKind], needed: Sequence[str]) -> Steps[list[tuple[dict[str, str], list[FileKind]]]]:
-    """Which kinds are read together, and with which types: those that no type holds are read by themselves.
+    """Decide which kinds are read together, and with which types; those without a common type are read separately.
 
     Args:
         kinds: The kinds.
@@ -188,7 +188,7 @@ def split_kinds(kinds: Sequence[FileKind], needed: Sequence[str]) -> Steps[list[
 
 
 def _common_type(name: str, told: Sequence[tuple[str, bool]]) -> Steps[str | None]:
-    """A type that holds those of all files, as the server knows it; None where there is none without a loss."""
+    """Return the server's common type of all files; None if there is none without a loss."""
     types = [column_type for column_type, _ in told]
     if len(told) == 1:
         return types[0]
@@ -209,10 +209,10 @@ def _common_type(name: str, told: Sequence[tuple[str, bool]]) -> Steps[str | Non
 
 
 def _without_widths(of: ColumnType) -> object:
-    """Give what types must have in common, beside the digits that they hold.
+    """Return what types must have in common, besides their digits.
 
-    A value that was cast to another type is shown as that one's, and cast from there: a Float32 with the digits of a
-    Float64, a time in another zone. The common type of Tuples whose fields differ in name or order has no names at all.
+    A value cast to another type is shown as that type, and cast from there: a Float32 with the digits of a Float64, a
+    time in another zone. The common type of Tuples whose fields differ in name or order has no names at all.
     """
     bare = of.bare
     if bare.name in COMPOUND:
@@ -221,7 +221,7 @@ def _without_widths(of: ColumnType) -> object:
 
 
 def _are_finer(types: Sequence[ColumnType]) -> bool:
-    """Tell whether the server's common type lacks digits before the point, as it takes the finest scale."""
+    """Check whether the server's common type lacks digits before the point, because it takes the finest scale."""
     decimals = [found for each in types for found in each.parts("Decimal")]
     common = max((each.precision for each in decimals), default=0) - max((each.scale for each in decimals), default=0)
     return any(each.precision - each.scale > common for each in decimals)

@@ -1,4 +1,4 @@
-"""What the month's files hold: their columns, and how many rows; asked before anything is written."""
+"""Find the columns and rows of the month's files, before anything is written."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) 
 
     Args:
         files: The month's files; at least one.
-        selection: What the user wants of them.
+        selection: The columns and expressions of the user.
         columns: The target's columns.
 
     Raises:
         SourceError: If a file lacks a column, or files contradict each other.
-        ConfigurationError: If the selection does not fit target or files.
+        ConfigurationError: If the selection does not fit the target or the files.
     """
     wanted = selection.wanted(columns)
     read = _read_typed if files.format.is_typed else _read_text
@@ -91,7 +91,7 @@ def _of_field(each: LoadedColumn, text: TextField) -> LoadedColumn:
 
 
 def _without_mark(loaded: Iterable[LoadedColumn], file_format: Format) -> tuple[LoadedColumn, ...]:
-    """ClickHouse takes the byte order mark of a file with a header away, and for a part of the first value else."""
+    """Refuse a byte order mark, which ClickHouse removes only from a file with a header."""
     first, *others = loaded
     if not file_format.names_columns and file_format.name != "JSONEachRow":
         unmarked = f"NOT startsWith({first.source}, '\\xef\\xbb\\xbf')"
@@ -137,12 +137,12 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
 
 
 def _with_days(loaded: Iterable[LoadedColumn], file_format: Format) -> list[LoadedColumn]:
-    """In Arrow only a `date64` has this type: a timestamp is a DateTime64."""
+    """Mark the days of Arrow: only a `date64` has this type there, as a timestamp is a DateTime64."""
     return [replace(each, has_date64=file_format.name == "Arrow") for each in loaded]
 
 
 def _with_a_rest(groups: Sequence[FileGroup]) -> tuple[FileGroup, ...]:
-    """The largest group first, without its paths: they may be many, and are all that are in no other."""
+    """Put the largest group first, without its paths: they may be many, and are all that are in no other group."""
     largest, *others = sorted(groups, key=lambda group: -len(group.paths or ()))
     return (replace(largest, paths=None), *others)
 
@@ -156,9 +156,9 @@ def _check_any(loaded: Sequence[LoadedColumn], names: Iterable[str]) -> None:
 
 
 def count_rows(files: Files, reading: Reading) -> Steps[int]:
-    """Rows of all files. Footers tell for Parquet, at no cost; other formats are read for it a second time.
+    """Count the rows of all files: Parquet footers have them; other formats are read a second time.
 
-    Counted object by object, without the condition that the insert chose its objects by.
+    Rows are counted object by object, without the condition by which the insert chose its objects.
 
     Args:
         files: The files.

@@ -1,4 +1,4 @@
-"""Which columns are loaded, from what, and how a value that does not fit is refused."""
+"""Decide which columns are loaded, from what, and how a value that does not fit is refused."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ _NAIVE_TIMESTAMPS = (None, "utc", "column_zone")
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What the user wants of the files.
+    """The columns and expressions that the user chose.
 
     Args:
-        columns: Columns to load; none means all that the target takes.
+        columns: Columns to load; empty loads all that the target accepts.
         select: Instead: target column → row-wise expression over the file's columns.
-        null_as_default: NULL in a column that cannot hold it becomes the column's default instead of an error.
+        null_as_default: Whether NULL in a column that cannot hold it becomes its default instead of an error.
         lossy_columns: Columns whose values may lose what does not fit: digits beyond the scale, parts of a second, the
             time of day.
-        naive_timestamps: What timestamps without a zone mean: `utc`, or `column_zone`, the zone of their column; None
-            refuses them where that is not the same.
+        naive_timestamps: The zone of timestamps without one: `utc`, or `column_zone`, the zone of their column; None
+            refuses them if the two differ.
         csv: The dialect of CSV files.
 
     Raises:
-        ConfigurationError: If both `columns` and `select` are given, a column twice, or a choice is not known.
+        ConfigurationError: If both `columns` and `select` are given, a column is given twice, or a value is not known.
     """
 
     columns: tuple[str, ...] = ()
@@ -66,10 +66,10 @@ class Selection:
             )
 
     def wanted(self, columns: Iterable[Column]) -> list[Column]:
-        """The target's columns that are loaded, in the user's order where there is one.
+        """Return the target's columns to load, in the user's order if there is one.
 
         Raises:
-            ConfigurationError: If one is not in the target, or takes no values.
+            ConfigurationError: If one is not in the target, or accepts no values.
         """
         loaded = {column.name: column for column in columns if column.is_loaded}
         names = self.columns or tuple(self.select)
@@ -90,7 +90,7 @@ def selection_of(
     naive_timestamps: str | None = None,
     csv: Mapping[str, Any] | None = None,
 ) -> Selection:
-    """The selection that a user's arguments make; those that are empty are taken as not given.
+    """Create the selection from a user's arguments; empty ones count as not given.
 
     Args:
         columns: See `Selection`.
@@ -98,7 +98,7 @@ def selection_of(
         null_as_default: See `Selection`.
         lossy_columns: See `Selection`.
         naive_timestamps: See `Selection`.
-        csv: The fields of `Dialect` that are not as usual.
+        csv: The fields of `Dialect` that differ from their defaults.
 
     Raises:
         ConfigurationError: If one is wrong.
@@ -121,10 +121,10 @@ class LoadedColumn:
         column: The target's column.
         source: The expression before it is cast.
         source_type: Its type.
-        kept: A condition that is true where the expression says what the file does; empty where it always does.
+        kept: Condition that the expression has the value of the file; empty if it always has.
         is_lossy: Whether what does not fit may be lost.
-        has_date64: As with `Casting`.
-        written: The expression as the user wrote it in `select`; empty where the column is a field.
+        has_date64: As in `Casting`.
+        written: The expression as the user wrote it in `select`; empty if the column is a field.
     """
 
     column: Column
@@ -137,29 +137,29 @@ class LoadedColumn:
 
     @property
     def looked_at(self) -> str:
-        """The expression that does not fail over a text that it cannot parse."""
+        """The expression that does not fail on a text that it cannot parse."""
         return f"(\n{self.written}\n)" if self.written else self.source
 
     @property
     def is_unparsed(self) -> str:
-        """A condition that is true where the user's expression depends on a text that it cannot parse."""
+        """Condition that the user's expression depends on a text that it cannot parse."""
         return is_unparsed(self.written) if self.written else "0"
 
     def cast(self, *, null_as_default: bool) -> Cast:
-        """The expression as the column's type, and what shows that nothing of the value was lost."""
+        """The expression as the column's type, with the condition that nothing of the value was lost."""
         wanted = _nullable(self.column.type) if null_as_default else self.column.type
         casting = Casting(is_lossy=self.is_lossy, has_date64=self.has_date64)
         return casting.cast(self.source, ColumnType(self.source_type), ColumnType(wanted))
 
     def holds(self, *, null_as_default: bool) -> str | None:
-        """A condition that is true for values that fit; None where the cast fails by itself for all others."""
+        """Return the condition for values that fit; None if the cast fails for all others."""
         # Over NULL, a comparison is NULL, of which throwIf() sees but what happens to lie below it.
         kept = f"ifNull({self.kept}, 1)" if self._must_be_kept(null_as_default=null_as_default) else ""
         conditions = [each for each in (kept, self.cast(null_as_default=null_as_default).holds) if each]
         return " AND ".join(conditions) or None
 
     def misfit(self, *, null_as_default: bool) -> str | None:
-        """A condition that is true for values which do not fit, and never fails; None for types that can't be asked."""
+        """Return the condition for values that do not fit, which never fails; None for types that cannot be tested."""
         source, target = ColumnType(self.source_type), ColumnType(self.column.type)
         may_be_null = null_as_default or target.holds_null
         misfits = Misfits(is_lossy=self.is_lossy, has_date64=self.has_date64)
@@ -169,7 +169,7 @@ class LoadedColumn:
         return " OR ".join(filter(None, (lost, unparsed, bad))) or None
 
     def _must_be_kept(self, *, null_as_default: bool) -> bool:
-        """No container can be NULL, so that one which stands for a missing value would be loaded as it is."""
+        """Whether it must be tested: containers cannot be NULL, so one in place of a missing value would be loaded."""
         return bool(self.kept) and (not null_as_default or ColumnType(self.column.type).bare.name in CONTAINERS)
 
 
@@ -178,10 +178,10 @@ class FileGroup:
     """Files of the month that one statement reads.
 
     Args:
-        types: Column to type, of the columns that are read.
-        loaded: The target's columns, each with where it comes from.
-        paths: Which files; None stands for all that are in no other group.
-        defaults: Column to expression, where a line of JSON lacks the key.
+        types: Column → type, of the columns that are read.
+        loaded: The target's columns, each with its source.
+        paths: The files; None means all that are in no other group.
+        defaults: Column → expression for lines of JSON that lack the key.
     """
 
     types: Mapping[str, str]
@@ -196,11 +196,11 @@ class FileGroup:
 
 
 def structure_of(types: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> str:
-    """Names and types as ClickHouse writes a structure.
+    """Return names and types in the notation of a table function's structure.
 
     Args:
-        types: Name to type.
-        defaults: Name to the expression of its default.
+        types: Name → type.
+        defaults: Name → expression of its default.
     """
     given = {name: f" DEFAULT {expression}" for name, expression in (defaults or {}).items()}
     return ", ".join(f"{identifier(name)} {column_type}{given.get(name, '')}" for name, column_type in types.items())
@@ -211,16 +211,16 @@ def plain_columns(
 ) -> list[LoadedColumn]:
     """Load columns from those of the same name.
 
-    A column with a DEFAULT, or an EPHEMERAL one, may be missing from all files; any other column, or one that only some
-    files have, may not.
+    A column with a DEFAULT, or an EPHEMERAL one, may be missing from all files. Any other column, or one that only some
+    files have, may not be missing.
 
     Args:
         columns: The target's columns.
         types: The files' columns.
-        by_file: File → its columns; none where files do not tell.
+        by_file: File → its columns; empty if files do not name them.
 
     Raises:
-        SourceError: If a file lacks a column; it names both, and what the file has instead.
+        SourceError: If a file lacks a column; it names both, and the columns of the file.
     """
     loaded = []
     for column in columns:
@@ -250,7 +250,7 @@ def _is_missing(name: str, lacking: Sequence[str], by_file: Mapping[str, Mapping
 
 
 def _hint_at(name: str, found: Sequence[str]) -> str:
-    """Why a column may be missing that is there."""
+    """Return why a column that is in the file may not be found."""
     if alike := alike_hint(name, found):
         return alike
     if len(found) == 1 and (delimiter := next((each for each in ";\t|" if each in found[0]), "")):
@@ -263,7 +263,7 @@ def _hint_at(name: str, found: Sequence[str]) -> str:
 
 
 def alike_hint(name: str, found: Iterable[str]) -> str:
-    """That a column is there under nearly the same name, in a sentence; empty where none is.
+    """Return a sentence if a column has nearly the same name; empty otherwise.
 
     Args:
         name: The column's name.
@@ -274,7 +274,7 @@ def alike_hint(name: str, found: Iterable[str]) -> str:
 
 
 def _nullable(column_type: str) -> str:
-    """The type that also holds NULL, where there is one."""
+    """Return the type that also holds NULL, if there is one."""
     if column_type.startswith("LowCardinality("):
         return f"LowCardinality({_nullable(column_type[len('LowCardinality(') : -1])})"
     if column_type.startswith(

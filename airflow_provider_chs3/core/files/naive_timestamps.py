@@ -1,4 +1,4 @@
-"""Timestamps of files that have no zone: what they are in the zone of their column."""
+"""Interpret timestamps of files that have no zone, in the zone of their column."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _UTC = ("UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "UCT", "Universal", "Etc/Uni
 def with_zones(
     loaded: Sequence[LoadedColumn], kind: FileKind, naive_timestamps: str | None
 ) -> Steps[list[LoadedColumn]]:
-    """Read timestamps without a zone as the user says, where the zone of their column is not UTC.
+    """Read timestamps without a zone as the user says, if the zone of their column is not UTC.
 
-    ClickHouse takes them for UTC, while it takes the same time in a CSV file for one of the column's zone.
+    ClickHouse takes them as UTC, while it takes the same time in a CSV file as one of the column's zone.
 
     Args:
         loaded: The columns that are loaded from the files.

@@ -1,4 +1,4 @@
-"""What the footers of Parquet files tell: schemas, rows and bytes, of all files in one statement."""
+"""Read the footers of Parquet files: schemas, rows and bytes of all files in one statement."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class FooterSchema:
     """Files with the same schema.
 
     Args:
-        example: One of them, with a name that is plain if there is one.
+        example: One of them, with a plain name if there is one.
         paths: All of them.
-        naive: Columns with timestamps that have no zone, and names that may be such a column's.
-        times_of_day: The same of times of day.
-        fixed: Whether there are bytes of a fixed length, which footers do not tell.
+        naive: Columns with timestamps that have no zone, and names that may belong to such a column.
+        times_of_day: The same for times of day.
+        fixed: Whether there are bytes of a fixed length, which footers do not give.
     """
 
     example: str
@@ -49,9 +49,9 @@ class Footers:
     """The footers of all files.
 
     Args:
-        schemas: Each schema that there is.
+        schemas: Each distinct schema.
         file_rows: Rows of each file, in the order of their paths.
-        size_bytes: Bytes of all values as the files encode them.
+        size_bytes: Bytes of all values as encoded in the files.
     """
 
     schemas: tuple[FooterSchema, ...]
@@ -60,7 +60,7 @@ class Footers:
 
 
 def parquet_footers(files: Files) -> Steps[Footers]:
-    """The schemas, rows and uncompressed bytes of all files.
+    """Read the schemas, rows and uncompressed bytes of all files.
 
     Args:
         files: Files of Parquet.
@@ -102,12 +102,12 @@ def _schema(columns: Sequence[tuple[str, str, str, str]], paths: Sequence[str], 
 
 
 def _columns_of(name: str, path: str, plain: Collection[str]) -> Iterator[str]:
-    """Every column of the file that a leaf may be of: a dot in its path begins a field, or is part of a name.
+    """Yield each column that a leaf may belong to: a dot in its path begins a field, or is part of a name.
 
     Args:
         name: The leaf's own name.
         path: The names that lead to it, joined by dots.
-        plain: Columns that have no fields.
+        plain: Columns without fields.
     """
     yield path
     if name != path:
@@ -126,7 +126,7 @@ def _footers(files: Files, batch: Batch) -> Steps[list[Row]]:
 
 
 def _find_unreadable(files: Files, batch: Batch, error: ClickHouseServerError) -> Steps[None]:
-    """The error does not name the file, so the files are tried one by one, if it is about one."""
+    """Find the unreadable file, which the error does not name, by trying one file after the other."""
     if is_of_servers(error):
         return
     for path in batch.paths:

@@ -1,4 +1,4 @@
-"""What ClickHouse says of a file that it cannot read, as a sentence: where it is, why, and the way out."""
+"""Describe a file that ClickHouse cannot read, in a sentence: the place, the reason, and what to do."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ _WAYS_OUT = (
 
 
 def file_of(error: ClickHouseServerError) -> str:
-    """The path of the file that an error names; empty where it names none.
+    """Return the path of the file that an error names; empty if it names none.
 
     Args:
-        error: What ClickHouse said.
+        error: ClickHouse's error.
     """
     named = _FILE.search(error.message)
     return named[1] if named else ""
 
 
 def reason_of(error: ClickHouseServerError) -> str:
-    """Why something cannot be read or converted: ClickHouse's own words, without SQL and where it happened.
+    """Return why something cannot be read or converted: ClickHouse's own words, without SQL and place.
 
     Args:
-        error: What ClickHouse said.
+        error: ClickHouse's error.
     """
     wrapped = _WRAPPED.search(error.message)
     said = _SENDER.sub("", wrapped[1] if wrapped else error.message).strip()
@@ -65,15 +65,15 @@ def reason_of(error: ClickHouseServerError) -> str:
 
 
 def unreadable(path: str, file_format: Format, error: ClickHouseServerError) -> str:
-    """Say that a file cannot be read.
+    """Return the message about a file that cannot be read.
 
     Args:
         path: The file.
-        file_format: What it is read as.
-        error: What ClickHouse said.
+        file_format: The format that it is read as.
+        error: ClickHouse's error.
 
     Returns:
-        Object, row and column where they are known, ClickHouse's reason, and the way out.
+        Object, row and column as far as they are known, ClickHouse's reason, and what to do.
     """
     row, key, escaped = (each.search(error.message) for each in (_ROW, _KEY, _ESCAPED_KEY))
     where = f"row {int(row[1]):,} of {path}" if row else path

@@ -1,4 +1,4 @@
-"""Is an expression row-wise? Every node reads its own files, so that an aggregate would be one of each node."""
+"""Check that expressions are row-wise: every node reads its own files, so an aggregate would be one of each node."""
 
 from __future__ import annotations
 

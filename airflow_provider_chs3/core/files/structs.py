@@ -1,4 +1,4 @@
-"""Whether the fields of files' structs are the elements of the table's Tuples."""
+"""Check that the fields of files' structs are the elements of the table's Tuples."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from airflow_provider_chs3.exceptions import SourceError
 
 
 def check_elements(columns: Iterable[Column], by_file: Mapping[str, Mapping[str, str]]) -> None:
-    """Refuse structs without a field for each named element of their column.
+    """Refuse structs that lack a field for a named element of their column.
 
     Args:
         columns: The columns that are loaded from those of the same name.
-        by_file: File → its columns → their types.
+        by_file: File → column → type.
 
     Raises:
         SourceError: If a file lacks one; it names the file.
@@ -32,13 +32,13 @@ def check_elements(columns: Iterable[Column], by_file: Mapping[str, Mapping[str,
 
 
 def check_orders(by_file: Iterable[tuple[str, Sequence[LoadedColumn]]]) -> None:
-    """Refuse structs with the same fields in differing orders for a Tuple without names: the values would swap places.
+    """Refuse structs with the same fields in different orders for a Tuple without names: values would swap places.
 
     Args:
-        by_file: Files, each with what its columns are loaded from.
+        by_file: Files, each with the sources of its columns.
 
     Raises:
-        SourceError: If two files differ so; it names both.
+        SourceError: If two files differ; it names both.
     """
     found: dict[object, tuple[str, tuple[str, ...]]] = {}
     for path, loaded in by_file:
@@ -72,7 +72,7 @@ def _by_position(place: str, one: ColumnType, target: ColumnType) -> Iterator[tu
 
 
 def _lacking(one: ColumnType, target: ColumnType) -> tuple[str, ...]:
-    """The named elements of a Tuple that the source lacks, at any depth; they would be defaults without a word."""
+    """Return the named elements of a Tuple that the source lacks, at any depth; they would become defaults silently."""
     one, target = one.bare, target.bare
     if one.name != target.name or one.name not in CONTAINERS:
         return ()

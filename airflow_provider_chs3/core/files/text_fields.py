@@ -1,7 +1,7 @@
-"""As what the fields of text files are read, so that nothing changes before it can be compared.
+"""Decide as which type a field of a text file is read, so that nothing changes before it can be compared.
 
-ClickHouse parses a field by the type that it is asked for, and some types take what they should not: a quoted empty
-field is 0 as a number, a date of 31 February the 3rd of March. So most fields are read as text, and cast afterwards.
+ClickHouse parses a field by the requested type, and some types accept what they should not: a quoted empty field is 0
+as a number, and 31 February is 3 March. So most fields are read as text, and cast afterwards.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _NO_KEY = literal("\0chs3: no such key")
 
 @dataclass(frozen=True)
 class TextField:
-    """How a field of a text file is read.
+    """The way in which a field of a text file is read.
 
     Args:
-        type: As which type.
+        type: The type as which it is read.
         source: The expression of its value.
         source_type: The expression's type.
-        default: What it is where a line of JSON lacks the key; empty where that is NULL.
-        kept: A condition that is true where the expression says what the field does; empty where it always does.
+        default: Its value if a line of JSON lacks the key; empty if that is NULL.
+        kept: Condition that the expression has the value of the field; empty if it always has.
     """
 
     type: str
@@ -62,16 +62,16 @@ def read_as(
     may_be_null: bool,
     has_exact_doubles: bool = True,
 ) -> TextField:
-    """How the field of a column is read.
+    """Return how the field of a column is read.
 
     Args:
         name: The column's name.
         column_type: Its type.
         file_format: The file's format.
-        null_marker: What a field of CSV is instead of NULL.
+        null_marker: The text in a CSV field that means NULL.
         may_be_null: Whether NULL fits, or becomes the column's default.
-        has_exact_doubles: Whether the server reads a number of JSON as the double that is nearest to it. 25.8 does not,
-            and casts a text exactly (seen with `precise_float_parsing`).
+        has_exact_doubles: Whether the server reads a number of JSON as the nearest double. 25.8 does not, but casts a
+            text exactly (seen with `precise_float_parsing`).
     """
     column, wanted = identifier(name), ColumnType(column_type)
     is_json = file_format.name == "JSONEachRow"
@@ -102,7 +102,7 @@ def read_as(
 
 
 def _of_map(column: str, read: ColumnType) -> TextField:
-    """ClickHouse casts no text to a Map, so that it is read as one: an empty field of CSV shows by its default."""
+    """Read a Map as one, because ClickHouse casts no text to a Map: an empty field of CSV shows by its default."""
     key, value = (f"defaultValueOfTypeName({literal(each.text)})" for each in read.inner)
     default = f"CAST([({key}, {value}), ({key}, {value})], {literal(read.text)})"
     return TextField(read.text, column, read.text, default=default, kept=f"{column} != {default}")
@@ -133,7 +133,7 @@ def _fits_a_double(bare: ColumnType) -> bool:
 
 
 def _json_container(wanted: ColumnType) -> ColumnType:
-    """The same shape, with a text for each value."""
+    """Return a type of the same shape, with a text for each value."""
     bare = wanted.bare
     if bare.name not in COMPOUND:
         return ColumnType(TEXT_TYPE)
@@ -152,7 +152,7 @@ def _no_key(read: ColumnType) -> str:
 
 
 def has_escaped_labels(wanted: ColumnType) -> bool:
-    """Whether the name of a Tuple's element may be escaped in JSON: ClickHouse does not know it again then.
+    """Whether the name of a Tuple's element may be escaped in JSON, where ClickHouse does not recognize it.
 
     Args:
         wanted: The column's type.
@@ -164,7 +164,7 @@ def has_escaped_labels(wanted: ColumnType) -> bool:
 
 
 def lacks_elements_of_containers(wanted: ColumnType) -> bool:
-    """Whether a Tuple holds an Array, Map or Tuple, which would be empty where a line of JSON lacks it.
+    """Whether a Tuple holds an Array, Map or Tuple, which would be empty if a line of JSON lacks it.
 
     Args:
         wanted: The column's type.

@@ -89,7 +89,7 @@ def missing_parts(recorded: Evidence, state: PartitionState) -> list[Part]:
 
 
 def is_untouched(state: PartitionState) -> bool:
-    """Check that no mutation has changed the partition's parts, and none is about to.
+    """Check that no mutation of this partition has passed its parts, and none waits for them.
 
     Args:
         state: The current partition.

@@ -32,7 +32,8 @@ class Part:
         min_block: Its lowest block number.
         max_block: Its highest block number.
         level: Number of merges that it comes from; 0 as inserted.
-        data_version: Number of the last mutation that changed it, above `max_block`; otherwise `min_block`.
+        data_version: Number of the last mutation that passed it, above `max_block`, even if it changed nothing;
+            otherwise `min_block`.
         rows: Its rows, including those that a lightweight DELETE hides.
         content: The beginnings of two hashes, of its data and of its other files; empty if not requested.
         patches: The partition of patches that it belongs to; empty for a part of the table's own rows.
@@ -55,7 +56,7 @@ class Part:
 
     @property
     def mutation(self) -> int:
-        """The number of the last mutation that changed it; 0 without one."""
+        """The number of the last mutation that passed it; 0 without one."""
         return self.data_version if self.data_version > self.max_block else 0
 
 

@@ -123,7 +123,7 @@ def durable_settings() -> Iterator[str]:
 
 
 def make_ledger(ledger: TableName, known: Mapping[Node, Collection[str]]) -> Steps[None]:
-    """Create the ledger, with all columns, on every node that lacks it.
+    """Create the ledger on every node that lacks it, and add the columns that an older ledger lacks.
 
     Args:
         ledger: The ledger.

@@ -1,4 +1,4 @@
-"""The partition key as the table evaluates it: its parts, and the time zone in which it has months."""
+"""Evaluate the partition key as the table does: its parts, and the time zone of its months."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def has_times(column: Column) -> bool:
 
 
 def parts_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
-    """What `partitionId` must be given so that it tells the ids that the table's partitions have.
+    """Return the arguments with which `partitionId` gives the ids of the table's partitions.
 
-    A tuple's id is not that of its parts, of which the table makes it. And each part must have the type that it has in
-    the table: that one follows from the profile with which the server started, not from this session (seen on 26.9:
+    The id of a tuple differs from the id of its parts, which the table uses. And each part must have the type that it
+    has in the table, which follows from the profile with which the server started, not from this session (seen on 26.9:
     toStartOfMonth of a DateTime64 is a Date, or a Date32 with `enable_extended_results_for_datetime_functions`, and
-    their ids differ). `partitionId` takes a Nullable or LowCardinality Date for a Date, whose id is 20240501, where the
+    their ids differ). `partitionId` takes a Nullable or LowCardinality Date for a Date with the id 20240501, where the
     table writes the number of the day, 19844 (seen on 26.9).
 
     Args:
-        context: The nodes, and the target.
+        context: The nodes and the target.
     """
     ask = QueryNodes(
         name="Ask for the types of the partition key",
@@ -70,10 +70,10 @@ def _typed(part: str, of: str) -> str:
 
 
 def zones_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
-    """The time zones that the key names, as in `toYYYYMM(at, 'America/New_York')`.
+    """Return the time zones that the key names, as in `toYYYYMM(at, 'America/New_York')`.
 
     Args:
-        context: The nodes, and the target.
+        context: The nodes and the target.
     """
     names = strings(context.table_facts.partition_key)
     if not names:
@@ -85,17 +85,18 @@ def zones_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
 
 
 def partition_ids_query(column: Column, parts: tuple[str, ...], month: Month, *, zone: str | None) -> str:
-    """A SELECT of months, such as 202610, each with the ids of the partitions that its instants fall into.
+    """Return a SELECT of months, such as 202610, each with the ids of the partitions of its moments.
 
-    The server makes the instants, and tells of each which month it is in: texts of local times would name some that a
-    change of the clock leaves out. They are the first and last millisecond of each quarter of an hour of the month and
-    two days each way, as no time zone is further from UTC; odd times of it; and odd times of ten years each way.
+    The server makes the moments, and says of each which month it belongs to: texts of local times would name some that
+    a change of the clock skips. They are the first and last millisecond of each quarter of an hour of the month and of
+    two days before and after, as no time zone is further from UTC; odd times in it; and odd times of ten years before
+    and after.
 
     Args:
         column: The one column of the key.
-        parts: What `parts_of_key` gave.
-        month: The month in question.
-        zone: The time zone of the months; None takes the column's.
+        parts: The result of `parts_of_key`.
+        month: The month.
+        zone: The time zone of the months; None uses the column's.
     """
     begin = _begin_ms(month.year, month.number) - 2 * _DAY_MS
     end = begin + 35 * _DAY_MS

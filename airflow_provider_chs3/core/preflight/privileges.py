@@ -1,7 +1,7 @@
-"""What a user must be allowed to do: asked of every node before anything is written.
+"""Check a user's privileges on every node, before anything is written.
 
-`CHECK GRANT` has been there since 24.11. It takes several privileges at once and answers 1 if all are granted, by roles
-and wildcards too; it asks of no table whether it exists.
+`CHECK GRANT` exists since 24.11. It takes several privileges at once and answers 1 if all are granted, by roles and
+wildcards, too; it does not check whether tables exist.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _OF_MERGES = (
 
 @dataclass(frozen=True, slots=True)
 class RequiredPrivileges:
-    """Privileges, as they stand in a GRANT.
+    """Privileges, as written in a GRANT.
 
     Args:
-        on_servers: Those that are needed whatever the table is.
-        on_tables: Those on the table and what stands beside it.
+        on_servers: Those that do not depend on the table.
+        on_tables: Those on the table and on the tables beside it.
     """
 
     on_servers: tuple[str, ...]
@@ -77,14 +77,14 @@ class RequiredPrivileges:
 
 
 def privileges_of_replacing(location: TableLocation, *, named_collection: str | None) -> RequiredPrivileges:
-    """The privileges of a load by `write_mode='replace'`.
+    """Return the privileges for a load with `write_mode='replace'`.
 
-    REPLACE PARTITION asks for INSERT and ALTER DELETE on the target. Table functions ask for CREATE TEMPORARY TABLE,
-    which CREATE TABLE brings with it.
+    REPLACE PARTITION requires INSERT and ALTER DELETE on the target. Table functions require CREATE TEMPORARY TABLE,
+    which CREATE TABLE includes.
 
     Args:
-        location: Where it takes place.
-        named_collection: The named collection that it reads through; None where it reads by other means.
+        location: The table and its nodes.
+        named_collection: The named collection through which it reads; None if it uses other credentials.
     """
     own_tables = _own_tables(location.ledger)
     return RequiredPrivileges(
@@ -98,10 +98,10 @@ def privileges_of_replacing(location: TableLocation, *, named_collection: str | 
 
 
 def privileges_of_appending(location: TableLocation, *, named_collection: str | None) -> tuple[str, ...]:
-    """The privileges of a load by `write_mode='append'`.
+    """Return the privileges for a load with `write_mode='append'`.
 
     Args:
-        location: Where it takes place.
+        location: The table and its nodes.
         named_collection: As in `privileges_of_replacing`.
     """
     reading = _of_reading(location, named_collection)
@@ -118,7 +118,7 @@ def _of_reading(location: TableLocation, named_collection: str | None) -> tuple[
 
 
 def privileges_of_planning(location: TableLocation) -> RequiredPrivileges:
-    """The privileges of planning, and of listing the ledger."""
+    """Return the privileges for planning, and for listing the ledger."""
     of_cluster = ("SELECT ON system.clusters", "READ ON REMOTE") if location.cluster else ()
     return RequiredPrivileges(
         ("CREATE TEMPORARY TABLE ON *.*", *of_cluster, *_on_system((*_OF_TARGET, "mutations"))),
@@ -127,23 +127,23 @@ def privileges_of_planning(location: TableLocation) -> RequiredPrivileges:
 
 
 def privileges_of_adopting(location: TableLocation) -> RequiredPrivileges:
-    """The further privileges of adopting months, beside those of a load."""
+    """Return the privileges for adopting months, in addition to those of a load."""
     return RequiredPrivileges((), (f"SELECT ON {table(location.target)}",))
 
 
 def privileges_of_merge_health(location: TableLocation) -> RequiredPrivileges:
-    """The privileges of looking at merges."""
+    """Return the privileges for reading the state of merges."""
     return RequiredPrivileges(_on_system((*_of_cluster(location), *_OF_TARGET, *_OF_MERGES)), _sight_of(location))
 
 
 def privileges_of_optimizing(location: TableLocation) -> RequiredPrivileges:
-    """The further privileges of merging closed months, beside those of looking at merges."""
+    """Return the privileges for merging closed months, in addition to those for reading the state of merges."""
     on_target = (f"{each} ON {table(location.target)}" for each in ("OPTIMIZE", "SYSTEM MERGES"))
     return RequiredPrivileges(("SELECT ON system.processes",), tuple(on_target))
 
 
 def privileges_of_page(location: TableLocation) -> RequiredPrivileges:
-    """The privileges of the page in Airflow's UI."""
+    """Return the privileges for the page in Airflow's UI."""
     return RequiredPrivileges(
         _on_system((*_of_cluster(location), *_OF_MERGES, *_OF_PAGE)),
         (*_sight_of(location), f"SELECT ON {table(location.ledger)}"),
@@ -163,7 +163,7 @@ def _sight_of(location: TableLocation) -> tuple[str, ...]:
 
 
 def privileges_of_detaching(cluster: str | None) -> tuple[str, ...]:
-    """The further privileges on every node that a load needs to look for an insert which another process started.
+    """Return the further privileges for finding an insert that another process started.
 
     Args:
         cluster: The cluster; None for a single server.
@@ -172,11 +172,11 @@ def privileges_of_detaching(cluster: str | None) -> tuple[str, ...]:
 
 
 def privileges_of_replication(target: TableName, ledger: TableName) -> tuple[str, ...]:
-    """The further privileges that a load into a replicated table needs on every node.
+    """Return the further privileges for a load into a replicated table.
 
     Args:
         target: The local table.
-        ledger: The ledger, beside which staging is.
+        ledger: The ledger, in whose database staging is.
     """
     return (
         "SELECT ON system.replicas",
@@ -187,7 +187,7 @@ def privileges_of_replication(target: TableName, ledger: TableName) -> tuple[str
 
 
 def _own_tables(ledger: TableName) -> str:
-    """The ledger and every staging table, by a wildcard, which privileges have had since 24.10."""
+    """Return the wildcard for the ledger and all staging tables, which privileges support since 24.10."""
     return f"{identifier(ledger.database)}.chs3_*"
 
 

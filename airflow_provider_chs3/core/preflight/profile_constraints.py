@@ -1,7 +1,7 @@
-"""Does a profile forbid a setting that every load needs? Found before anything is written.
+"""Find settings that every load needs and a profile forbids, before anything is written.
 
-A server refuses such a setting with 452, unless it equals the profile's own value. On a node that another one asks it
-is worse: that node goes by what its profile allows, and says nothing.
+A server refuses such a setting with 452, unless it equals the profile's own value. A node that another node queries is
+worse: it silently uses what its profile allows.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _WORDS = {"true": "1", "false": "0"}
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What a profile allows of a setting.
+    """The values that a profile allows for a setting.
 
     Args:
-        name: The setting's.
+        name: The setting.
         value: Its value in the profile.
         default: The server's default.
         least: The least value, or None.
         most: The greatest value, or None.
         is_fixed: Whether it cannot be changed at all.
-        disallowed: Values that it must not have.
+        disallowed: Values that are forbidden.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Constraint:
     disallowed: tuple[str, ...]
 
     def refusal(self, wanted: str) -> str:
-        """How it forbids a value, in words; empty where it does not.
+        """Return how it forbids a value, as a text; empty if it does not.
 
         Args:
             wanted: The value.
@@ -77,11 +77,12 @@ class Constraint:
 
 
 def check_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: SettingValues) -> Steps[None]:
-    """Ask each node what the user's profile allows there.
+    """Check what the user's profile allows on each node.
 
     Args:
         nodes: The nodes.
-        needed: What every load needs: name → value. Settings about reading files are needed at the server's default.
+        needed: The settings that every load needs: name → value. Settings for reading files are needed at the server's
+            default.
         own: The settings of the operator.
 
     Raises:
@@ -92,7 +93,7 @@ def check_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: Sett
 
 
 def find_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: SettingValues) -> Steps[list[str]]:
-    """A sentence for each node and setting that a profile forbids there; the arguments are those above."""
+    """Return a sentence for each node and setting that a profile forbids there; arguments as in `check_constraints`."""
     ask = QueryNodes(
         name="Ask what the user's profile allows", sql=dict.fromkeys(nodes, Sql(_QUERY)), is_under_profile=True
     )
@@ -102,15 +103,15 @@ def find_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: Setti
 
 
 def explain_refusal(error: ClickHouseServerError, needed: SettingValues, *, own: SettingValues) -> Steps[None]:
-    """After the first statements were refused for a constraint: say which profile has it, and what loads need.
+    """Explain the first statements' refusal for a constraint: which profile has it, and what loads need.
 
     Args:
         error: The server's error.
         needed: As in `check_constraints`.
-        own: As there.
+        own: As in `check_constraints`.
 
     Raises:
-        PreflightError: Always, but where the profile does not let anybody ask.
+        PreflightError: Always, unless the profile lets nobody ask.
     """
     # A statement with a limit of its profile does not see it: the error itself tells best.
     matched = _REFUSED.search(error.message)
@@ -150,13 +151,13 @@ def _findings(node: Node, row: Row, needed: SettingValues, own: SettingValues) -
 
 
 def check_taken(own: SettingValues) -> Steps[None]:
-    """Have a server take the settings of the operator: later, a value that it cannot parse looks like one of the files.
+    """Check that a server accepts the operator's settings: later, an unparsable value looks like one of the files.
 
     Args:
-        own: Name → value; all are known to the server.
+        own: Name → value; the server knows all of them.
 
     Raises:
-        PreflightError: If it does not take one of them.
+        PreflightError: If it rejects one of them.
     """
     for name, value in own.items():
         try:
@@ -169,14 +170,14 @@ def check_taken(own: SettingValues) -> Steps[None]:
 
 
 def check_passed_on(context: TargetContext, sent: SettingValues) -> Steps[None]:
-    """Ask all nodes of a cluster whether the settings of a statement reach them as they are sent.
+    """Check that the settings of a statement reach all nodes of a cluster unchanged.
 
     Args:
         context: The nodes.
-        sent: Name → value; those that a node does not know are left out.
+        sent: Name → value; those that a node does not know are skipped.
 
     Raises:
-        PreflightError: If the profile of the user as whom nodes ask each other keeps a setting from it.
+        PreflightError: If the profile of the user that nodes use for each other changes one of them.
     """
     if not context.cluster:
         return

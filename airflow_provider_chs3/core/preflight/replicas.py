@@ -1,4 +1,4 @@
-"""Do the nodes replicate the target as the cluster says? Asked before anything is written."""
+"""Check that the nodes replicate the target as the cluster's definition says, before anything is written."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from airflow_provider_chs3.exceptions import PreflightError
 
 
 def find_replicas(context: TargetContext) -> Steps[TargetContext]:
-    """Ask every node where in Keeper its replica of the target is, where the target is replicated.
+    """Ask every node for the path of its replica of the target in Keeper, if the target is replicated.
 
     Args:
-        context: What the nodes said, with a target that passed the preflight.
+        context: The nodes' facts, with a target that passed the preflight.
 
     Returns:
-        The same, with these places.
+        The same with these paths.
 
     Raises:
-        PreflightError: If privileges are missing, or the nodes do not replicate as the cluster says.
+        PreflightError: If privileges are missing, or the nodes do not replicate as the cluster's definition says.
     """
     if not context.table_facts.is_replicated:
         return context
@@ -54,7 +54,7 @@ def _databases(context: TargetContext, answers: Mapping[Node, list[Row]]) -> Ite
 
 
 def _shards(context: TargetContext, places: Mapping[Node, KeeperPlace]) -> Iterator[str]:
-    """Nodes that are replicas of each other, but not by the cluster; or the other way round.
+    """Find nodes that replicate each other but are different shards in the cluster's definition, or the reverse.
 
     Shards that replicate each other would replace each other's rows, one after the other.
     """

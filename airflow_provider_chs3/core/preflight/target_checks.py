@@ -1,4 +1,4 @@
-"""Is the target fit to be loaded? Each finding names the node, the fact and the way out."""
+"""Check that the target can be loaded. Each finding names the node, the fact and what to do."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _STRUCTURE = ("columns", "partition_key", "sorting_key", "primary_key", "samplin
 
 
 def check_target(context: TargetContext, *, required_settings: Iterable[str]) -> None:
-    """Check what the nodes said.
+    """Check the nodes' facts.
 
     Args:
-        context: What they said.
+        context: The facts.
         required_settings: Settings without which a load could go wrong silently.
 
     Raises:
-        PreflightError: With everything that is in the way.
+        PreflightError: With all problems.
     """
     findings = [
         *_missing(context),
@@ -148,19 +148,19 @@ def _ledgers(context: TargetContext) -> Iterator[str]:
 
 
 def month_of_partition(partition_id: str) -> Month | None:
-    """The month that a partition's id stands for with the usual keys; None where it stands for none.
+    """Return the month of a partition's id with the usual keys; None for other ids.
 
-    A month that was loaded says itself which partition it has: this is for all others.
+    A month that was loaded records its partition: this is for all others.
     """
     matched = _MONTHLY_PARTITION.fullmatch(partition_id)
     return Month(int(matched[1]), int(matched[2])) if matched else None
 
 
 def partition_id_of(context: TargetContext, month: Month) -> Steps[str]:
-    """The id of the month's partition, which the servers give.
+    """Return the id of the month's partition, as the servers compute it.
 
-    A partition key is monthly if it is the same through the whole month and different in the months before and after,
-    in the time zone that the key names, or else in that of its column.
+    A partition key is monthly if it is constant in the month and different in the months before and after, in the time
+    zone that the key names, or else in that of its column.
 
     Raises:
         PreflightError: If the key is not monthly.

@@ -1,4 +1,4 @@
-"""Steps 8 and 9 of a load: replace the partition on every node, and record it there."""
+"""Step 8 of a load: replace the partition on every node, and record it there."""
 
 from __future__ import annotations
 
