@@ -1,4 +1,4 @@
-"""The command line: what can be asked, and how."""
+"""The arguments of the command line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EXIT_CODES = """exit codes:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m airflow_provider_chs3",
         description=_ABOUT,
@@ -46,10 +46,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def months_of(given: argparse.Namespace) -> tuple[str, ...]:
-    """The months that the command line names; none where it names none.
+    """Return the months named on the command line; none if it names none.
 
     Raises:
-        ConfigurationError: If one is no month, or only an end is given.
+        ConfigurationError: If one is no month, or a range has no beginning.
     """
     months = {Month.parse(text) for text in given.month or ()}
     if given.first or given.last:

@@ -1,4 +1,4 @@
-"""What the commands do: an operator each, whose result is shown."""
+"""The commands: each runs an operator and shows its result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command found.
+    """The result of a command.
 
     Args:
         as_json: JSON-safe values: a list, or an object.

@@ -1,4 +1,4 @@
-"""`doctor`: from the command line to what is looked at, and how it is shown."""
+"""`doctor`: from the command line to the checks, and their output."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _SIGNS = {CheckOutcome.OK: "ok", CheckOutcome.FINDING: "FINDING", CheckOutcome.S
 
 
 def diagnosis(arguments: Mapping[str, Any], *, month: str | None, purposes: tuple[str, ...]) -> Diagnosis:
-    """Look at all that loads lean on.
+    """Check everything that loads depend on.
 
     Args:
-        arguments: Those of `MonthlyOperator`; table, key and bucket may be None.
-        month: The month to rehearse a load of, `YYYY-MM`; None for none.
-        purposes: What the connection's user is for.
+        arguments: The arguments of `MonthlyOperator`; table, key and bucket may be None.
+        month: The month of the load to check, `YYYY-MM`; None for none.
+        purposes: The purposes of the connection's user.
 
     Raises:
         ConfigurationError: If the connection, the month or the key cannot be understood.
@@ -72,7 +72,7 @@ def _request(arguments: Mapping[str, Any], options: ConnectionOptions, purposes:
 
 
 def _source(arguments: Mapping[str, Any], listing: S3Listing) -> tuple[S3Source | None, str]:
-    """Where the objects are, or why that is not known."""
+    """Return the source of the objects, or why it is not known."""
     if not arguments["key"] or not (arguments["bucket"] or arguments["named_collection"]):
         return None, ""
     operator = MonthlyOperator(task_id="doctor", **{**arguments, "table": arguments["table"] or "none"})
@@ -89,7 +89,7 @@ def _source(arguments: Mapping[str, Any], listing: S3Listing) -> tuple[S3Source 
 
 
 def described(found: Diagnosis) -> str:
-    """For people: the checks, the nodes, the settings with their reasons, and how many findings there are."""
+    """Describe the diagnosis for people: checks, nodes, settings with their reasons, and the number of findings."""
     blocks = ["\n".join(_lines(found))]
     if found.nodes:
         blocks.append(_nodes(found.nodes))

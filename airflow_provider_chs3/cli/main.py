@@ -1,4 +1,4 @@
-"""From the command line to the exit code."""
+"""The entry point of the command line."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ FINE, NOT_AS_IT_SHOULD_BE, ERROR = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that the command line names, and print what it found.
+    """Run the command of the command line, and print its result.
 
     Args:
-        arguments: Instead of those of the process.
+        arguments: The arguments; None takes those of the process.
 
     Returns:
         The exit code: 0 if all is as it should be, 1 if not, 2 after an error.
 
     Raises:
-        SystemExit: With code 2, if arguments are wrong; with 0 after `--help`.
+        SystemExit: With code 2 if arguments are wrong; with 0 after `--help`.
     """
     given = parser().parse_args(arguments)
     stdout = sys.stdout
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _said(error: Exception) -> str:
-    """What an error says, and the way out that does not depend on a retry."""
+    """Return an error's message, with the hint that does not depend on a retry."""
     hint = hint_of(error) if isinstance(error, Chs3Error) and is_terminal(error) else ""
     return f"{str(error) or type(error).__name__} {hint}".rstrip()
 

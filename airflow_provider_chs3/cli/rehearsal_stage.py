@@ -1,4 +1,4 @@
-"""What is made for a rehearsal, and goes with its end."""
+"""Create what a rehearsal needs, and remove it afterwards."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ CLEAN = "run `rehearse --clean` with the same arguments when that can be reached
 def stage(
     runner: Runner, where: Where, objects: RehearsedObjects, *, warn: Callable[[str], object]
 ) -> Iterator[tuple[Node, ...]]:
-    """Create the table of a rehearsal, give its nodes, and remove all that the rehearsal has made.
+    """Create the table of a rehearsal, yield its nodes, and remove everything that the rehearsal created.
 
     Args:
-        runner: What carries steps out.
-        where: Which table.
-        objects: The rehearsal's.
-        warn: Told what is left behind, where it ends with another error.
+        runner: The runner of the steps.
+        where: The place.
+        objects: The rehearsal's objects.
+        warn: Called with what is left behind, if the rehearsal ends with another error.
 
     Raises:
-        Chs3Error: If the table cannot be made, or something is left behind.
+        Chs3Error: If the table cannot be created, or something is left behind.
     """
     plan: Plan = runner.run(plan_table(where))
     try:
@@ -46,7 +46,7 @@ def stage(
 
 
 def _strike(runner: Runner, location: TableLocation, objects: RehearsedObjects) -> Iterator[str]:
-    """Remove what the rehearsal has made, and tell what stays."""
+    """Remove what the rehearsal created, and return what stays."""
     try:
         objects.delete_own()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""`rehearse`: the promise of this package, proved on the user's own servers with small objects and tables."""
+"""`rehearse`: prove the promise of this package on the user's own servers, with small objects and tables."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ class Rehearsal:
     """Loads small objects into a table of its own, and compares every value.
 
     Args:
-        arguments: Those of the operators: `bucket`, `cluster`, `clickhouse_conn_id`, `aws_conn_id`, `named_collection`,
-            `role_arn`, `endpoint_url`.
-        database: Where the table and its staging are made.
-        prefix: Beginning of the keys; nothing may be there.
-        like: A table whose engine, replicas and settings it has; None makes a plain MergeTree.
-        staging_database: That of the loads of `like`, whose ledger remembers the rehearsal where the engine needs one;
-            None is the database of `like`.
-        tell: Told each scene as it ends.
-        warn: Told what is left behind, where another error is what the rehearsal ends with.
+        arguments: Arguments of the operators: `bucket`, `cluster`, `clickhouse_conn_id`, `aws_conn_id`,
+            `named_collection`, `role_arn`, `endpoint_url`.
+        database: The database of the table and its staging.
+        prefix: Beginning of the keys; nothing may exist under it.
+        like: A table whose engine, replicas and settings it copies; None creates a plain MergeTree.
+        staging_database: The staging database of loads into `like`, whose ledger records the rehearsal if the engine
+            needs one; None is the database of `like`.
+        tell: Called with each scenario when it has ended.
+        warn: Called with what is left behind, if the rehearsal ends with another error.
 
     Raises:
         ConfigurationError: If the connection or the prefix cannot be understood.
@@ -103,11 +103,11 @@ class Rehearsal:
         self.nodes: tuple[Node, ...] = ()
 
     def play(self) -> ScenarioResult:
-        """Play all scenes; the last is the first that went wrong, if one did.
+        """Run all scenarios, up to the first that fails.
 
         Raises:
-            ConfigurationError: If something is under the prefix.
-            Chs3Error: If the table cannot be made, a scene cannot be played to its end, or something is left behind.
+            ConfigurationError: If something exists under the prefix.
+            Chs3Error: If the table cannot be created, a scenario cannot be finished, or something is left behind.
         """
         self.objects.check_unused()
         scenes: list[Scenario] = []
@@ -130,7 +130,7 @@ class Rehearsal:
         return played
 
     def clean(self) -> list[str]:
-        """Remove what rehearsals that were killed have left: tables, staging, records, and objects under the prefix.
+        """Remove what killed rehearsals left: tables, staging, records, and objects under the prefix.
 
         Returns:
             The names of the tables.
@@ -226,7 +226,7 @@ class Rehearsal:
         return self._load()
 
     def _die(self, is_last: Callable[[AnyStep], bool]) -> str:
-        """Carry out a load up to a step, and no further; what it has begun goes on. Then load as a retry does."""
+        """Run a load up to a step, as if its worker died there, and then load as a retry does."""
         steps = self._steps(settings=_SLOWLY)
         outcome: Any = None
         while True:
@@ -277,7 +277,7 @@ def _is(beginning: str) -> Callable[[AnyStep], bool]:
 
 
 def _said(error: Exception) -> str:
-    """What an error says, and the way out."""
+    """Return an error's message, with what to do."""
     if isinstance(error, ClickHouseServerError) and error.code == S3_ERROR and "NoSuchBucket" in error.message:
         hint = "The servers find no such bucket: with --named-collection, the bucket is what its url ends with."
     else:
@@ -286,7 +286,7 @@ def _said(error: Exception) -> str:
 
 
 def _quietly(perform: Callable[[AnyStep], Any], step: AnyStep) -> None:
-    """Log the error of an insert that was left alone: the retry ends it."""
+    """Log the error of an insert that was left running: the retry ends it."""
     try:
         perform(step)
     except Chs3Error as error:

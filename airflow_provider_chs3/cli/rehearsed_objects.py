@@ -1,4 +1,4 @@
-"""The objects of a rehearsal: small, and each with rows that are known."""
+"""The objects of a rehearsal: small, with known rows."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class RehearsedObjects:
     """Writes, overwrites and deletes objects under a prefix.
 
     Args:
-        listing: What reaches the bucket.
+        listing: The access to the bucket.
         bucket: The bucket.
-        prefix: Beginning of the keys; nothing may be there.
-        name: The rehearsal's.
+        prefix: Beginning of the keys; nothing may exist under it.
+        name: The name of the rehearsal.
 
     Raises:
         ConfigurationError: If keys cannot begin so.
@@ -45,10 +45,10 @@ class RehearsedObjects:
         return sorted(row for rows in self._files.values() for row in rows)
 
     def check_unused(self) -> None:
-        """See to it that nothing of anybody is there.
+        """Check that nothing exists under the prefix.
 
         Raises:
-            ConfigurationError: If something is under the prefix.
+            ConfigurationError: If something does.
         """
         if any(True for _ in self.listing.objects(self.bucket, self.prefix)):
             raise ConfigurationError(
@@ -57,30 +57,30 @@ class RehearsedObjects:
             )
 
     def add(self) -> None:
-        """Write one more."""
+        """Write another object."""
         self.write(len(self._files), version=0)
 
     def write(self, number: int, *, version: int) -> None:
-        """Write or overwrite one.
+        """Write or overwrite an object.
 
         Args:
-            number: The object's, from 0.
-            version: Another one gives other rows.
+            number: Number of the object, from 0.
+            version: Another version has other rows.
         """
         self._files[number] = scratch.rows_of_file(number, version=version)
         self.listing.put(self.bucket, self._key(number), scratch.body_of_file(self._files[number]))
 
     def delete_one(self) -> None:
-        """Delete the last."""
+        """Delete the last object."""
         number, _ = self._files.popitem()
         self.listing.delete(self.bucket, self._key(number))
 
     def delete_own(self) -> None:
-        """Delete all of this rehearsal."""
+        """Delete all objects of this rehearsal."""
         self.listing.delete(self.bucket, self.folder)
 
     def delete_left(self) -> None:
-        """Delete those of all rehearsals under the prefix."""
+        """Delete the objects of all rehearsals under the prefix."""
         self.listing.delete(self.bucket, f"{self.prefix}{NAME_PREFIX}")
 
     def _key(self, number: int) -> str:

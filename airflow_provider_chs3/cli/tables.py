@@ -8,11 +8,11 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def rendered(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table with a line under its header. Numbers stand to the right, and have their thousands apart.
+    """Return a table with a line under its header. Numbers are aligned to the right, with separated thousands.
 
     Args:
-        header: The columns' names.
-        rows: Their values; None shows as nothing.
+        header: Names of the columns.
+        rows: Their values; None is shown as nothing.
     """
     texts = [[_text(value) for value in row] for row in rows]
     right = [all(isinstance(row[at], int | float | None) for row in rows) for at in range(len(header))]
@@ -28,7 +28,7 @@ def rendered(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def size(size_bytes: int) -> str:
-    """Bytes in a unit that people read."""
+    """Return bytes in a readable unit."""
     value, unit = float(size_bytes), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
@@ -36,7 +36,7 @@ def size(size_bytes: int) -> str:
 
 
 def age(seconds: int) -> str:
-    """Seconds in hours and minutes."""
+    """Return seconds as hours and minutes."""
     return f"{seconds // 3600} h {seconds % 3600 // 60} min" if seconds >= 60 else f"{seconds} s"
 
 

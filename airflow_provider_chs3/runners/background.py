@@ -1,4 +1,4 @@
-"""Starts statements that servers carry on with when their client is gone."""
+"""Start statements that servers continue after their client is gone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE_SECONDS = 2.0
 
 
 def with_starts(runner: Runner) -> Callable[[AnyStep], Any]:
-    """Carries out steps as the runner does, and `StartOnNodes` too."""
+    """Perform steps as the runner does, and `StartOnNodes` too."""
 
     def perform(step: AnyStep) -> Any:
         return _start(step, runner) if isinstance(step, StartOnNodes) else runner.perform(step)

@@ -1,4 +1,4 @@
-"""Carries out the steps of a workflow, one by one, with blocking I/O."""
+"""Perform the steps of a workflow, one after the other, with blocking I/O."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _OBJECTS_OF_A_PAGE = 1000
 
 
 def _timed(ask: Callable[[], Any]) -> TimedAnswer:
-    """What came of it, or the error, and how long that took."""
+    """Return the answer or the error, with its duration."""
     began_at, began = time.time(), time.monotonic()
     answer: Any
     try:
@@ -62,18 +62,18 @@ def _timed(ask: Callable[[], Any]) -> TimedAnswer:
 
 
 class Runner:
-    """Carries out steps over clickhouse-driver and boto3.
+    """Performs steps with clickhouse-driver and boto3.
 
     Args:
         hook: The connection to ClickHouse.
-        listing: Lists buckets from the worker; None where ClickHouse lists.
-        log: Where progress goes.
-        progress_interval_seconds: Time between two progress lines of an insert.
-        in_turns: Ask nodes one after the other. For a handler of signals, which must start no threads: it may have
-            interrupted a start of threads, which holds locks.
+        listing: Lists buckets from the worker; None if ClickHouse lists.
+        log: The log of progress.
+        progress_interval_seconds: Seconds between two progress lines of an insert.
+        in_turns: Whether to ask nodes one after the other. For a handler of signals, which must start no threads: it
+            may have interrupted a start of threads, which holds locks.
 
     Attributes:
-        inserts: Those that were carried out, or tried, so far.
+        inserts: The inserts that were sent so far.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Runner:
 
     @singledispatchmethod
     def perform(self, step: AnyStep) -> Any:
-        """Carry out one step, and give what came of it."""
+        """Perform one step, and return its result."""
         raise NotImplementedError(type(step).__name__)
 
     @perform.register

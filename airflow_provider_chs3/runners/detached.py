@@ -1,8 +1,8 @@
-"""Inserts that go on without the process that started them.
+"""Inserts that outlive the process that started them.
 
-ClickHouse cancels a query of the native protocol when its client is gone, and runs an INSERT SELECT that came over HTTP
-to its end. So the insert is sent over HTTP, and watched through `system.processes` from wherever somebody watches. The
-client is httpx, which Airflow itself speaks to its API with.
+ClickHouse cancels a query of the native protocol when its client is gone, but runs an INSERT SELECT that came over HTTP
+to its end. So the insert is sent over HTTP, and any process can watch it in `system.processes`. The client is httpx,
+which Airflow itself uses for its API.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _DETACHED = {"send_progress_in_http_headers": "0", "wait_end_of_query": "0"}
 
 
 class DetachingRunner(Runner):
-    """Carries out steps as `Runner` does, but starts inserts so that they go on by themselves.
+    """Performs steps as `Runner` does, but starts inserts so that they outlive the process.
 
     Args:
-        wait: Called while an insert runs, until it runs no more; in Airflow it defers the task, and does not return.
-        **kwargs: As with `Runner`.
+        wait: Called while an insert runs, until it has ended; in Airflow it defers the task, and does not return.
+        **kwargs: As for `Runner`.
     """
 
     def __init__(self, *, wait: Callable[[Insert], None], **kwargs: Any) -> None:
@@ -50,12 +50,12 @@ class DetachingRunner(Runner):
         self.wait = wait
 
     def insert(self, step: Insert) -> InsertStats:
-        """Start an insert, or look after one that was started, and give what came of it.
+        """Start an insert, or watch one that was started, and return its result.
 
         Raises:
-            ClickHouseServerError: The insert failed.
-            ClickHouseConnectionError: ClickHouse cannot be reached.
-            InsertLostError: Nobody knows how it ended.
+            ClickHouseServerError: If the insert failed.
+            ClickHouseConnectionError: If ClickHouse cannot be reached.
+            InsertLostError: If no server knows how it ended.
         """
         if not step.is_started and (stats := self._start(step)):
             return stats
@@ -74,7 +74,7 @@ class DetachingRunner(Runner):
         return progress_of(step.query_id, rows, step.cluster).is_running
 
     def _start(self, step: Insert) -> InsertStats | None:
-        """Send the insert. Gives what came of it, or None where it still runs."""
+        """Send the insert. Return its result, or None if it is still running."""
         announce(step, self.log)
         started = time.monotonic()
         response = self._post(step)

@@ -1,4 +1,4 @@
-"""One insert that may take hours: it runs in a thread, while its progress is looked up and logged."""
+"""Run one insert that may take hours in a thread, while its progress is looked up and logged."""
 
 from __future__ import annotations
 
@@ -28,44 +28,44 @@ _FIRST_LOOK_SECONDS = 0.5
 
 
 class ProgressLog(Protocol):
-    """Where lines for the user go: a standard logger, or Airflow's."""
+    """The log for the user: a standard logger, or Airflow's."""
 
     def info(self, message: str, /, *args: Any) -> None:
-        """Say what happens."""
+        """Log progress."""
 
     def debug(self, message: str, /, *args: Any) -> None:
-        """Say what happens, for those who look into it."""
+        """Log details."""
 
     def warning(self, message: str, /, *args: Any) -> None:
-        """Say what goes wrong, and may pass."""
+        """Log a problem that may pass."""
 
 
 @dataclass(frozen=True)
 class Quiet:
-    """A log that says what happens only to those who look into it.
+    """A log that shows progress only with the details.
 
     Args:
-        log: Where that goes.
+        log: The log.
     """
 
     log: ProgressLog
 
     def info(self, message: str, /, *args: Any) -> None:
-        """Say what happens, for those who look into it."""
+        """Log progress with the details."""
         self.log.debug(message, *args)
 
     def debug(self, message: str, /, *args: Any) -> None:
-        """Say what happens, for those who look into it."""
+        """Log details."""
         self.log.debug(message, *args)
 
     def warning(self, message: str, /, *args: Any) -> None:
-        """Say what goes wrong, and may pass."""
+        """Log a problem that may pass."""
         self.log.warning(message, *args)
 
 
 @dataclass
 class _Outcome:
-    """What the thread leaves behind."""
+    """The outcome that the thread leaves."""
 
     read_rows: int = 0
     source: SourceRead | None = None
@@ -86,13 +86,13 @@ def run_insert(
     Args:
         step: The insert.
         hook: The connection to ClickHouse.
-        log: Where progress goes.
-        log_comment: The setting that tells who sent it.
-        progress_interval_seconds: Time between two progress lines.
+        log: The log of progress.
+        log_comment: The setting that names the sender.
+        progress_interval_seconds: Seconds between two progress lines.
 
     Raises:
-        ClickHouseServerError: The insert failed.
-        ClickHouseConnectionError: The connection broke; servers cancel the insert then.
+        ClickHouseServerError: If the insert failed.
+        ClickHouseConnectionError: If the connection broke; servers then cancel the insert.
     """
     announce(step, log)
     outcome = _Outcome()
@@ -114,13 +114,13 @@ def run_insert(
 
 
 def announce(step: Insert, log: ProgressLog) -> None:
-    """Say which insert is about to be sent, and under which id."""
+    """Log which insert is about to be sent, with its query id."""
     log.info("%s: query id %s", step.name, step.query_id)
     log.info("%s", shown_sql(step))
 
 
 def shown_sql(step: Insert) -> str:
-    """The statement as people see it: without secrets, and not longer than they read."""
+    """Return the statement for the log: without secrets, and shortened."""
     return textwrap.shorten(step.sql.masked, _SHOWN_SQL_CHARACTERS, placeholder=" …")
 
 

@@ -1,4 +1,4 @@
-"""The doctor's look at what profiles forbid: the user's, and that of the user as whom nodes ask each other."""
+"""Check what profiles forbid: the user's, and that of the user that nodes use for each other."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ NEEDED: SettingValues = needed_settings(null_as_default=False, by_sharding_key=F
 
 
 def find_forbidden(context: TargetContext, *, own: SettingValues) -> Steps[tuple[str, ...]]:
-    """A sentence for each setting that loads need and a profile forbids.
+    """Return a sentence for each setting that loads need and a profile forbids.
 
     Args:
         context: The nodes that answer.
-        own: The connection's settings, as far as loads take them over.
+        own: The connection's settings that loads use.
     """
     findings: list[str] = []
     if not context.nodes:

@@ -1,4 +1,4 @@
-"""The doctor's look at disks and at replication."""
+"""Check disks and replication."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _GIB = 1024**3
 
 
 def check_room(nodes: Iterable[Node]) -> Steps[tuple[Check, dict[Node, int]]]:
-    """Is there room on the local disks?
+    """Check the free space of local disks.
 
     Args:
         nodes: The nodes that answer.
 
     Returns:
-        The check, and the bytes that are free on each node.
+        The check, and the free bytes of each node.
     """
     errors: dict[Node, Chs3Error] = {}
     sql = Sql("SELECT name, free_space, total_space FROM system.disks WHERE type = 'Local' AND total_space > 0")
@@ -47,7 +47,7 @@ def check_room(nodes: Iterable[Node]) -> Steps[tuple[Check, dict[Node, int]]]:
 
 
 def replicas_statement() -> Sql:
-    """Ask a node for all of its replicas, without what Keeper itself would have to be asked for."""
+    """Return the query for all replicas of a node, without the columns for which it must ask Keeper."""
     return Sql(
         "SELECT database, table, toUInt8(is_readonly), toUInt8(is_session_expired), toInt64(absolute_delay), "
         "toInt64(queue_size) FROM system.replicas"
@@ -55,7 +55,7 @@ def replicas_statement() -> Sql:
 
 
 def check_replication(nodes: Iterable[Node]) -> Steps[Check]:
-    """Do replicas follow, and does Keeper answer them?
+    """Check that replicas follow, and that Keeper answers them.
 
     Args:
         nodes: The nodes that answer.
@@ -66,10 +66,10 @@ def check_replication(nodes: Iterable[Node]) -> Steps[Check]:
 
 
 def judge_replicas(rows: Mapping[Node, Iterable[Row]]) -> Check:
-    """What replicas tell.
+    """Judge the state of replicas.
 
     Args:
-        rows: What `replicas_statement` gave on each node.
+        rows: The answers to `replicas_statement`, by node.
     """
     findings, count, queued = [], 0, 0
     longest_seconds = Thresholds().max_replica_delay_seconds

@@ -1,4 +1,4 @@
-"""The doctor's look at a load that nobody starts: the table, the month, and the settings that would be sent."""
+"""Check a load without starting it: the table, the month, and the settings that it would send."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _IS_DURABLE = re.compile(r"\bfsync_after_insert\s*=\s*1\b")
 
 @dataclass(frozen=True, kw_only=True)
 class TrialSetup:
-    """Where a load would take place.
+    """The setup of a load that is not started.
 
     Args:
-        context: The nodes that answer, and the table on them.
-        now: How they are right now; the same nodes.
-        specs: What each has for loads; those with wrong specs are missing.
-        own: The connection's settings, as far as loads take them over.
+        context: The nodes that answer, and their table.
+        now: The current state of the same nodes.
+        specs: The spec of each node; those with wrong specs are missing.
+        own: The connection's settings that loads use.
         declared: The connection's `node_specs`.
     """
 
@@ -48,10 +48,10 @@ class TrialSetup:
 
 
 def check_table(context: TargetContext) -> Check:
-    """Is the table fit to be loaded month by month?
+    """Check that the table can be loaded month by month.
 
     Args:
-        context: The nodes that answer, and the table on them.
+        context: The nodes that answer, and their table.
     """
     try:
         check_target(context, required_settings=REQUIRED_SETTINGS)
@@ -74,16 +74,16 @@ def _of_power_cuts(context: TargetContext) -> Iterator[str]:
 def check_month(
     scene: TrialSetup, source: S3Source, month: Month, *, now: datetime
 ) -> Steps[tuple[Check, list[Setting]]]:
-    """Do all that a load of the month does before it writes.
+    """Do everything that a load of the month does before it writes.
 
     Args:
-        scene: Where it would take place.
-        source: Where the objects are.
+        scene: The setup.
+        source: The source of the objects.
         month: The month.
         now: The time, in UTC.
 
     Returns:
-        What stands in its way, and the settings that it would send; none of these where something does.
+        The check, and the settings that it would send; none if there is a problem.
     """
     request = _request(scene, source, month, now)
     said: list[str] = []
@@ -127,10 +127,10 @@ def _request(scene: TrialSetup, source: S3Source, month: Month, now: datetime) -
 
 
 def settings_of_any_month(scene: TrialSetup) -> list[Setting]:
-    """The settings of a load of which only the nodes are known.
+    """Return the settings of a load of which only the nodes are known.
 
     Raises:
-        ConfigurationError: If the connection's settings are not known to every node.
+        ConfigurationError: If a node does not know one of the connection's settings.
     """
     if not scene.specs:
         return []
@@ -143,12 +143,12 @@ def settings_of_any_month(scene: TrialSetup) -> list[Setting]:
 
 
 def check_settings(scene: TrialSetup, settings: list[Setting], *, month: Month | None) -> tuple[Check, list[Setting]]:
-    """Which settings a load would send.
+    """Report the settings that a load would send.
 
     Args:
-        scene: Where it would take place.
-        settings: Those of the month that was looked at; empty where none was, or something stood in its way.
-        month: The month; None where none was given.
+        scene: The setup.
+        settings: Those of the checked month; empty if there was none, or it had a problem.
+        month: The month; None if none was given.
     """
     name = "settings"
     if len(scene.specs) < len(scene.now):

@@ -1,4 +1,4 @@
-"""The doctor's look at merges: of the months of one table, or how far the servers are behind with all of theirs."""
+"""Check merges: of the months of one table, or the backlog of the servers."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _LIMITS = ("parts_to_delay_insert", "parts_to_throw_insert", "max_avg_part_size_
 
 
 def check_merges_of(context: TargetContext) -> Steps[Check]:
-    """How do the merges of a table's months stand?
+    """Check the merges of a table's months.
 
     Args:
-        context: The nodes that answer, and the table on them.
+        context: The nodes that answer, and their table.
     """
     target = context.target
     of_table = f"database = {literal(target.database)} AND table = {literal(target.table)}"
@@ -59,7 +59,7 @@ def _of_verdicts(of: str, verdicts: Iterable[Verdict]) -> Check:
 
 
 def check_backlog(nodes: Iterable[Node]) -> Steps[Check]:
-    """How far are the servers behind with merges and mutations, whatever the table?
+    """Check how far servers are behind with merges and mutations of all tables.
 
     Args:
         nodes: The nodes that answer.
@@ -115,6 +115,6 @@ def _of_backlog(seen: Mapping[Node, Row]) -> Iterator[str]:
 
 
 def _are_many(parts: int, size_bytes: int, limits: Mapping[str, int]) -> bool:
-    """As `core.merges.health` has it, by the server's limits: a table's own are looked at where it is named."""
+    """Judge as `core.merges.health` does, by the server's limits; a table's own count if it is named."""
     is_counted = size_bytes <= parts * limits["max_avg_part_size_for_too_many_parts"]
     return is_counted and parts > Thresholds().stuck_fraction * limits["parts_to_delay_insert"]

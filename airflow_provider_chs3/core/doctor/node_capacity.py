@@ -1,4 +1,4 @@
-"""The doctor's look at node specs: what is declared beside what is there."""
+"""Check node specs: what is declared, and what is measured."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _FEW_CORES = 2
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the nodes have for loads.
+    """The sizes of the nodes for loads.
 
     Args:
-        nodes: Those whose specs are right.
-        wrong: What is wrong with the others.
+        nodes: The nodes with right specs.
+        wrong: The problems of the others.
     """
 
     nodes: Mapping[Node, SizedNode]
@@ -30,12 +30,12 @@ class Sizes:
 
 
 def find_sizes(context: TargetContext, now: Mapping[Node, NodeNow], connection: Mapping[str, NodeSpec]) -> Sizes:
-    """Size each node by itself, so that a wrong one hides no other.
+    """Size each node separately, so that a wrong spec hides no other.
 
     Args:
-        context: What the nodes said of themselves.
-        now: What else is known of them; nodes of which nothing is are left out.
-        connection: What the connection declares.
+        context: The nodes' facts.
+        now: Their current state; nodes without one are skipped.
+        connection: The specs of the connection.
     """
     nodes, wrong = dict[Node, SizedNode](), list[str]()
     for node in now:
@@ -55,12 +55,12 @@ def check_specs(
     declared: Mapping[str, NodeSpec],
     addresses: Iterable[str],
 ) -> Check:
-    """Are declared specs possible, and does what the connection declares mean a node?
+    """Check that declared specs are possible, and that each entry of the connection names a node.
 
     Args:
-        sizes: What the nodes have.
-        context: What they said of themselves.
-        cluster_nodes: All of the cluster, those that do not answer too.
+        sizes: The sizes of the nodes.
+        context: The nodes' facts.
+        cluster_nodes: All nodes of the cluster, including those that do not answer.
         declared: The connection's `node_specs`.
         addresses: The nodes of the connection's `node_addresses`.
     """

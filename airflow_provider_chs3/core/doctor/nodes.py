@@ -1,4 +1,4 @@
-"""The doctor's look at the nodes themselves: who answers, which version, and how the clocks stand."""
+"""Check the nodes themselves: which answer, their versions, and their clocks."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class NodeProbe:
     """A node that answered.
 
     Args:
-        version: Of ClickHouse.
-        user: The user, as the node knows them.
-        seconds: From asking to its answer, with the time to connect.
+        version: ClickHouse's version.
+        user: The user's name on that node.
+        seconds: Seconds to its answer, including the time to connect.
         clock: Its clock.
     """
 
@@ -40,9 +40,9 @@ class NodeProbe:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How far a clock is ahead of the worker's, in seconds, behind where it is negative.
+    """How far a clock is ahead of the worker's, in seconds; negative if it is behind.
 
-    A node looked at its clock at some moment between the question and its answer, so that a least and a most are known.
+    A node read its clock at some moment between question and answer, so only a least and a greatest value are known.
     """
 
     least: float
@@ -50,11 +50,11 @@ class Clock:
 
     @property
     def middle(self) -> float:
-        """The best guess."""
+        """The best estimate."""
         return (self.least + self.most) / 2
 
     def apart(self, other: Clock) -> float:
-        """By how much it is ahead of another one at least; 0 where they may be the same."""
+        """Return the least that it is ahead of another clock; 0 if they may be equal."""
         return max(0.0, self.least - other.most) + min(0.0, self.most - other.least)
 
 
@@ -62,7 +62,7 @@ def probe_nodes(nodes: Iterable[Node]) -> Steps[tuple[dict[Node, NodeProbe], dic
     """Ask every node for version, user and time.
 
     Returns:
-        Those that answered, and why the others did not.
+        The nodes that answered, and the errors of the others.
     """
     sql = Sql("SELECT version(), currentUser(), toFloat64(now64(6))")
     answers = yield from TimeQueryNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, sql))
@@ -83,13 +83,13 @@ def check_connection(
     *,
     cluster: str | None,
 ) -> Check:
-    """Do the hosts of the connection answer, and the nodes of the cluster?
+    """Check that the hosts of the connection and the nodes of the cluster answer.
 
     Args:
         hosts: For each host whether it works, and a sentence.
         probes: The nodes that answered.
-        errors: Why the others did not.
-        cluster: The cluster; None is a single server.
+        errors: The errors of the others.
+        cluster: The cluster; None for a single server.
     """
     users = ", ".join(sorted({repr(probe.user) for probe in probes.values()}))
     slowest = max((probe.seconds for probe in probes.values()), default=0.0)
@@ -104,12 +104,12 @@ def check_connection(
 
 
 def failing_hosts(hosts: Sequence[tuple[bool, str]]) -> tuple[str, ...]:
-    """What is wrong with hosts of the connection: a line each."""
+    """Return the problems of the connection's hosts, one line each."""
     return tuple(f"host of the connection: {message}" for works, message in hosts if not works)
 
 
 def check_versions(probes: Mapping[Node, NodeProbe]) -> Check:
-    """Are all versions supported, and the same?"""
+    """Check that all versions are supported and equal."""
     versions = {node: probe.version for node, probe in probes.items()}
     findings = list(too_old(versions))
     (usual, _), *others = Counter(versions.values()).most_common()
@@ -129,10 +129,10 @@ def _having(versions: Mapping[Node, str], version: str) -> list[Node]:
 
 
 def check_clocks(probes: Mapping[Node, NodeProbe]) -> Check:
-    """Do the clocks of nodes and worker agree?
+    """Check that the clocks of nodes and worker agree.
 
-    Loads do not lean on clocks. But S3 refuses requests that are signed with a time a quarter of an hour off, and what
-    the ledger, the logs and `min_object_age_seconds` say is by them.
+    Loads do not depend on clocks. But S3 refuses requests whose signature is a quarter of an hour off, and the times in
+    the ledger and the logs, and `min_object_age_seconds`, use them.
     """
     clocks = {WORKER: Clock(0.0, 0.0)} | {shown(node): probe.clock for node, probe in probes.items()}
     # The one in the middle: with one wrong clock among three or more it is a right one.

@@ -1,4 +1,4 @@
-"""The doctor's look at rights: what each command takes (docs/privileges.md), and what is granted."""
+"""Check privileges: those that each command needs (docs/privileges.md), and those that are granted."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ PURPOSES: Mapping[str, str] = {
 def privileges_by_purpose(
     location: TableLocation, *, named_collection: str | None, is_replicated: bool
 ) -> dict[str, RequiredPrivileges]:
-    """What each purpose takes on every node.
+    """Return the privileges that each purpose needs on every node.
 
     Args:
-        location: The table, and the nodes.
-        named_collection: What the servers read S3 through; None where that is something else.
-        is_replicated: Whether the table is.
+        location: The table and its nodes.
+        named_collection: The named collection through which the servers read S3; None if they use other credentials.
+        is_replicated: Whether the table is replicated.
     """
     load = privileges_of_replacing(location, named_collection=named_collection)
     if is_replicated:
@@ -68,13 +68,13 @@ def privileges_by_purpose(
 def check_rights(
     users: Mapping[Node, str], needed: Mapping[str, RequiredPrivileges], *, purposes: Collection[str], has_table: bool
 ) -> Steps[Check]:
-    """Is granted what is needed?
+    """Check that the needed privileges are granted.
 
     Args:
-        users: The nodes that answer, and who the user is there.
-        needed: What each purpose takes.
-        purposes: What the user is for: what else is missing is no finding.
-        has_table: Whether a table was named; else only what goes for all tables is asked about.
+        users: The nodes that answer, with the user's name there.
+        needed: The privileges of each purpose.
+        purposes: The purposes of the user: privileges missing for others are no finding.
+        has_table: Whether a table was named; otherwise only privileges that do not depend on a table are checked.
     """
     errors: dict[Node, Chs3Error] = {}
     asked = {purpose: each.every if has_table else each.on_servers for purpose, each in needed.items()}
@@ -109,7 +109,7 @@ def _lacking(nodes: Iterable[Node], privileges: str, errors: dict[Node, Chs3Erro
 def _lines(
     users: Mapping[Node, str], missing: Mapping[Node, Mapping[str, Iterable[str]]]
 ) -> Iterable[tuple[tuple[str, ...], str]]:
-    """For each purpose, or several that lack the same, a line; however many nodes it is about."""
+    """Return a line for each purpose, or for several that miss the same privileges, on however many nodes."""
     grouped: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Node]] = {}
     for node, found in missing.items():
         by_purposes: dict[tuple[str, ...], list[str]] = {}

@@ -1,4 +1,4 @@
-"""What the doctor found: one check each, the nodes, and the settings that a load would send."""
+"""The report of the doctor: the checks, the nodes, and the settings that a load would send."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ACCESS_DENIED = 497
 
 
 class CheckOutcome(StrEnum):
-    """How a check ended."""
+    """The outcome of a check."""
 
     OK = "well"
     FINDING = "finding"
@@ -25,14 +25,14 @@ class CheckOutcome(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One thing that was looked at.
+    """One check.
 
     Args:
-        name: What was looked at, in a word or two.
-        summary: What was seen, in a sentence without a full stop.
-        findings: What is wrong: each a line with the fact, the place and the way out.
-        left_out: Why it was not looked at, or not everywhere; empty where it was.
-        remarks: What is good to know beside.
+        name: Its subject, in a word or two.
+        summary: The observation, in a sentence without a full stop.
+        findings: The problems: each a line with the fact, the place and what to do.
+        left_out: The reason why it was skipped, entirely or on some nodes; empty if it was not.
+        remarks: Further information.
     """
 
     name: str
@@ -43,18 +43,18 @@ class Check:
 
     @property
     def outcome(self) -> CheckOutcome:
-        """How it ended."""
+        """Its outcome."""
         if self.findings:
             return CheckOutcome.FINDING
         return CheckOutcome.SKIPPED if self.left_out and not self.summary else CheckOutcome.OK
 
     def with_errors(self, errors: Mapping[Node, Chs3Error]) -> Check:
-        """The same, where some nodes could not be asked.
+        """Return the same check, with the errors of nodes that could not be asked.
 
-        What the user may not see is no finding here: whether they should see it, the check of privileges says.
+        A missing privilege is no finding here: the check of privileges says whether the user needs it.
 
         Args:
-            errors: Why not.
+            errors: The errors.
         """
         denied = {node: error for node, error in errors.items() if is_denied(error)}
         others = {node: error for node, error in errors.items() if node not in denied}
@@ -64,21 +64,21 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeReport:
-    """One node; None is not known.
+    """The report of one node; None means not known.
 
     Args:
         node: Its name.
-        version: Of ClickHouse.
-        answer_seconds: From asking to its answer, with the time to connect.
-        clock_ahead_seconds: How far its clock is ahead of this machine's, give or take half of the time to answer.
-        cores: That loads go by.
-        memory_bytes: That loads go by.
-        source: Who says so: `measured`, or who declares them.
-        measured_cores: As the server sees them.
-        measured_memory_bytes: The server's limit.
-        disk_free_bytes: Free on its local disks.
-        list_seconds: What the first objects of a listing of S3 take from there, beside the time to answer.
-        read_seconds: What a small part of an object takes from there, beside the time to answer.
+        version: ClickHouse's version.
+        answer_seconds: Seconds to its answer, including the time to connect.
+        clock_ahead_seconds: How far its clock is ahead of this machine's, plus or minus half of the time to answer.
+        cores: Cores that loads assume.
+        memory_bytes: Memory that loads assume.
+        source: Source of both: `measured`, or who declares them.
+        measured_cores: Cores that the server sees.
+        measured_memory_bytes: The server's memory limit.
+        disk_free_bytes: Free bytes on its local disks.
+        list_seconds: Seconds for the first objects of a listing of S3 from there, without the time to answer.
+        read_seconds: Seconds for a small part of an object from there, without the time to answer.
     """
 
     node: str
@@ -97,12 +97,12 @@ class NodeReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """All that was found.
+    """The result of all checks.
 
     Args:
-        checks: In the order in which they are told.
-        nodes: Those of the cluster.
-        settings: What a load would send, beside what makes every load exact; empty where that is not known.
+        checks: The checks in the order of the report.
+        nodes: The nodes of the cluster.
+        settings: The settings that a load would send, besides those that make every load exact; empty if not known.
     """
 
     checks: tuple[Check, ...]
@@ -115,7 +115,7 @@ class Diagnosis:
         return not any(check.findings for check in self.checks)
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON-safe values."""
+        """Return JSON-safe values."""
         return {
             "is_well": self.is_ok,
             "checks": [{**asdict(each), "outcome": str(each.outcome)} for each in self.checks],
@@ -125,21 +125,21 @@ class Diagnosis:
 
 
 def is_denied(error: Chs3Error) -> bool:
-    """Whether the user may not see what was asked for."""
+    """Whether the user lacks the privilege for the question."""
     return isinstance(error, ClickHouseServerError) and error.code == _ACCESS_DENIED
 
 
 def in_a_line(text: object) -> str:
-    """A text without the ends of its lines."""
+    """Return a text without line breaks."""
     return " ".join(str(text).split())
 
 
 def told(error: Chs3Error, way_out: str = "") -> str:
-    """An error in one line, with its way out.
+    """Describe an error in one line, with what to do.
 
     Args:
         error: The error.
-        way_out: The way out; empty takes what is said of such errors elsewhere.
+        way_out: What to do; empty uses the hint for such errors.
     """
     message, hint = in_a_line(error), hint_of(error)
     if isinstance(error, ClickHouseServerError):
@@ -151,11 +151,11 @@ def told(error: Chs3Error, way_out: str = "") -> str:
 
 
 def in_lines(errors: Mapping[Node, Chs3Error], way_out: Callable[[Chs3Error], str] = lambda _: "") -> tuple[str, ...]:
-    """A line for each error, however many nodes have it.
+    """Describe each error in a line, regardless of the number of nodes that have it.
 
     Args:
         errors: The errors.
-        way_out: The way out of each; empty takes what is said of such errors elsewhere.
+        way_out: What to do about each; empty uses the hint for such errors.
     """
     grouped: dict[object, list[Node]] = {}
     for node, error in errors.items():
@@ -166,5 +166,5 @@ def in_lines(errors: Mapping[Node, Chs3Error], way_out: Callable[[Chs3Error], st
 
 
 def named(nodes: Iterable[Node]) -> str:
-    """The nodes' names for people."""
+    """Return the nodes' names for people."""
     return ", ".join(shown(node) for node in nodes)

@@ -1,6 +1,6 @@
-"""`doctor`: looks at everything that a load leans on, and says what is wrong. It writes nothing.
+"""`doctor`: check everything that a load depends on, and report the problems. It writes nothing.
 
-What does not answer is told of, and the rest is looked at all the same.
+What does not answer is reported, and the rest is checked nevertheless.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ _NOBODY = "no node answers"
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorRequest(TableRequest):
-    """What is to be looked at.
+    """A request for a diagnosis.
 
-    Besides the table, it has these.
+    In addition to the table's arguments:
 
     Args:
-        source: Where the objects are; None where that was not given, or is wrong.
-        source_error: What is wrong with it; empty where nothing is.
-        month: The month that a load would be about; None where none was given.
+        source: The source of the objects; None if it was not given, or is wrong.
+        source_error: The problem of the source; empty if there is none.
+        month: The month of the load; None if none was given.
         declared: The connection's `node_specs`.
-        addresses: The nodes that the connection's `node_addresses` speak of.
-        settings: The connection's settings, as far as loads take them over.
-        purposes: What the user of the connection is for, of `core.doctor.privileges.PURPOSES`.
+        addresses: The nodes of the connection's `node_addresses`.
+        settings: The connection's settings that loads use.
+        purposes: The purposes of the connection's user, of `core.doctor.privileges.PURPOSES`.
         now: The time, in UTC.
     """
 
@@ -74,7 +74,7 @@ class DoctorRequest(TableRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class _Servers:
-    """The nodes that answer, and what they said; `context` has those alone that said everything."""
+    """The nodes that answer, and their answers; `context` has only those that answered everything."""
 
     location: TableLocation
     probes: Mapping[Node, NodeProbe]
@@ -85,10 +85,10 @@ class _Servers:
 
 
 def examine(request: DoctorRequest) -> Steps[Diagnosis]:
-    """Look at everything, and say what is wrong.
+    """Run all checks.
 
     Args:
-        request: What is to be looked at.
+        request: The request.
     """
     hosts = yield from CheckHosts(name="Try the hosts of the connection")
     try:
@@ -181,7 +181,7 @@ def _check_s3(request: DoctorRequest, nodes: tuple[Node, ...]) -> Steps[tuple[Ch
 
 
 def _lacking(request: DoctorRequest) -> Iterator[str]:
-    """Name the flags that a look at a month still lacks."""
+    """Name the arguments that a check of a month still needs."""
     if not request.has_table:
         yield "--table"
     if request.source is None and not request.source_error:
@@ -193,7 +193,7 @@ def _lacking(request: DoctorRequest) -> Iterator[str]:
 def _check_load(
     request: DoctorRequest, servers: _Servers, s3: Check
 ) -> Steps[tuple[tuple[Check, Check, Check], list[Setting]]]:
-    """The checks of table, month and settings, and the settings."""
+    """Check table, month and settings, and return the settings, too."""
     context = servers.context
     scene = TrialSetup(
         context=context,
@@ -241,7 +241,7 @@ def _node_report(node: Node, servers: _Servers, look: S3Probe, free: Mapping[Nod
 
 
 def _seconds_of(timed: TimedAnswer | None, probe: NodeProbe) -> float | None:
-    """What it took beside the way there and back."""
+    """Return its duration without the round trip."""
     if timed is None or isinstance(timed.answer, Chs3Error):
         return None
     return max(0.0, timed.seconds - probe.seconds)

@@ -1,4 +1,4 @@
-"""The doctor's look at S3: from the worker, and from each node by its own access. Little is read."""
+"""Check S3 from the worker, and from each node with its own access. Little is read."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _SETTINGS: SettingValues = {
 
 @dataclass(frozen=True)
 class S3Probe:
-    """What came of listing and reading.
+    """The results of listing and reading.
 
     Args:
         prefix: Beginning of the keys that were listed.
-        from_worker: The worker's listing; None where the servers list.
-        lists: Each node's.
-        path: A small object that fits; empty where none was found.
+        from_worker: The worker's listing; None if the servers list.
+        lists: Each node's listing.
+        path: A small object that matches; empty if none was found.
         reads: What each node read of it.
     """
 
@@ -55,8 +55,8 @@ def look_at_s3(source: S3Source, month: Month | None, nodes: Iterable[Node]) -> 
     """List the first objects from everywhere, and read a little of a small one on every node.
 
     Args:
-        source: Where the objects are.
-        month: The month whose objects are looked for; None looks for any month's.
+        source: The source of the objects.
+        month: The month whose objects are listed; None lists those of any month.
         nodes: The nodes that answer.
     """
     keys = source.template.keys_of(month) if month else source.template.keys_of_all
@@ -87,7 +87,7 @@ def _list(source: S3Source, prefix: str, nodes: Iterable[Node]) -> TimeQueryNode
 
 
 def _read(source: S3Source, path: str, nodes: Iterable[Node]) -> TimeQueryNodes:
-    """Of Parquet the footer, of all else the first line."""
+    """Read the footer of Parquet, or the first line of other files."""
     glob = source.glob_of(path)
     if _is_parquet(path):
         function = source.table_function(glob, file_format="ParquetMetadata")
@@ -116,12 +116,12 @@ def _objects(look: S3Probe) -> list[S3Object]:
 
 
 def check_s3(look: S3Probe, source: S3Source, *, month: Month | None) -> Check:
-    """Does everybody get in?
+    """Check that worker and nodes have access.
 
     Args:
-        look: What came of it.
-        source: Where the objects are.
-        month: The month that was looked for; None for any.
+        look: The results of listing and reading.
+        source: The source of the objects.
+        month: The month that was listed; None for any.
     """
     where = f"{source.bucket or source.credentials.named_collection}/{look.prefix}"
     worker = look.from_worker
@@ -139,7 +139,7 @@ def check_s3(look: S3Probe, source: S3Source, *, month: Month | None) -> Check:
 
 
 def _way_out(error: Chs3Error, source: S3Source) -> str:
-    """Of a storage that does not answer; what others mean is said elsewhere."""
+    """Return what to do about a storage that does not answer; other errors have their own hints."""
     if not isinstance(error, ClickHouseServerError) or error.code != S3_ERROR or is_refused_by_s3(error):
         return ""
     where = source.endpoint_url or f"the URL of {source.credentials.named_collection}"

@@ -1,4 +1,4 @@
-"""The end of a rehearsal's table, and of what rehearsals left: on every node that answers."""
+"""Remove a rehearsal's table, and what rehearsals left, on every node that answers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from airflow_provider_chs3.exceptions import Chs3Error
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What was cleaned.
+    """The result of a clean-up.
 
     Args:
         tables: The tables that were found.
-        unreached: The nodes that did not answer, where they are left, with the reason.
+        unreached: The nodes that did not answer and still have them, with their errors.
     """
 
     tables: tuple[str, ...]
@@ -33,7 +33,7 @@ class Cleaned:
 
     @property
     def left(self) -> str:
-        """Tell what may be left, and on which nodes; empty where nothing is."""
+        """A sentence about what may be left, and on which nodes; empty if nothing is."""
         if not self.unreached:
             return ""
         nodes = ", ".join(f"{shown(node)} ({error})" for node, error in self.unreached.items())
@@ -43,10 +43,10 @@ class Cleaned:
 def clean_after(location: TableLocation) -> Steps[Cleaned]:
     """Drop a rehearsal's table, the staging of its loads and their records, on every node that answers.
 
-    The tables of records go too where they have no others.
+    The tables of records are dropped, too, if they have no others.
 
     Args:
-        location: The table, and the nodes.
+        location: The table and its nodes.
     """
     down: dict[Node, Chs3Error] = {}
     up = yield from query_reachable("Ask which nodes are up", dict.fromkeys(location.nodes, Sql("SELECT 1")), down)
@@ -59,10 +59,10 @@ def clean_database(where: Where) -> Steps[Cleaned]:
     """Do the same for all tables of rehearsals in a database.
 
     Args:
-        where: Which database.
+        where: The database.
 
     Raises:
-        Chs3Error: If the server that the connection leads to cannot tell the nodes.
+        Chs3Error: If the server that the connection leads to cannot name the nodes.
     """
     location = yield from resolve_table(where)
     database = where.target.database
@@ -89,7 +89,7 @@ def _drop(location: TableLocation) -> Steps[None]:
 
 
 def _take_out(target: TableName, records: TableName, nodes: Collection[Node]) -> Steps[None]:
-    """Delete the records of a rehearsal's table, or the table of records where there are no others."""
+    """Delete the records of a rehearsal's table, or drop the table of records if it has no others."""
     others = Sql(f"SELECT countIf(NOT startsWith(target_table, {literal(NAME_PREFIX)})) FROM {table(records)}")
     answers = yield from QueryNodes(name="Look for other records", sql=dict.fromkeys(nodes, others))
     own = f"target_table = {literal(target.table)}"

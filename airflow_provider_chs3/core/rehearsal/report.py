@@ -1,4 +1,4 @@
-"""What came of a rehearsal."""
+"""The report of a rehearsal."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What came of one scene.
+    """The result of one scenario.
 
     Args:
         name: What was done.
-        seconds: How long it took.
-        is_exact: Whether the table holds exactly the rows of the objects then.
-        found: What it holds, or the error.
+        seconds: Its duration in seconds.
+        is_exact: Whether the table then held exactly the rows of the objects.
+        found: The rows in the table, or the error.
     """
 
     name: str
@@ -27,14 +27,14 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioResult:
-    """A rehearsal that has ended.
+    """The result of a rehearsal.
 
     Args:
-        versions: Of the servers.
-        nodes: How many there are.
-        shards: In how many shards.
-        engine: The table's, with its clauses.
-        scenes: What came of each.
+        versions: Versions of the servers.
+        nodes: Number of nodes.
+        shards: Number of shards.
+        engine: The table's engine with its clauses.
+        scenes: The result of each scenario.
     """
 
     versions: tuple[str, ...]
@@ -45,10 +45,10 @@ class ScenarioResult:
 
     @property
     def is_exact(self) -> bool:
-        """Whether all went right."""
+        """Whether every scenario was exact."""
         return all(each.is_exact for each in self.scenes)
 
     @property
     def header(self) -> str:
-        """Where it takes place."""
+        """Servers and table, in a line."""
         return f"ClickHouse {', '.join(self.versions)}, {self.nodes} nodes, {self.shards} shards, {self.engine}"

@@ -1,4 +1,4 @@
-"""The rows and the table of a rehearsal: few, and with values that are easily lost."""
+"""The rows and the table of a rehearsal: few rows, with values that are easily lost."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ _TAGS: tuple[tuple[str, ...], ...] = ((), ("a",), ("a,b", ""), ("]", "'"))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Where(TableRequest):
-    """Where a rehearsal takes place.
+    """The place of a rehearsal.
 
-    Besides the table, it has these.
+    In addition to the table's arguments:
 
     Args:
-        like: A table whose engine, replicas and settings it has; None makes a plain MergeTree.
+        like: A table whose engine, replicas and settings it copies; None creates a plain MergeTree.
     """
 
     like: TableName | None = None
 
     @property
     def ledger(self) -> TableName:
-        """Where its loads record what they publish."""
+        """The ledger of its loads."""
         return TableName(self.target.database, LEDGER_TABLE)
 
 
 def rows_of_file(number: int, *, version: int) -> list[Row]:
-    """The rows of a file.
+    """Return the rows of a file.
 
     Args:
-        number: The file's, from 0.
-        version: Another one gives other values, and other ids.
+        number: Number of the file, from 0.
+        version: Another version has other values and ids.
     """
     begin, end = datetime(2001, 2, 1, tzinfo=UTC), datetime(2001, 2, 28, 23, 59, 59, tzinfo=UTC)
     first = (version * 1000 + number) * ROWS_PER_FILE
@@ -74,7 +74,7 @@ def rows_of_file(number: int, *, version: int) -> list[Row]:
 
 
 def body_of_file(rows: Iterable[Row]) -> bytes:
-    """The rows as lines of JSON.
+    """Return the rows as lines of JSON.
 
     Args:
         rows: The rows.
@@ -88,11 +88,11 @@ def body_of_file(rows: Iterable[Row]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A table that is to be made for a rehearsal.
+    """A table to create for a rehearsal.
 
     Args:
-        location: The table, and the nodes.
-        engines: Its engine on each, with all clauses.
+        location: The table and its nodes.
+        engines: Its engine on each node, with all clauses.
     """
 
     location: TableLocation
@@ -100,13 +100,13 @@ class Plan:
 
 
 def plan_table(where: Where) -> Steps[Plan]:
-    """Find the nodes, and what the rehearsal's table is to be on each; nothing is made yet.
+    """Find the nodes, and the rehearsal's table for each; nothing is created yet.
 
     Args:
-        where: Which table.
+        where: The place.
 
     Raises:
-        PreflightError: If cluster or database are not known, or the table that it is to be like is not one for loads.
+        PreflightError: If the cluster or the database is not known, or the table to copy cannot be loaded.
         ClickHouseConnectionError: If a node does not answer.
     """
     context = yield from _inspect_target(where, where.like or where.target, staging_database=where.target.database)
@@ -124,7 +124,7 @@ def create_table(plan: Plan) -> Steps[None]:
     """Create the rehearsal's table on every node.
 
     Args:
-        plan: What it is to be.
+        plan: The table.
     """
     target = plan.location.target
     columns = ", ".join(f"{name} {declared}" for name, declared in _TYPES.items())
@@ -169,11 +169,11 @@ def _settings_of(settings: str) -> str:
 
 
 def read_table(where: Where, cluster: str | None) -> Sql:
-    """Ask for all rows of the rehearsal's table, each shard's once.
+    """Read all rows of the rehearsal's table, once for each shard.
 
     Args:
-        where: Which table.
-        cluster: The cluster that was found; None for a single server.
+        where: The place.
+        cluster: The cluster; None for a single server.
     """
     target = where.target
     source = (
@@ -185,10 +185,10 @@ def read_table(where: Where, cluster: str | None) -> Sql:
 
 
 def digests(where: Where, nodes: Sequence[Node]) -> Steps[dict[Node, object]]:
-    """Ask every node for a digest of the rows that it holds: replicas of a shard must agree.
+    """Ask every node for a digest of its rows: the replicas of a shard must agree.
 
     Args:
-        where: Which table.
+        where: The place.
         nodes: The nodes.
     """
     sql = Sql(f"SELECT count(), sum(cityHash64(*)) FROM {table(where.target)}")
@@ -197,10 +197,10 @@ def digests(where: Where, nodes: Sequence[Node]) -> Steps[dict[Node, object]]:
 
 
 def look_at_servers(where: Where, nodes: Sequence[Node]) -> Steps[tuple[tuple[str, ...], str]]:
-    """The versions of the servers, and the engine of the rehearsal's table with its clauses.
+    """Return the versions of the servers, and the engine of the rehearsal's table with its clauses.
 
     Args:
-        where: Which table.
+        where: The place.
         nodes: The nodes.
     """
     target = where.target
@@ -215,14 +215,14 @@ def look_at_servers(where: Where, nodes: Sequence[Node]) -> Steps[tuple[tuple[st
 
 
 def remember_passed(where: Where, staging_database: str | None) -> Steps[TableName | None]:
-    """Record that the rehearsal has passed, where loads into tables of that engine ask for it.
+    """Record that the rehearsal has passed, if loads into tables of that engine require one.
 
     Args:
-        where: Which rehearsal.
-        staging_database: That of the loads of the table that this one is like; None is that table's own.
+        where: The place.
+        staging_database: The staging database of loads into the copied table; None is that table's own.
 
     Returns:
-        The ledger that remembers it; None where the engine needs no rehearsal.
+        The ledger with the record; None if the engine needs no rehearsal.
     """
     if where.like is None:
         return None
