@@ -1,4 +1,4 @@
-"""The app behind the page: a few files, and JSON. Every route asks Airflow who may see it."""
+"""The app behind the page: a few files, and JSON. Every route asks Airflow whether the user may see it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _month(looks: SharedAnswers[DetailsAnswer], pool: Executor) -> Callable[...,
 
 
 def create_app() -> FastAPI:
-    """A new app. All routes depend on the right to see it; files are routes too, as mounts would be open."""
+    """Create an app. All routes check the right to see it; files are routes, too, as mounts would be open."""
     app = FastAPI(
         title="ClickHouse loads", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[MAY_SEE_PAGE]
     )
@@ -86,7 +86,7 @@ def create_app() -> FastAPI:
 
 
 def _add_news(app: FastAPI) -> None:
-    """Add what the views ask for."""
+    """Add what the views request."""
     pool = ThreadPoolExecutor(max_workers=_LOOKS_AT_ONCE, thread_name_prefix="chs3-page")
     looks: SharedAnswers[MonthsAnswer] = SharedAnswers(month_answers().look, pool=pool, seconds=_FRESH_SECONDS)
     nodes: SharedAnswers[ClusterAnswer] = SharedAnswers(cluster_answers().look, pool=pool, seconds=_FRESH_SECONDS)
@@ -121,5 +121,5 @@ def _add_news(app: FastAPI) -> None:
 
 @cache
 def the_app() -> FastAPI:
-    """The app of this process."""
+    """Return the app of this process."""
     return create_app()

@@ -1,4 +1,4 @@
-"""Looks that are shared: a crowd asks once, and waits without holding a thread."""
+"""Shared answers: a crowd asks once, and waits without holding a thread."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class SharedAnswers(Generic[T]):
 
     Args:
         look: Finds the answer; it may block, and runs in the pool.
-        pool: Where looks run.
-        seconds: How long an answer is good, from the moment on that it was asked for.
+        pool: The thread pool.
+        seconds: Seconds for which an answer is valid, from the question on.
     """
 
     def __init__(self, look: Callable[[str], T], *, pool: Executor, seconds: float) -> None:
@@ -42,7 +42,7 @@ class SharedAnswers(Generic[T]):
         self._looks: dict[str, _Shared[T]] = {}
 
     async def get(self, name: str) -> T:
-        """The answer: the one that is there, the one that is on its way, or a new one."""
+        """Return the answer: a valid one, the one that is awaited already, or a new one."""
         # Whoever goes away must not end the look of the others.
         return await asyncio.shield(asyncio.wrap_future(self._answer(name)))
 
@@ -65,12 +65,12 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What was seen through a connection.
+    """An answer through a connection.
 
     Args:
         conn_id: The connection.
-        error: Why nothing could be seen now; empty if it could. The rest is what was seen last, then.
-        seen_at: When that was, as Unix time by this machine's clock; None where it never was.
+        error: The reason why there is no current answer; empty if there is. The rest is then the last answer.
+        seen_at: Time of that answer, as Unix time by this machine's clock; None if there was none.
     """
 
     conn_id: str
@@ -85,11 +85,11 @@ S = TypeVar("S", bound=Answer)
 
 
 class LastAnswers(Generic[S]):
-    """Looks at connections, and gives what was seen last, with the error, where that fails.
+    """Asks connections, and returns the last answer with the error if that fails.
 
     Args:
-        look: Looks at a connection; it may block for some seconds.
-        nothing: What to give of a connection that was never seen.
+        look: Asks a connection; it may block for some seconds.
+        nothing: The answer for a connection that never answered.
     """
 
     def __init__(self, look: Callable[[str], S], *, nothing: Callable[[str], S]) -> None:
@@ -98,7 +98,7 @@ class LastAnswers(Generic[S]):
         self._last: dict[str, S] = {}
 
     def look(self, conn_id: str) -> S:
-        """Look at a connection."""
+        """Ask a connection."""
         try:
             self._last[conn_id] = self._look(conn_id)
         except Chs3Error as error:
@@ -108,7 +108,7 @@ class LastAnswers(Generic[S]):
 
 
 def carry_out(steps: Steps[T], hook: ClickHouseHook) -> T:
-    """Run a workflow that only asks.
+    """Run a workflow that only reads.
 
     Args:
         steps: The workflow.

@@ -1,4 +1,4 @@
-"""The connections of type `chs3`, as far as Airflow can list them, and which tasks of loads are at work."""
+"""The connections of type `chs3` that Airflow can list, and the tasks of loads that are running."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _AT_WORK = ("scheduled", "queued", "running", "restarting", "deferred")
 
 
 def connection_ids() -> list[str]:
-    """Ids of all connections of type `chs3` in Airflow's database and the environment; secrets backends tell none."""
+    """Return the ids of all connections of type `chs3` in Airflow's database and the environment.
+
+    Secrets backends list none.
+    """
     with create_session() as session:
         stored = session.scalars(select(Connection.conn_id).where(Connection.conn_type == ClickHouseHook.conn_type))
         found = set(stored)
@@ -43,9 +46,9 @@ def _is_ours(conn_id: str) -> bool:
 
 
 def hook_of(conn_id: str) -> ClickHouseHook:
-    """A hook that gives up soon, as somebody waits.
+    """Return a hook with short timeouts, as a user is waiting.
 
-    Where the connection names no cluster, the ledgers of its server may: operators name clusters too.
+    If the connection names no cluster, the ledgers of its server may: operators name clusters, too.
 
     Raises:
         ConfigurationError: If a field of the connection is wrong.
@@ -66,10 +69,10 @@ def hook_of(conn_id: str) -> ClickHouseHook:
 
 
 def at_work(owners: Collection[str]) -> set[str]:
-    """Those tasks that have not ended.
+    """Return the tasks that have not ended.
 
     Args:
-        owners: Tasks, as the ledger names them: dag, run, task and map index as JSON.
+        owners: Tasks, as named in the ledger: DAG, run, task and map index as JSON.
     """
     if not owners:
         return set()

@@ -1,4 +1,4 @@
-"""What the page and the tasks that lead to it must agree on."""
+"""The constants that the page and the tasks that link to it share."""
 
 from __future__ import annotations
 

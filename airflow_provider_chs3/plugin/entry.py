@@ -1,4 +1,4 @@
-"""What Airflow loads in all of its processes: it names the page, and imports nothing of it."""
+"""The plugin that all of Airflow's processes load: it names the page, and imports nothing of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Message = MutableMapping[str, Any]
 
 
 class LazyApp:
-    """The page's app, made with the first request: workers and DAG processors load plugins, and never serve any."""
+    """The page's app, created on the first request: workers and DAG processors load plugins, but never serve any."""
 
     async def __call__(
         self,
@@ -29,7 +29,7 @@ class LazyApp:
         receive: Callable[[], Awaitable[_Message]],
         send: Callable[[_Message], Awaitable[None]],
     ) -> None:
-        """Answer a request, as ASGI has it."""
+        """Answer a request, as ASGI defines it."""
         from airflow_provider_chs3.plugin.app import the_app
 
         await the_app()(scope, receive, send)

@@ -1,4 +1,4 @@
-"""From a task to the months page: where what it is about stands there."""
+"""Link a task to its months on the months page."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 
 class MonthsPageLink(BaseOperatorLink):
-    """The months page, opened at what the task is about. The task tells it when it begins."""
+    """The link to a task's months. The task sets it when it begins."""
 
     name = "Place on the months page"
 
     @property
     def xcom_key(self) -> str:
-        """Where the task puts it."""
+        """The XCom key of the address."""
         return LINK_KEY
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """The address; empty where the task has not come to know it."""
+        """Return the address; empty if the task has not set it."""
         return str(operator.months_page_url)
 
 
 class OnMonthsPage:
-    """A task whose months are on the page. It goes before Airflow's class among the bases."""
+    """A task whose months are on the page. It precedes Airflow's class among the bases."""
 
     operator_extra_links: Collection[BaseOperatorLink] = (MonthsPageLink(),) if HAS_PAGE else ()
 
@@ -45,12 +45,12 @@ class OnMonthsPage:
     months_page_url = ""
 
     def link_to_page(self, context: Context, runner: Runner, months: Iterable[str] = ()) -> None:
-        """Tell the link now, so that it is there while the task runs.
+        """Set the link now, so that it works while the task runs.
 
         Args:
-            context: Airflow's.
-            runner: Leads to ClickHouse.
-            months: What the task is about, `YYYY-MM`; none is the whole table.
+            context: Airflow's context.
+            runner: The runner of the task.
+            months: The task's months, `YYYY-MM`; empty means the whole table.
         """
         from airflow_provider_chs3.core.cluster.topology import local_table
         from airflow_provider_chs3.core.values.models import TableName
@@ -70,15 +70,15 @@ class OnMonthsPage:
 
 
 def page_url(*, conn_id: str, table: TableName, months: Iterable[str]) -> str:
-    """The address of the months page in Airflow's UI, opened at some months.
+    """Return the address of the months page in Airflow's UI, opened at some months.
 
-    It begins with a slash: links work whatever name the user's browser has for the API server. A path that Airflow is
-    served under is taken from `[api] base_url`.
+    It begins with a slash, so links work under any name that the user's browser has for the API server. A path under
+    which Airflow is served comes from `[api] base_url`.
 
     Args:
         conn_id: The connection.
         table: The local table.
-        months: The months; none opens the table.
+        months: The months; empty opens the table.
     """
     prefix = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
     location = [("conn_id", conn_id), ("database", table.database), ("table", table.table)]

@@ -1,4 +1,4 @@
-"""Which months a page shows: those of a DAG, a run, a task or one of its instances."""
+"""The months that a page shows: those of a DAG, a run, a task or one of its instances."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from airflow_provider_chs3.plugin.xcom import NamedMonth, named_months
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """The months that were loaded last by what is looked at; of a run, all that its tasks are about, too.
+    """The months whose last load belongs to the scope; for a run, also those that its tasks are about.
 
     Args:
         dag_id: The DAG.
-        run_id: Its run; None is all.
-        task_id: Its task; None is all.
-        map_index: One of a mapped task; None is all.
-        named: The months that tasks of the run are about, whoever has loaded them last.
+        run_id: Its run; None means all.
+        task_id: Its task; None means all.
+        map_index: The index of a mapped task; None means all.
+        named: The months that tasks of the run are about, regardless of who loaded them last.
     """
 
     dag_id: str
@@ -30,13 +30,13 @@ class Scope:
 
     @classmethod
     def of(cls, dag_id: str, *, run_id: str | None, task_id: str | None, map_index: str | None) -> Scope:
-        """What the query of a page says; it asks Airflow's database what a run's tasks are about.
+        """Create the scope of a page's query, with the months of a run's tasks from Airflow's database.
 
         Args:
             dag_id: The DAG.
             run_id: Its run.
             task_id: Its task.
-            map_index: Airflow leaves its own placeholder there where a task is not mapped.
+            map_index: The index of a mapped task; Airflow leaves its own placeholder there for others.
         """
         place: dict[str, Any] = {
             "dag_id": dag_id,
@@ -47,13 +47,13 @@ class Scope:
         return cls(**place, named=named_months(**place) if run_id else frozenset())
 
     def has(self, conn_id: str, table: TableName, month: str, task: Mapping[str, Any] | None) -> bool:
-        """Whether a month is among them.
+        """Check whether a month belongs to it.
 
         Args:
-            conn_id: The connection through which it was seen.
+            conn_id: The connection through which it was read.
             table: Its table.
             month: The month, `YYYY-MM`.
-            task: The task that has loaded it last, if known.
+            task: The task that loaded it last, if known.
         """
         if {NamedMonth(conn_id, table, month), NamedMonth(conn_id, table, None)} & set(self.named):
             return True

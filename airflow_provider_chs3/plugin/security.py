@@ -1,4 +1,4 @@
-"""Who may see what: Airflow leaves a plugin's app open to anyone unless it asks by itself."""
+"""Check access: Airflow leaves a plugin's app open to anyone unless the app asks."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _REFUSALS = {
 
 
 async def refuse(request: Request, error: HTTPException) -> Response:
-    """Answer whoever is not let in: people in words, scripts as FastAPI does.
+    """Answer a refused request: people with a sentence, scripts as FastAPI does.
 
     Args:
-        request: What was asked for.
-        error: Why it is refused.
+        request: The request.
+        error: The reason.
     """
     text = _REFUSALS.get(error.status_code)
     if text is None or "text/html" not in request.headers.get("accept", ""):
@@ -81,15 +81,15 @@ ACTIONS_DAG = "chs3_month_actions"
 
 
 def rights(user: GetUserDep, readable_dags: ReadableDags, dag_id: ReadableDag) -> dict[str, Any]:
-    """What a user may do with a DAG, and with that of the actions, and whether they are paused.
+    """Return what a user may do with a DAG, and with the DAG of the actions, and whether they are paused.
 
     Args:
-        user: Who asks.
+        user: The user.
         readable_dags: The DAGs that the user may read.
         dag_id: One of them; None asks for the DAG of the actions alone.
 
     Returns:
-        For either DAG None where it is not there, or the user may not read it.
+        For each DAG its rights, or None if it does not exist or the user may not read it.
     """
     wanted = {dag_id, ACTIONS_DAG} & readable_dags
     asked = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(wanted), ~DagModel.is_stale)
@@ -108,7 +108,7 @@ def rights(user: GetUserDep, readable_dags: ReadableDags, dag_id: ReadableDag) -
 
 
 def _rights_on(details: DagDetails, user: BaseUser) -> dict[str, bool]:
-    """What Airflow's own routes ask before they start a run, and before they mark a task."""
+    """Check what Airflow's own routes check before they start a run, and before they mark a task."""
     may = partial(get_auth_manager().is_authorized_dag, details=details, user=user)
     return {
         "may_start_runs": may(method="POST", access_entity=DagAccessEntity.RUN),

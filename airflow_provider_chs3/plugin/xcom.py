@@ -1,7 +1,7 @@
-"""What tasks have told the page, by XCom: what plans found in S3, and which months a run is about.
+"""Read what tasks sent the page by XCom: the changes that plans found in S3, and the months of a run.
 
-All of it is in Airflow's database; nothing here asks S3 or ClickHouse. What a custom XCom backend keeps elsewhere is
-not seen.
+All of it is in Airflow's database; nothing here asks S3 or ClickHouse. Values that a custom XCom backend keeps
+elsewhere are not seen.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _LINKS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class ChangedMonth:
-    """A month whose objects are others than those that were published.
+    """A month whose objects changed since it was published.
 
     Args:
-        reason: What the plan said.
+        reason: The plan's reason.
         attempts: The attempts that had published the month then, on any node.
-        planned_at: When.
+        planned_at: Time of the plan.
     """
 
     reason: str
@@ -44,12 +44,12 @@ class ChangedMonth:
 
 @dataclass(frozen=True, slots=True)
 class NamedMonth:
-    """What a task is about.
+    """A month that a task is about.
 
     Args:
         conn_id: The connection.
         table: The local table.
-        month: `YYYY-MM`; None is all of the table.
+        month: `YYYY-MM`; None means the whole table.
     """
 
     conn_id: str
@@ -58,7 +58,7 @@ class NamedMonth:
 
 
 def changed_in_s3(conn_id: str) -> dict[tuple[TableName, str], ChangedMonth]:
-    """The months of which the newest plan that looked at them said that their objects changed.
+    """Return the months whose objects changed, according to the newest plan of each.
 
     Args:
         conn_id: The connection that the plans used.
@@ -85,7 +85,7 @@ def _of_plan(value: Mapping[str, Any], planned_at: datetime) -> dict[tuple[Table
 
 
 def _newest_plans() -> list[tuple[Any, datetime]]:
-    """What the newest run of each plan told, the newest last."""
+    """Return the result of each plan's newest run, the newest last."""
     task = (XComModel.dag_id, XComModel.task_id, XComModel.map_index)
     number = func.row_number().over(partition_by=task, order_by=XComModel.timestamp.desc()).label("number")
     oldest = datetime.now(UTC) - timedelta(days=_PLAN_DAYS)
@@ -100,13 +100,13 @@ def _newest_plans() -> list[tuple[Any, datetime]]:
 
 
 def named_months(*, dag_id: str, run_id: str, task_id: str | None, map_index: int | None) -> frozenset[NamedMonth]:
-    """The months that the tasks of a run are about, as their links to the page say.
+    """Return the months that the tasks of a run are about, from their links to the page.
 
     Args:
         dag_id: The DAG.
         run_id: Its run.
-        task_id: Only this task; None is all.
-        map_index: Only this one of a mapped task; None is all.
+        task_id: Only this task; None means all.
+        map_index: Only this index of a mapped task; None means all.
     """
     asked = select(XComModel.value).where(
         XComModel.dag_id == dag_id, XComModel.run_id == run_id, XComModel.key == LINK_KEY
@@ -129,7 +129,7 @@ def _named(url: Any) -> Iterator[NamedMonth]:
 
 
 def _parsed(value: Any) -> Any:
-    """The value of an XCom: Airflow stores JSON in a column of JSON."""
+    """Parse the value of an XCom: Airflow stores JSON in a column of JSON."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:

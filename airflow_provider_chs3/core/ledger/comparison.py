@@ -246,7 +246,7 @@ def _has_blocks_of(record: Record, state: PartitionState, *, may_lose_all: bool)
         return not state.parts and (may_lose_all or was_empty)
     if state.max_block > record.max_block or state.data_version > max(record.max_block, record.data_version):
         return False
-    # What is new has higher numbers. Lower ones come from the covering part without rows, once a merge took it in.
+    # New parts have higher numbers. Lower ones come from the covering part without rows, once it is merged.
     return may_lose_all or (state.min_block <= record.min_block and state.max_block == record.max_block)
 
 

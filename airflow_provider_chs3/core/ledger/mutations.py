@@ -104,6 +104,6 @@ def _is_of_another(command: str, partition_id: str) -> bool:
         return False
     if matched["id"] is not None:
         return matched["id"] != partition_id
-    # Another form than that of this table's ids says nothing: 2026-04-01 is 20260401 where months are days.
+    # Only the form of this table's ids can be compared: 2026-04-01 is 20260401 if partitions are days.
     number = matched["value"].replace("-", "")
     return partition_id.isdecimal() and len(number) == len(partition_id) and number != partition_id

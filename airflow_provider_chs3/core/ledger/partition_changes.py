@@ -162,10 +162,10 @@ def _is_made_of(
     one = within[0]
     if (part.min_block, part.max_block, part.level) == (one.min_block, one.max_block, one.level):
         if part.content and one.content:
-            # Of a compact part of 25.8 no hash tells that columns got each other's names.
+            # No hash of a compact part of 25.8 changes if columns swap their names.
             if _are_renamed(one, part, state):
                 return False
-            # Mutations that change nothing in it, such as those of other months, give it a version all the same.
+            # Mutations that change nothing in it, such as those of other months, give it a version, too.
             is_known = part.mutation in {each.number for each in state.mutations}
             return part.content == one.content or (part.data == one.data and is_known)
     elif part.level <= max(each.level for each in within):

@@ -79,7 +79,7 @@ def _ask_for_months(context: TargetContext, months: Collection[Month]) -> Steps[
         sql = _look_up_months(context, months, shapes.pop(), cluster=context.cluster, number="_shard_num")
         rows = yield from Query(name=f"{name} of every node", sql=sql)
         return rows
-    # A table or a column that a node does not have fails the query for all of them; and nothing tells replicas apart.
+    # A table or column that one node lacks fails the query for all; and replicas could not be distinguished.
     numbers = _numbers(context)
     each = {
         node: _look_up_months(

@@ -85,7 +85,7 @@ def _differences(recorded: Structure, now: Structure, shard_num: int) -> Iterato
     if recorded["time_zone"] != now["time_zone"]:
         yield f"the servers' time zone was {recorded['time_zone']!r} and is {now['time_zone']!r}"
     for group in ("settings", "other_settings"):
-        # Without the others in its record, nobody knows which of them a month was loaded with.
+        # An older record without the others does not say which of them the month was loaded with.
         if now[group] is not None and recorded.get(group) is not None:
             yield from _settings(recorded[group], now[group])
     if recorded["sharding"] and now["sharding"]:

@@ -208,7 +208,7 @@ def _months_query(context: TargetContext, node: Node, columns: Collection[str]) 
 def ledger_key(context: TargetContext, node: Node, month: Month, partition_id: str) -> LedgerKey:
     """Return the key of a month's records on a node."""
     target = context.nodes[node].target
-    assert target is not None  # the preflight saw to it
+    assert target is not None  # checked by the preflight
     return LedgerKey(context.target, target.uuid, month, partition_id)
 
 

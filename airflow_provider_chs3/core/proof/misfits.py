@@ -54,7 +54,7 @@ def _first_misfit(
             lossy = replace(each, is_lossy=True).misfit(null_as_default=null_as_default)
             at = yield from _row_of(files, group, path, each, bad, lossy or "0")
             hint = (yield from _hint(files, path, at.row, each)) if at and at.is_null else ""
-            # A container that JSON or CSV lacks is not NULL, but a value that stands for it: no default follows.
+            # A container that JSON or CSV lacks is read as a value, not as NULL: it does not become the default.
             may_default = not hint and each.column.name not in group.defaults
             return _sentence(each, path, count, at, hint=hint, may_default=may_default)
     return None
@@ -111,7 +111,7 @@ def _row_of(
     function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
     one = Batch("", (path,)).condition
     default = group.defaults.get(each.column.name)
-    # What stands for a container that is missing is no value.
+    # The value read for a missing container does not count.
     looked_at = f"nullIf(toNullable(toString({each.looked_at})), toString({default}))" if default else each.looked_at
     fields = {"": looked_at, **{name: identifier(name) for name in group.types if _uses(each.written, name)}}
     value = ", ".join(f"CAST(if(isNull({of}), NULL, toString({of})), 'Nullable(String)')" for of in fields.values())

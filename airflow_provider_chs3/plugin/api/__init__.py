@@ -1,1 +1,1 @@
-"""What was observed, as the JSON of the page's API."""
+"""The page's API: observations as JSON."""

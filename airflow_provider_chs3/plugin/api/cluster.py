@@ -1,4 +1,4 @@
-"""What the page shows of the nodes behind a connection, as JSON."""
+"""The nodes behind a connection, as JSON for the page."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _NOTHING = ClusterOverview(cluster=None, nodes={}, down={})
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterAnswer(Answer):
-    """The nodes, as they were seen.
+    """The state of the nodes.
 
     Args:
-        seen: What they told.
+        seen: Their answers.
     """
 
     seen: ClusterOverview = _NOTHING
 
     def as_json(self, months: MonthsAnswer, *, readable_dags: Collection[str]) -> dict[str, Any]:
-        """The same as JSON-safe values.
+        """Return JSON-safe values.
 
         Args:
-            months: What was seen of the months: it tells what the inserts load.
-            readable_dags: Tasks of other DAGs are not named.
+            months: The state of the months, with what the inserts load.
+            readable_dags: DAGs whose tasks may be named.
         """
         nodes = {node: _node_as_json(told) | {"error": ""} for node, told in self.seen.nodes.items()}
         nodes |= {node: {"error": error} for node, error in self.seen.down.items()}
@@ -48,7 +48,7 @@ class ClusterAnswer(Answer):
 
 
 def cluster_answers() -> LastAnswers[ClusterAnswer]:
-    """Looks at nodes that remember."""
+    """Return the remembered states of nodes."""
     return LastAnswers(_look, nothing=lambda conn_id: ClusterAnswer(conn_id=conn_id))
 
 
@@ -65,7 +65,7 @@ def _node_as_json(node: NodeOverview) -> dict[str, Any]:
 
 
 def _loads(seen: ClusterOverview, months: MonthsAnswer, readable_dags: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Loads at work: of those that are between two queries, Airflow knows; an append has no ledger to name it."""
+    """Return the running loads: Airflow knows those between two queries; an append has no ledger that names it."""
     left = {each.query_id: each for each in seen.inserts}
     for table, of_table in months.tables.items():
         for month in of_table:

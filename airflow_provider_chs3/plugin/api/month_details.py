@@ -1,4 +1,4 @@
-"""What the page shows of one month, as JSON: only what is named here leaves the ledger."""
+"""One month, as JSON for the page: only what is named here leaves the ledger."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _OF_ERROR = ("type", "code", "name", "host", "query_id", "message", "hint", "is_
 
 @dataclass(frozen=True, kw_only=True)
 class DetailsAnswer:
-    """What was seen of a month.
+    """The state of a month.
 
     Args:
-        error: Why nothing could be seen; empty if it could.
-        details: What was seen; None where nothing could be.
+        error: The reason why there is none; empty if there is.
+        details: The state; None if there is none.
     """
 
     error: str = ""
@@ -46,14 +46,14 @@ class DetailsAnswer:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is such a month, or may be."""
+        """Whether the month exists, or may exist."""
         return self.details is None or self.details.is_known
 
     def as_json(self, *, readable_dags: Collection[str]) -> dict[str, Any]:
-        """The same as JSON-safe values.
+        """Return JSON-safe values.
 
         Args:
-            readable_dags: Tasks of other DAGs are not named.
+            readable_dags: DAGs whose tasks may be named.
         """
         seen = self.details
         if seen is None:
@@ -71,10 +71,10 @@ class DetailsAnswer:
 
 
 def look_at_details(question: str) -> DetailsAnswer:
-    """Look at one month; it may block for some seconds.
+    """Read the state of one month; it may block for some seconds.
 
     Args:
-        question: What `question_of` gave.
+        question: The result of `question_of`.
     """
     conn_id, database, name, month = json.loads(question)
     try:
@@ -87,7 +87,7 @@ def look_at_details(question: str) -> DetailsAnswer:
 
 
 def question_of(conn_id: str, table: TableName, month: str) -> str:
-    """One name for a month of a table, so that a crowd that opens it asks once."""
+    """Return one name for a month of a table, so that a crowd that opens it asks once."""
     return json.dumps([conn_id, table.database, table.table, month])
 
 

@@ -1,4 +1,4 @@
-"""What the page shows of a connection, as JSON."""
+"""The months behind a connection, as JSON for the page."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _HIDDEN_BY_CHANGES = (MonthState.PUBLISHED, MonthState.MERGING, MonthState.TOO_M
 
 @dataclass(frozen=True, kw_only=True)
 class MonthsAnswer(Answer):
-    """The months of all tables, as they were seen.
+    """The state of the months of all tables.
 
     Args:
         cluster: The cluster; None for a single server.
-        nodes: Each node → why it did not answer; empty if it did.
+        nodes: Node → why it did not answer; empty if it did.
         tables: The months of each table.
-        changed: Months that are published of other objects than those that are in S3, as plans have found.
+        changed: Months whose objects in S3 differ from the published ones, as found by plans.
     """
 
     cluster: str | None = None
@@ -43,11 +43,11 @@ class MonthsAnswer(Answer):
     changed: Mapping[tuple[TableName, str], ChangedMonth] = field(default_factory=dict)
 
     def as_json(self, *, scope: Scope | None, readable_dags: Collection[str]) -> dict[str, Any]:
-        """The same as JSON-safe values.
+        """Return JSON-safe values.
 
         Args:
             scope: Only these months; None for all.
-            readable_dags: Tasks of other DAGs are not named.
+            readable_dags: DAGs whose tasks may be named.
         """
         tables = []
         for table, months in self.tables.items():
@@ -76,13 +76,13 @@ class MonthsAnswer(Answer):
 
 
 def look_at_months(conn_id: str) -> MonthsAnswer:
-    """Look at all tables that a connection leads to; it may block for some seconds.
+    """Read the state of all tables that a connection leads to; it may block for some seconds.
 
     Args:
         conn_id: The connection.
 
     Raises:
-        Chs3Error: If the cluster cannot be asked.
+        Chs3Error: If the cluster does not answer.
     """
     hook = hook_of(conn_id)
     seen = carry_out(look_at_all_tables(hook.options.cluster), hook)
@@ -97,14 +97,14 @@ def look_at_months(conn_id: str) -> MonthsAnswer:
 
 
 def month_answers() -> LastAnswers[MonthsAnswer]:
-    """Looks at months that remember."""
+    """Return the remembered states of months."""
     return LastAnswers(look_at_months, nothing=lambda conn_id: MonthsAnswer(conn_id=conn_id, nodes={}, tables={}))
 
 
 def _not_loaded_since(
     changed: Mapping[tuple[TableName, str], ChangedMonth], seen: ClusterSnapshot
 ) -> dict[tuple[TableName, str], ChangedMonth]:
-    """Those that are published still as they were when the plan looked."""
+    """Return the months that have not been published again since the plan."""
     attempts: dict[tuple[TableName, str], set[str]] = defaultdict(set)
     for node in seen.nodes.values():
         for (table, month), told in node.records.items():
@@ -125,20 +125,20 @@ def _month_as_json(month: MonthOverview, readable_dags: Collection[str]) -> dict
 
 
 def insert_as_json(insert: RunningInsert | InsertOverview) -> dict[str, Any]:
-    """An insert that runs as JSON-safe values, with its rows per second.
+    """Return a running insert as JSON-safe values, with its rows per second.
 
     Args:
-        insert: How far it is.
+        insert: The insert.
     """
     return asdict(insert) | {"rows_per_second": round(insert.read_rows / max(insert.seconds, 0.001))}
 
 
 def task_as_json(owner: str, readable_dags: Collection[str]) -> dict[str, Any] | None:
-    """The task of a load as JSON-safe values; None where it is not known, or not to be named.
+    """Return the task of a load as JSON-safe values; None if it is not known, or may not be named.
 
     Args:
-        owner: The task, as the ledger names it; empty where none is known.
-        readable_dags: The DAGs whose tasks may be named.
+        owner: The task, as named in the ledger; empty if not known.
+        readable_dags: DAGs whose tasks may be named.
     """
     if not owner:
         return None

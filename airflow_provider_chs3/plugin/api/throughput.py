@@ -1,4 +1,4 @@
-"""What the page shows of the speed of loads, as JSON."""
+"""The speed of loads, as JSON for the page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from airflow_provider_chs3.plugin.scope import Scope
 
 
 class Days(IntEnum):
-    """How far the page looks back: a few ranges, so that a crowd shares its looks."""
+    """How many days the page looks back: a few ranges, so that a crowd shares answers."""
 
     DAY = 1
     WEEK = 7
@@ -29,20 +29,20 @@ class Days(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ThroughputAnswer(Answer):
-    """The loads and parts, as they were seen.
+    """The loads and the parts.
 
     Args:
-        seen: What the nodes told.
+        seen: The nodes' answers.
     """
 
     seen: Throughput = NOTHING
 
     def as_json(self, *, scope: Scope | None, readable_dags: Collection[str]) -> dict[str, Any]:
-        """The same as JSON-safe values.
+        """Return JSON-safe values.
 
         Args:
             scope: Only loads of its months, judged beside all loads of the table; None for all.
-            readable_dags: Tasks of other DAGs are not named.
+            readable_dags: DAGs whose tasks may be named.
         """
         loads = [
             shown_load
@@ -68,10 +68,10 @@ class ThroughputAnswer(Answer):
 
 
 def throughput_answers(days: Days) -> LastAnswers[ThroughputAnswer]:
-    """Looks at loads that remember.
+    """Return the remembered speeds of loads.
 
     Args:
-        days: How far they look back.
+        days: How many days to look back.
     """
 
     def look(conn_id: str) -> ThroughputAnswer:
@@ -115,7 +115,7 @@ def _each_second(count: int, seconds: float) -> int | None:
 
 
 def _parts_as_json(parts: Mapping[Node, tuple[PartsAt, ...]]) -> dict[str, Any]:
-    """The nodes' points of time, and their parts then; None where a node's log does not reach back so far."""
+    """Return the times, and each node's parts then; None if a node's log does not reach back so far."""
     longest = max(parts.values(), key=len, default=())
 
     def of(points: tuple[PartsAt, ...], name: str) -> list[int | None]:

@@ -1,4 +1,4 @@
-"""How the nodes of a cluster are: size, room, parts against limits, inserts of loads, merges, replication."""
+"""The state of a cluster's nodes: size, disks, parts against limits, inserts of loads, merges, replication."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class DiskOverview:
 
     Args:
         name: Its name.
-        kind: `Local`, or what else it is.
-        free_bytes: What is free.
-        reserved_bytes: What of that merges and inserts have reserved.
-        total_bytes: All that there is; None, as all others, where the storage has no end.
+        kind: `Local`, or another type.
+        free_bytes: Free bytes.
+        reserved_bytes: Free bytes that merges and inserts have reserved.
+        total_bytes: All bytes; None, as all others, if the storage has no limit.
     """
 
     name: str
@@ -32,18 +32,18 @@ class DiskOverview:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FullTable:
-    """A table's active parts on one node, beside what its settings allow.
+    """A table's active parts on one node, with the limits of its settings.
 
     Args:
         database: Its database.
         table: Its name.
-        partition_id: The partition that has most parts.
-        partition_parts: Those of that partition.
-        table_parts: Those of the table.
-        parts_to_delay_insert: Parts of a partition at which inserts are slowed down.
-        parts_to_throw_insert: Parts of a partition at which inserts are refused.
-        max_parts_in_total: Parts of the table at which inserts are refused.
-        inserts: What follows: `taken`, `slowed` or `refused`.
+        partition_id: The partition with the most parts.
+        partition_parts: Parts of that partition.
+        table_parts: Parts of the table.
+        parts_to_delay_insert: Parts of a partition at which inserts are delayed.
+        parts_to_throw_insert: Parts of a partition at which inserts are rejected.
+        max_parts_in_total: Parts of the table at which inserts are rejected.
+        inserts: What happens to inserts: `taken`, `slowed` or `refused`.
     """
 
     database: str
@@ -59,16 +59,16 @@ class FullTable:
 
 @dataclass(frozen=True, slots=True)
 class RunningMerge:
-    """A merge or a mutation that runs.
+    """A running merge or mutation.
 
     Args:
         database: Database of its table.
         table: Its table.
         partition_id: Its partition.
         is_mutation: Whether it is a mutation.
-        progress: Share done, 0 to 1.
-        seconds: Since it began.
-        size_bytes: Size on disk of the parts that go into it.
+        progress: Completed share, 0 to 1.
+        seconds: Seconds since it began.
+        size_bytes: Size on disk of the parts that are merged.
         parts: Their number.
     """
 
@@ -84,17 +84,17 @@ class RunningMerge:
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """What a replica has yet to do.
+    """An entry of a replica's queue.
 
     Args:
         database: Database of its table.
         table: Its table.
-        kind: Such as `GET_PART`.
+        kind: Its type, such as `GET_PART`.
         part: The part that it makes.
-        age_seconds: Since it was asked for.
-        tries: How often it was begun.
-        last_exception: Why it failed last; empty where it did not.
-        postpone_reason: Why it is put off; empty where it is not.
+        age_seconds: Seconds since it was created.
+        tries: How often it was tried.
+        last_exception: The error of the last try; empty for none.
+        postpone_reason: The reason why it is postponed; empty if it is not.
     """
 
     database: str
@@ -112,9 +112,9 @@ class Replication:
     """A node's replicated tables.
 
     Args:
-        tables: How many there are.
-        readonly_tables: How many of them cannot take or make parts.
-        delay_seconds: How far the slowest is behind.
+        tables: Their number.
+        readonly_tables: Number of those that are read-only.
+        delay_seconds: Delay of the slowest in seconds.
         queued: Entries of the replication queue.
         oldest: The oldest of these.
     """
@@ -131,22 +131,22 @@ class NodeOverview:
     """One node.
 
     Args:
-        version: Of its server.
-        uptime_seconds: Since that started.
-        size: What loads take it to have; None where `size_error` stops them.
-        size_error: What is wrong with its declared size; empty where nothing is.
-        measured: Cores and memory limit as the server sees them; 0 bytes are not known.
-        machine_memory_bytes: RAM of the machine or its container; 0 where the server does not tell.
+        version: Version of its server.
+        uptime_seconds: Seconds since the server started.
+        size: The size that loads assume; None if `size_error` stops them.
+        size_error: The problem of its declared size; empty for none.
+        measured: Cores and memory limit as seen by the server; 0 bytes means not known.
+        machine_memory_bytes: RAM of the machine or its container; 0 if the server does not report it.
         memory_in_use_bytes: Memory of the queries that run there, as far as the user may see them.
         disks: Its disks.
-        fullest: The tables that came nearest to their limits.
-        processes: What runs there for inserts of loads, as `core.workflow.insert_progress` reads it: initial query id,
+        fullest: The tables nearest to their limits.
+        processes: The queries for inserts of loads, as `core.workflow.insert_progress` reads them: initial query id,
             whether it is the initial query, rows, bytes, memory, peak, seconds.
         merges: The merges that run longest.
-        merges_running: How many run.
-        pool_busy: Threads for merges and mutations that work.
-        pool_size: How many there are.
-        replication: Its replicated tables; None where it has none.
+        merges_running: Number of running merges.
+        pool_busy: Busy threads for merges and mutations.
+        pool_size: Number of these threads.
+        replication: Its replicated tables; None if it has none.
     """
 
     version: str
@@ -171,12 +171,12 @@ class InsertOverview:
     """An insert of a load, on all nodes that answered.
 
     Args:
-        query_id: Its id.
+        query_id: Its query id.
         read_rows: Rows read so far.
         read_bytes: Bytes read so far.
         memory_bytes: Memory in use, on all nodes.
-        peak_memory_bytes: The most that was in use on one node.
-        seconds: Since it began.
+        peak_memory_bytes: Peak memory on one node.
+        seconds: Seconds since it began.
     """
 
     query_id: str
@@ -189,11 +189,11 @@ class InsertOverview:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterOverview:
-    """What was seen of a cluster.
+    """The state of a cluster.
 
     Args:
         cluster: The cluster; None for a single server.
-        nodes: How each node is that answered.
+        nodes: The nodes that answered.
         down: Why the others did not.
     """
 
@@ -203,7 +203,7 @@ class ClusterOverview:
 
     @property
     def inserts(self) -> tuple[InsertOverview, ...]:
-        """The inserts of loads that run, by their ids."""
+        """Return the running inserts of loads, by their ids."""
         rows = [
             (query_id, is_initial, node.shard_num, *figures)
             for node, told in self.nodes.items()

@@ -1,4 +1,4 @@
-"""How the nodes of a cluster are asked: two statements each, however many tables there are."""
+"""Read the state of a cluster's nodes, with two statements each, regardless of the number of tables."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ POOL_METRICS = ("BackgroundMergesAndMutationsPoolTask", "BackgroundMergesAndMuta
 
 
 def size_query() -> Sql:
-    """Ask a node for its version, the seconds since its start, and its size."""
+    """Return the query for a node's version, uptime and size."""
     return Sql(f"SELECT version(), uptime(), {SIZE}")
 
 
 def state_query(facts: NodeFacts) -> Sql:
-    """Ask a node for memory, disks, the tables nearest to their limits, inserts of loads, merges and replication.
+    """Return the query for memory, disks, the tables nearest to their limits, inserts of loads, merges and replication.
 
     Args:
-        facts: What it said of its size.
+        facts: The node's size.
     """
     limits = one_of("name", Limits.__slots__)
     return Sql(f"""
@@ -66,7 +66,7 @@ SELECT
 
 
 def _fullest_tables() -> str:
-    """Those that have come nearest to what their settings allow, with the partition that has most parts."""
+    """Return the query for the tables nearest to their limits, with the partition that has most parts."""
     # Only their order goes by this; a limit that is written as '2K' counts as the server's there.
     return f"""(SELECT groupArray((database, table, engine, engine_full, fullest.1, fullest.2, fullest.3, parts)) FROM (
         SELECT database, table, engine, engine_full, fullest, parts FROM (
@@ -91,10 +91,10 @@ _ENDLESS_BYTES = 1024**6
 
 
 def look_at_cluster(cluster: str | None, specs: Declared) -> Steps[ClusterOverview]:
-    """Ask every node how it is; one that does not answer is told of, and left out.
+    """Read the state of every node; one that does not answer is reported as down.
 
     Args:
-        cluster: The cluster; None is the single server that the connection leads to.
+        cluster: The cluster; None is the single server of the connection.
         specs: The connection's `node_specs`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The loads that ledgers have on record, with what logs add to them."""
+"""The recorded loads, with what logs add to them."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _NOT_JUDGED = Judgement()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeenLoad:
-    """One load that published.
+    """A load that published.
 
     Args:
         table: The table.
         month: The month.
         partition_id: Its partition.
         attempt: The attempt's nonce.
-        owner: The task that loaded, as JSON: dag, run, task, map index. Empty where none is known.
-        published_at: When it was recorded as published, as Unix time by the coordinator's clock.
+        owner: The task that loaded, as JSON: DAG, run, task, map index; empty if not known.
+        published_at: Time of its publication, as Unix time by the coordinator's clock.
         rows: Rows that it loaded.
-        source_bytes: Size of the objects.
-        objects: How many they were.
+        source_bytes: Size of the objects that it read.
+        objects: Their number.
         parts: Parts at publishing, on all nodes.
-        insert_seconds: What the insert took.
-        peak_memory_bytes: The highest memory seen on one node; None where none was seen.
-        memory_bytes: What it was allowed there; 0 where that is not known.
+        insert_seconds: Duration of the insert in seconds.
+        peak_memory_bytes: Peak memory on one node; None if not known.
+        memory_bytes: Memory that it was allowed there; 0 if not known.
         seconds_by_step: `core.workflow.step_timer.STEP_NAMES` → seconds; empty in records of older versions.
-        s3_seconds: What all threads together waited for S3; None where no log tells.
-        merge_seconds: From publishing to the end of the last merge that followed; None where no log tells, or merges
-            go on.
+        s3_seconds: Seconds that all threads together waited for S3; None without a log.
+        merge_seconds: Seconds from publishing to the end of the last merge that followed; None without a log, or if
+            merges still run.
         judgement: Whether it was slow.
     """
 
@@ -59,17 +59,17 @@ class SeenLoad:
 
     @property
     def begun_at(self) -> float:
-        """When it began, as Unix time; when its insert began, at the latest, where no more is known."""
+        """Its start, as Unix time; if only its insert is known, the start of that."""
         return self.published_at - (sum(self.seconds_by_step.values()) or self.insert_seconds)
 
     @property
     def partition(self) -> tuple[str, str, str]:
-        """Its partition, as system tables name it."""
+        """Its partition, as named in system tables."""
         return self.table.database, self.table.table, self.partition_id
 
     @property
     def timed(self) -> LoadTiming:
-        """Its time, as it is judged."""
+        """Its time, for the judgement."""
         steps = self.seconds_by_step or {"insert": self.insert_seconds}
         logged = {S3: self.s3_seconds, MERGES: self.merge_seconds}
         known = {step: seconds for step, seconds in logged.items() if seconds is not None}
@@ -77,10 +77,10 @@ class SeenLoad:
 
 
 def loads_of(rows: Iterable[Row]) -> tuple[SeenLoad, ...]:
-    """The loads that the nodes have on record, the oldest first.
+    """Return the recorded loads, the oldest first.
 
     Args:
-        rows: What `throughput_statements.loads` gave, of all nodes.
+        rows: The answers of all nodes to `throughput_queries.loads`.
     """
     found = {}
     for database, table, month, attempt, owner, published_at, partition_id, numbers, seconds, memory, steps in rows:
@@ -106,7 +106,7 @@ def loads_of(rows: Iterable[Row]) -> tuple[SeenLoad, ...]:
 
 
 def judged(loads: Sequence[SeenLoad]) -> tuple[SeenLoad, ...]:
-    """The same loads, each judged beside the others of its table."""
+    """Return the same loads, each judged beside the others of its table."""
     of_tables: dict[TableName, list[SeenLoad]] = defaultdict(list)
     for load in loads:
         of_tables[load.table].append(load)

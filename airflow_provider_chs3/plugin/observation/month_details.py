@@ -1,4 +1,4 @@
-"""One month in detail: what its newest loads recorded, and what each node holds of it."""
+"""One month in detail: the records of its newest loads, and its parts on each node."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Entry:
     """The newest record of one event of a month, in the ledger of one node.
 
     Args:
-        event: What was recorded.
+        event: The event.
         attempt: The load's attempt.
-        sequence: Its place among the month's records on that node.
+        sequence: Its number among the month's records on that node.
         rows: Rows of the month on that node.
-        objects: Objects that were read.
-        source_bytes: Their size.
-        details: What else was recorded.
-        recorded_at: When, in UTC, by the node's clock.
+        objects: Objects of the month.
+        source_bytes: Their size in bytes.
+        details: Further values.
+        recorded_at: Time of the record, in UTC, by the node's clock.
     """
 
     event: str
@@ -48,13 +48,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
-    """What one node has of a month.
+    """A node's share of a month.
 
     Args:
-        rows: Rows there now.
-        parts: Parts there now.
+        rows: Current rows.
+        parts: Current parts.
         size_bytes: Bytes on disk.
-        published_rows: Rows there when the month was published; None where that is not known.
+        published_rows: Rows when the month was published; None if not known.
     """
 
     rows: int
@@ -68,13 +68,13 @@ class MonthDetails:
     """One month of one table.
 
     Args:
-        nodes: What each node has that answered.
+        nodes: The share of each node that answered.
         down: Why the others did not.
-        load: What the newest load that published did.
-        is_published: Whether the partition is still what that load has published.
-        inserting: What a later load inserts, or was about to.
-        failure: How the newest load failed; None where it did not.
-        owner: The task of the newest load, as JSON: dag, run, task, map index. Empty where none is known.
+        load: The newest load that published.
+        is_published: Whether the partition is still what that load published.
+        inserting: A later load that inserts, or was about to.
+        failure: The failure of the newest load; None if it did not fail.
+        owner: The task of the newest load, as JSON: DAG, run, task, map index; empty if not known.
     """
 
     nodes: Mapping[Node, NodeShare]
@@ -87,16 +87,16 @@ class MonthDetails:
 
     @property
     def is_known(self) -> bool:
-        """Whether any node has heard of the month, or may have."""
+        """Whether any node knows the month, or may know it."""
         told = self.load or self.inserting or self.failure or any(each.rows for each in self.nodes.values())
         return bool(told or self.down) or any(each.published_rows is not None for each in self.nodes.values())
 
 
 def look_at_month(cluster: str | None, target: TableName, month: Month) -> Steps[MonthDetails]:
-    """Ask every node for one month, with two short statements; a node that does not answer is told of, and left out.
+    """Read one month on every node, with two short statements; a node that does not answer is reported as down.
 
     Args:
-        cluster: The cluster; None is the single server that the connection leads to.
+        cluster: The cluster; None is the single server of the connection.
         target: The local table.
         month: The month.
 
@@ -114,7 +114,7 @@ def look_at_month(cluster: str | None, target: TableName, month: Month) -> Steps
 
 
 def _of_month(target: TableName, month: Month, columns_by_database: Mapping[str, Collection[str]]) -> Sql:
-    """Ask one node for the newest record of each event, and for the parts."""
+    """Return the query for the newest record of each event, and for the parts."""
     name = f"database = {literal(target.database)} AND table = {literal(target.table)}"
     records, partition_ids = "emptyArrayString()", literals(_usual_partition_ids(month))
     if columns_by_database:
@@ -131,7 +131,7 @@ def _of_month(target: TableName, month: Month, columns_by_database: Mapping[str,
 
 
 def _records(target: TableName, month: Month, database: str, columns: Collection[str]) -> tuple[str, str]:
-    """Ask one ledger: the whole statement, and what follows its columns, without order and limit."""
+    """Return the query for one ledger: complete, and the part after its columns, without order and limit."""
     uuid = (
         f"SELECT toString(uuid) FROM system.tables WHERE database = {literal(target.database)} "
         f"AND name = {literal(target.table)}"
@@ -155,7 +155,7 @@ def _usual_partition_ids(month: Month) -> tuple[str, str]:
 
 
 def _entries(rows: Iterable[Row]) -> dict[str, Entry]:
-    """By event; the newest, should a node have several ledgers."""
+    """Return the records by event; the newest, if a node has several ledgers."""
     found: dict[str, Entry] = {}
     for event, attempt, sequence, count, objects, source_bytes, details, recorded_at in rows:
         told = json.loads(details) if details else {}
@@ -190,7 +190,7 @@ def _details(told: Mapping[Node, tuple[Mapping[str, Entry], Row]], down: Mapping
 
 
 def _newest(entries: Iterable[Entry | None]) -> Entry | None:
-    """One node has them, unless the cluster's first node became another."""
+    """Return the newest record: one node has it, unless another node became the cluster's first."""
     return max((each for each in entries if each), key=lambda each: each.recorded_at, default=None)
 
 

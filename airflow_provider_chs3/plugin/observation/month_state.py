@@ -1,4 +1,4 @@
-"""How a month can stand, and which of several things that hold of it is told."""
+"""The states of a month, and which of several that apply is shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.merges.health import Health
 
 
 class MonthState(StrEnum):
-    """How a month stands."""
+    """The state of a month."""
 
     PUBLISHED = "published"
     LOADING = "loading"
@@ -23,7 +23,7 @@ class MonthState(StrEnum):
 
 
 class LastLoad(Enum):
-    """What became of the load that was recorded last."""
+    """The outcome of the load that was recorded last."""
 
     NONE = "there is none, or it has published the month"
     RUNNING = "it runs, or its task is about to go on"
@@ -32,12 +32,12 @@ class LastLoad(Enum):
 
 
 def state_of(found: ComparisonStatus, load: LastLoad, health: Health) -> MonthState:
-    """Decide how a month stands: the first that applies, what a person must act on before what passes by itself.
+    """Return the state of a month: the first that applies; states that need a person come before those that pass.
 
     Args:
-        found: How its partition compares with the ledger.
-        load: What became of its newest load.
-        health: How its merges stand.
+        found: The comparison of its partition with the ledger.
+        load: The outcome of its newest load.
+        health: The health of its merges.
     """
     if load is LastLoad.RUNNING:
         return MonthState.LOADING

@@ -1,4 +1,4 @@
-"""One state for each month of each table, from what its ledgers, its parts and the running inserts tell."""
+"""One state for each month of each table, from its ledgers, its parts and the running inserts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from airflow_provider_chs3.plugin.observation.months_records import FailureRecor
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunningInsert:
-    """How far an insert is.
+    """The progress of an insert.
 
     Args:
-        query_id: Its id.
+        query_id: Its query id.
         read_rows: Rows read so far, on all nodes.
-        total_rows: Rows that there are to read; None where that is not known.
+        total_rows: Rows to read; None if not known.
         read_bytes: Bytes read so far.
-        seconds: Since it began.
+        seconds: Seconds since it began.
     """
 
     query_id: str
@@ -44,19 +44,19 @@ class MonthOverview:
 
     Args:
         month: The month.
-        state: How it stands.
-        why: The same in words.
-        rows: Rows in its partition, on all shards.
+        state: Its state.
+        why: The state as a text.
+        rows: Rows of its partition, on all shards.
         size_bytes: Bytes on disk, on all nodes.
         parts: Parts, on all nodes.
-        objects: How many it was made of; 0 where it is not published.
-        source_bytes: Their size.
-        published_at: When it was published, in UTC, by the nodes' clocks; empty where it is not.
-        insert_seconds: What the insert of that load took; None where that is not known.
+        objects: Number of its objects; 0 if it is not published.
+        source_bytes: Their size in bytes.
+        published_at: Time of its publication, in UTC, by the nodes' clocks; empty if it is not published.
+        insert_seconds: Duration of that load's insert in seconds; None if not known.
         loaded_rows: Rows that it loaded: all of the month, or those of new objects.
-        owner: The task of its newest load, as JSON: dag, run, task, map index. Empty where none is known.
-        insert: The insert that runs.
-        ledger_database: Database of the ledger that knows it; empty where it is not published.
+        owner: The task of its newest load, as JSON: DAG, run, task, map index; empty if not known.
+        insert: The running insert.
+        ledger_database: Database of the ledger that has it; empty if it is not published.
     """
 
     month: Month
@@ -77,7 +77,7 @@ class MonthOverview:
 
 @dataclass(frozen=True, kw_only=True)
 class _Month:
-    """What the nodes that answered tell of one month."""
+    """One month, from the nodes that answered."""
 
     table: TableName
     month: Month
@@ -92,25 +92,25 @@ class _Month:
 
     @property
     def unpublished(self) -> InsertRecord | None:
-        """The same, where nothing tells that its load came to publish the month."""
+        """The same, if there is no sign that its load published the month."""
         return next(
             (each.inserting for each in self.records.values() if each.inserting and each.is_inserting_newer), None
         )
 
     @property
     def failure(self) -> FailureRecord | None:
-        """How its newest load failed, if it did."""
+        """The failure of its newest load, if it failed."""
         return next((each.failure for each in self.records.values() if each.failure), None)
 
     @property
     def owner(self) -> str:
-        """The task of its newest load, as far as it is known."""
+        """The task of its newest load, if known."""
         newest = self.failure or self.inserting
         return newest.owner if newest else ""
 
 
 def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:
-    """The tasks of loads that have published nothing yet and of which no query runs: Airflow knows if they go on."""
+    """Return the tasks of loads that have not published and run no query: Airflow knows whether they continue."""
     records = [each for node in seen.nodes.values() for each in node.records.values()]
     failed = {each.failure.owner for each in records if each.failure}
     inserts = (each.inserting for each in records if each.is_inserting_newer and not each.failure)
@@ -122,12 +122,12 @@ def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:
 def overview(
     seen: ClusterSnapshot, *, at_work: Collection[str], thresholds: Thresholds
 ) -> dict[TableName, tuple[MonthOverview, ...]]:
-    """The months of each table, in their order; months between its first and its last that nothing knows, too.
+    """Return the months of each table in order, including unknown ones between the first and the last.
 
     Args:
-        seen: What the nodes told.
-        at_work: Those of `owners_to_ask_for` that go on.
-        thresholds: What counts as few, many and long for merges.
+        seen: The nodes' answers.
+        at_work: Those of `owners_to_ask_for` that continue.
+        thresholds: The thresholds of merge health.
     """
     found: dict[TableName, dict[Month, MonthOverview]] = {}
     for each in _months(seen):

@@ -1,4 +1,4 @@
-"""What the nodes tell of all tables that have a ledger: asked in a few statements, however many months there are."""
+"""Read all tables that have a ledger with a few statements, regardless of the number of months."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from airflow_provider_chs3.plugin.observation.months_records import MonthOfTable
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Partition:
-    """The parts of a month on one node, as the ledger compares them and as merges see them."""
+    """The parts of a month on one node, for the comparison with the ledger and for merge health."""
 
     state: PartitionState
     parts: int
@@ -35,19 +35,19 @@ class Partition:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSnapshot:
-    """What one node told.
+    """The answers of one node.
 
     Args:
-        tables: The tables that are there.
-        records: What its ledgers know of their months.
-        known: Months of tables of these names, earlier ones too.
+        tables: Its tables.
+        records: The months in its ledgers.
+        known: Months of tables of these names, including earlier ones.
         partitions: Their partitions, by table and partition id.
-        processes: What runs for loads: initial query id, whether it is the initial query, rows, bytes, memory, peak,
+        processes: The queries of loads: initial query id, whether it is the initial query, rows, bytes, memory, peak,
             seconds.
-        circumstances: The rest of the row that `overview_statements.circumstances` gives.
-        free_bytes: The most that one of a table's disks has free.
+        circumstances: The rest of the answer to `months_queries.circumstances`.
+        free_bytes: The most free bytes on one of a table's disks.
         table_parts: Active parts of each table.
-        limits: Of each table.
+        limits: Limits of each table.
     """
 
     tables: Mapping[TableName, TableFacts] = field(default_factory=dict)
@@ -62,14 +62,14 @@ class NodeSnapshot:
 
     @property
     def tables_with_rows(self) -> set[TableName]:
-        """The tables of which it holds rows, of whatever month."""
+        """The tables that have rows there, of any month."""
         return {table for (table, _), partition in self.partitions.items() if partition.state.rows}
 
     def merge_state(self, node: Node, table: TableName, month: Month, partition_id: str) -> MergeState | None:
-        """How the merges of a month stand; None where it has no parts.
+        """Return the state of a month's merges; None if it has no parts.
 
-        Broken parts of replicated tables are left out: a replica fetches them again, and what it has given back is
-        asked for table by table only (`core.merges.observation`).
+        Broken parts of replicated tables are ignored: a replica fetches them again, and the number that it returned is
+        only read table by table (`core.merges.observation`).
         """
         found = self.partitions.get((table, partition_id))
         if found is None or table not in self.tables:
@@ -103,12 +103,12 @@ class NodeSnapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSnapshot:
-    """What was seen of a cluster.
+    """The answers of a cluster.
 
     Args:
         cluster: The cluster; None for a single server.
-        nodes: What each node told that answered.
-        down: Why the others did not.
+        nodes: The answers of each node.
+        down: Why the others did not answer.
     """
 
     cluster: str | None
@@ -117,10 +117,10 @@ class ClusterSnapshot:
 
 
 def look_at_all_tables(cluster: str | None) -> Steps[ClusterSnapshot]:
-    """Ask every node for all tables that have a ledger; a node that does not answer is told of, and left out.
+    """Read all tables that have a ledger on every node; a node that does not answer is reported as down.
 
     Args:
-        cluster: The cluster; None is the single server that the connection leads to.
+        cluster: The cluster; None is the single server of the connection.
 
     Raises:
         PreflightError: If the cluster is not known.
@@ -199,7 +199,7 @@ def _partitions(
 
 
 def _grouped(rows: Iterable[Row], size: int) -> dict[tuple[str, ...], list[Row]]:
-    """What rows tell, by as many fields at their beginning."""
+    """Group rows by that many of their first fields."""
     grouped: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in rows:
         grouped[row[:size]].append(row[size:])
@@ -207,12 +207,12 @@ def _grouped(rows: Iterable[Row], size: int) -> dict[tuple[str, ...], list[Row]]
 
 
 def target_of(engine: str, engine_full: str, uuid: str) -> TableFacts:
-    """As much of a table as the comparison with its ledger, and with its limits, needs.
+    """Return the facts of a table that the comparison with its ledger, and with its limits, needs.
 
     Args:
         engine: Its engine.
         engine_full: The engine with all its clauses.
-        uuid: Tells it from an earlier one of its name.
+        uuid: Distinguishes it from an earlier table of its name.
     """
     return TableFacts(
         engine=engine,

@@ -1,4 +1,4 @@
-"""The statements that tell of all tables at once: their number does not grow with tables and months."""
+"""The queries for all tables at once: their number does not grow with tables and months."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _LOADED = "event = 'load'"
 
 
 def records(columns_by_database: Mapping[str, Collection[str]]) -> Sql:
-    """Ask a node for the newest records of each month of each table, in all of its ledgers.
+    """Return the query for the newest records of each month of each table, in all ledgers of a node.
 
     Args:
-        columns_by_database: Database of each ledger → the columns that it has.
+        columns_by_database: Database of each ledger → its columns.
     """
     return Sql(" UNION ALL ".join(_records(*each) for each in sorted(columns_by_database.items())))
 
@@ -64,7 +64,7 @@ def _records(database: str, columns: Collection[str]) -> str:
 
 
 def partitions(tables: Iterable[TableName]) -> Sql:
-    """Ask a node for the partitions of tables: as the ledger compares them, and as merges see them."""
+    """Return the query for the partitions of tables, for the comparison with the ledger and for merge health."""
     plain = "NOT startsWith(partition_id, 'patch-')"
     merging = (
         f"countIf({plain}), sumIf(bytes_on_disk, {plain}), "
@@ -75,7 +75,7 @@ def partitions(tables: Iterable[TableName]) -> Sql:
 
 
 def circumstances(tables: Collection[TableName]) -> Sql:
-    """Ask a node what tables are made of, what merges, mutates and inserts, and what room there is."""
+    """Return the query for tables, merges, mutations, inserts and disk space."""
     of_tables, limits = _of(tables), one_of("name", Limits.__slots__)
     named = _of(tables, name="name")
     return Sql(f"""

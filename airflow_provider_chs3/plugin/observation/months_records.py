@@ -1,4 +1,4 @@
-"""What the ledger of one node tells of months, as the overview asks for it."""
+"""The months in the ledger of one node, as the overview reads them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class InsertRecord:
 
     Args:
         attempt: The load's attempt.
-        owner: The task that loads, as JSON: dag, run, task, map index. Empty where none is known.
-        query_id: The insert that was started last; empty once that was seen to end.
-        total_rows: Rows that it reads; 0 where that was not known.
+        owner: The task that loads, as JSON: DAG, run, task, map index; empty if not known.
+        query_id: The insert that was started last; empty once its end was seen.
+        total_rows: Rows that it reads; 0 if not known.
     """
 
     attempt: str
@@ -38,8 +38,8 @@ class FailureRecord:
 
     Args:
         attempt: The load's attempt.
-        owner: The task that loads, as with `InsertRecord`.
-        error: What it said, and the way out; its beginning, if it is long.
+        owner: The task that loads, as in `InsertRecord`.
+        error: The error's message and hint, shortened if long.
     """
 
     attempt: str
@@ -49,19 +49,19 @@ class FailureRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MonthRecords:
-    """The newest records of a month in the ledger of one node, all of the table that is there now.
+    """The newest records of a month in the ledger of one node, all of the current table.
 
     Args:
-        partition_id: Its partition; empty where only inserts are known.
-        record: Where it stands; None where nothing tells, or it was forgotten.
-        objects: How many it was made of.
-        recorded_at: When that was recorded, in UTC.
+        partition_id: Its partition; empty if only inserts are known.
+        record: The record of its state; None if there is none, or it was forgotten.
+        objects: Number of its objects.
+        recorded_at: Time of that record, in UTC.
         was_adopted: Whether it was adopted, not loaded.
-        ledger_database: Database of the ledger that tells of it; empty where only inserts are known.
+        ledger_database: Database of the ledger with that record; empty if only inserts are known.
         inserting: The newest record of an insert.
-        is_inserting_newer: Whether it is newer than the one that tells where the month stands.
-        failure: How its newest load failed; None where it did not.
-        load: Attempt, seconds of the insert, and rows that it loaded, of the newest load that was recorded.
+        is_inserting_newer: Whether it is newer than the record of the month's state.
+        failure: The failure of its newest load; None if it did not fail.
+        load: Attempt, seconds of the insert, and loaded rows of the newest load that was recorded.
     """
 
     partition_id: str
@@ -79,11 +79,11 @@ class MonthRecords:
 def of_current_tables(
     records: Iterable[Row], tables: Mapping[TableName, TableFacts]
 ) -> Iterable[tuple[MonthOfTable, MonthRecords]]:
-    """The rows that `overview_statements.records` gives, without those of earlier tables.
+    """Parse the answer to `months_queries.records`, without rows of earlier tables.
 
     Args:
         records: The rows.
-        tables: The tables that are there.
+        tables: The current tables.
     """
     for database, name, uuid, month, count, sequence, standing, *loads in records:
         table = TableName(database, name)

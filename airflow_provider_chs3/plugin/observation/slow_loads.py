@@ -1,4 +1,4 @@
-"""Which loads were slow, and where their time went: each beside the other loads of its table."""
+"""Judge which loads were slow, and in which steps: each beside the other loads of its table."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LoadTiming:
 
     Args:
         rows: Rows that it loaded.
-        seconds: Step → seconds, as far as they are known: those of the load, `s3` and `merges`.
+        seconds: Step → seconds, as far as known: the steps of the load, `s3` and `merges`.
     """
 
     rows: int
@@ -51,7 +51,7 @@ class LoadTiming:
 
     @property
     def is_known_by_steps(self) -> bool:
-        """Whether more is known than its insert: records of older versions tell no more."""
+        """Whether more is known than its insert, as records of older versions have."""
         return bool(self.seconds.keys() - _BESIDE - {"insert"})
 
     @property
@@ -62,12 +62,11 @@ class LoadTiming:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:
-    """Whether a load was slow.
+    """The judgement of a load.
 
     Args:
-        slow_steps: Step → how much longer it took than usual, in seconds; the worst first. Empty where the load was
-            not slow.
-        why: The same in words.
+        slow_steps: Step → seconds beyond the usual, the worst first; empty if the load was not slow.
+        why: The judgement as a text.
     """
 
     slow_steps: Mapping[str, float] = field(default_factory=dict)
@@ -105,11 +104,11 @@ def _all_seconds(load: LoadTiming) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Usual:
-    """What a step usually takes.
+    """The usual time of a step.
 
     Args:
-        seconds: Whatever the rows.
-        seconds_for_a_row: For each row.
+        seconds: Seconds, regardless of the rows.
+        seconds_for_a_row: Seconds for each row.
     """
 
     seconds: float
@@ -117,12 +116,12 @@ class _Usual:
 
     @classmethod
     def of(cls, known: Sequence[tuple[int, float]]) -> _Usual:
-        """The medians of rows and seconds."""
+        """Return the medians of rows and seconds."""
         for_a_row = [seconds / rows for rows, seconds in known if rows]
         return cls(median(seconds for _, seconds in known), median(for_a_row) if for_a_row else 0.0)
 
     def beyond(self, load: LoadTiming, seconds: float) -> float:
-        """By how many seconds a load took longer."""
+        """Return the seconds of a load beyond the usual."""
         return seconds - max(self.seconds, self.seconds_for_a_row * load.rows)
 
 

@@ -1,4 +1,4 @@
-"""How fast loads were, and how parts came and went: from the ledgers, and from what servers log."""
+"""The speed of loads, and the parts over time, from the ledgers and the servers' logs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from airflow_provider_chs3.plugin.observation.load_history import SeenLoad, judg
 
 
 def settle_seconds(events: Iterable[tuple[float, float, str]]) -> dict[str, float]:
-    """Seconds from the publication of each attempt to the end of the last merge that followed from it.
+    """Return the seconds from each publication to the end of the last merge that followed from it.
 
     A merge follows if it began before merges would have counted as settled (`Thresholds.settled_after_seconds`) since
-    the publication, or since the merge before it; what comes later, such as an OPTIMIZE of a closed month, was not the
-    load's.
+    the publication, or since the merge before it; later ones, such as an OPTIMIZE of a closed month, do not belong to
+    the load.
 
     Args:
-        events: Of one partition on one node: begin and end, as Unix time, and the attempt that published; empty for a
-            merge.
+        events: The events of one partition on one node: begin and end, as Unix time, and the attempt that published;
+            empty for a merge.
 
     Returns:
-        Attempt → seconds; 0 where nothing was merged.
+        Attempt → seconds; 0 if nothing was merged.
     """
     quiet_seconds = Thresholds().settled_after_seconds
     found: dict[str, float] = {}
@@ -50,9 +50,9 @@ class PartsAt:
     """The parts of a node at one time.
 
     Args:
-        at: When, as Unix time by the node's clock.
+        at: The time, as Unix time by the node's clock.
         parts: Active parts of all tables.
-        backlog: Those of them beyond one for each partition: what merges could still take together.
+        backlog: Those beyond one for each partition, which merges could still join.
     """
 
     at: float
@@ -68,17 +68,17 @@ def parts_over_time(
     now: float,
     step_seconds: int,
 ) -> tuple[PartsAt, ...]:
-    """The parts of a node, step by step.
+    """Return the parts of a node over time.
 
     Args:
         parts: Active parts of each partition now.
         changes: Partition, time (rounded down to a step) and difference.
-        begun_at: Since then, as Unix time.
+        begun_at: The beginning, as Unix time.
         now: The time of `parts`.
-        step_seconds: Time between two of the results.
+        step_seconds: Seconds between two of the results.
 
     Returns:
-        The oldest first; the last is of now.
+        The results, the oldest first; the last is of now.
     """
     by_step: dict[int, list[tuple[Hashable, int]]] = {}
     for partition, at, difference in changes:
@@ -114,16 +114,16 @@ _Log = Mapping[Node, list[Row] | str]
 
 @dataclass(frozen=True, kw_only=True)
 class Throughput:
-    """What was seen of a cluster.
+    """The speed of a cluster's loads.
 
     Args:
         cluster: The cluster; None for a single server.
-        loads: The oldest first.
-        is_cut: Whether there were more loads than are told of; the oldest are left out.
-        parts: Of each node whose log tells of it.
+        loads: The loads, the oldest first.
+        is_cut: Whether there were more loads; the oldest are missing.
+        parts: The parts over time, of each node that logs them.
         nodes: The nodes that answered.
         down: Why the others did not.
-        silent: Node → why each of its logs tells nothing, or not enough.
+        silent: Node → why each of its logs has nothing, or not enough.
     """
 
     cluster: str | None
@@ -140,13 +140,13 @@ NOTHING = Throughput(cluster=None, loads=(), is_cut=False, parts={}, nodes=(), d
 
 
 def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
-    """Ask every node for the loads that it has on record, and for what its logs tell of them.
+    """Read the recorded loads of every node, and what its logs add to them.
 
-    Logs may be switched off, not be granted, or be kept for a shorter time: what they would tell is left out then.
+    Logs may be switched off, not granted, or kept for a shorter time: what they would add is missing then.
 
     Args:
-        cluster: The cluster; None is the single server that the connection leads to.
-        days: Loads of the last so many days.
+        cluster: The cluster; None is the single server of the connection.
+        days: Days to look back.
 
     Raises:
         PreflightError: If the cluster is not known.
@@ -218,7 +218,7 @@ def _s3_seconds(inserts: _Log) -> dict[str, float]:
 
 
 def _merge_seconds(merges: _Log) -> dict[str, float]:
-    """The longest on any node: all merge side by side."""
+    """Return the longest time on any node: all merge in parallel."""
     found: dict[str, float] = {}
     for rows in merges.values():
         for *_, events in () if isinstance(rows, str) else rows:
@@ -228,10 +228,10 @@ def _merge_seconds(merges: _Log) -> dict[str, float]:
 
 
 def _silent(logs: Mapping[str, _Log]) -> dict[Node, tuple[str, ...]]:
-    """Why logs tell nothing.
+    """Return why logs have nothing.
 
-    One that was switched on later, or has been cleared, answers and knows of no load. So does that of a node which got
-    no rows, unless it is so on all nodes.
+    A log that was switched on later, or cleared, answers and knows no load. So does that of a node without rows, unless
+    it is so on all nodes.
     """
     found: dict[Node, list[str]] = defaultdict(list)
     for name, log in logs.items():
@@ -244,11 +244,11 @@ def _silent(logs: Mapping[str, _Log]) -> dict[Node, tuple[str, ...]]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _History:
-    """The time that is looked back at.
+    """The period that is shown.
 
     Args:
-        now: Its end, as Unix time: one for all nodes, so that their points are of the same times.
-        days: How long it is.
+        now: Its end, as Unix time: one for all nodes, so that their points have the same times.
+        days: Its length in days.
     """
 
     now: float
@@ -261,11 +261,11 @@ class _History:
 
     @property
     def step_seconds(self) -> int:
-        """Time between two points."""
+        """Seconds between two points."""
         return self.days * _DAY_SECONDS // _POINTS
 
     def of(self, now: Row, changes: list[Row]) -> tuple[PartsAt, ...]:
-        """The parts of a node: rows of `throughput_statements.now` and `.changes`."""
+        """Return the parts of a node, from the answers to `throughput_queries.now` and `.changes`."""
         # Where not all changes are told, what was before them is not known.
         is_cut = len(changes) == throughput_queries.MAX_CHANGES
         return parts_over_time(

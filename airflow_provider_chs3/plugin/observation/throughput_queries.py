@@ -1,4 +1,4 @@
-"""The statements that tell how fast loads were: their number does not grow with tables and loads."""
+"""The queries for the speed of loads: their number does not grow with tables and loads."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _PART_EVENTS = "'NewPart', 'MergeParts', 'MutatePart', 'DownloadPart', 'RemovePa
 
 
 def loads(columns_by_database: Mapping[str, Collection[str]], *, days: int) -> Sql:
-    """Ask a node for the newest loads that its ledgers have on record.
+    """Return the query for the newest recorded loads of a node.
 
     Args:
-        columns_by_database: Database of each ledger → the columns that it has.
-        days: Loads of the last so many days.
+        columns_by_database: Database of each ledger → its columns.
+        days: Days to look back.
     """
     each = " UNION ALL ".join(_loads(*each, days=days) for each in sorted(columns_by_database.items()))
     return Sql(f"SELECT * FROM ({each}) ORDER BY published_at DESC LIMIT {MAX_LOADS}")
@@ -77,15 +77,15 @@ def _loads(database: str, columns: Collection[str], *, days: int) -> str:
 
 
 def inserts(attempts: Iterable[str], *, begun_at: float, ended_at: float) -> Sql:
-    """Ask a node what the inserts of loads spent on reading from S3.
+    """Return the query for what the inserts of loads spent on reading from S3.
 
-    The seconds are those of all threads together, as they wait for S3 side by side. `ReadBufferFromS3Microseconds` has
-    both the wait for an answer and its body; `S3ReadMicroseconds` ends with the first byte of it.
+    The seconds are those of all threads together, which wait for S3 in parallel. `ReadBufferFromS3Microseconds` covers
+    the wait for an answer and its body; `S3ReadMicroseconds` ends with its first byte.
 
     Args:
-        attempts: Of the loads.
-        begun_at: When the first of them began, as Unix time.
-        ended_at: When the last of them ended.
+        attempts: The attempts of the loads.
+        begun_at: Start of the first, as Unix time.
+        ended_at: End of the last.
     """
     attempt = _ATTEMPT_OF_QUERY.format("initial_query_id")
     return Sql(
@@ -97,7 +97,10 @@ def inserts(attempts: Iterable[str], *, begun_at: float, ended_at: float) -> Sql
 
 
 def _between(begun_at: float, ended_at: float) -> str:
-    """Events of that time, by a clock that may be a little off; the log is sorted by date and time."""
+    """Return the condition for events of that time, by a clock that may be a little off.
+
+    The log is sorted by date and time.
+    """
     first, last = int(begun_at) - 3600, int(ended_at) + 3600
     dates = (f"'{datetime.fromtimestamp(at, UTC):%Y-%m-%d}'" for at in (first - _DAY_SECONDS, last + _DAY_SECONDS))
     return (
@@ -107,11 +110,11 @@ def _between(begun_at: float, ended_at: float) -> str:
 
 
 def merges(tables: Iterable[TableName], *, begun_at: float) -> Sql:
-    """Ask a node for publications, by attempt, and merges of each partition: begin and end of each, as Unix time.
+    """Return the query for publications, by attempt, and merges of each partition: begin and end, as Unix time.
 
     Args:
-        tables: Of these tables.
-        begun_at: Since then, as Unix time.
+        tables: The tables.
+        begun_at: The beginning, as Unix time.
     """
     ended_at = "toFloat64(event_time_microseconds)"
     attempt = f"if(event_type = 'NewPart', {_ATTEMPT_OF_QUERY.format('query_id')}, '')"
@@ -125,14 +128,14 @@ def merges(tables: Iterable[TableName], *, begun_at: float) -> Sql:
 
 
 def changes(tables: Iterable[TableName], *, begun_at: float, step_seconds: int) -> Sql:
-    """Ask a node how the number of active parts changed: partition, time and difference, the newest first.
+    """Return the query for changes of the number of active parts: partition, time and difference, the newest first.
 
-    A part is active from the event that made it to the one that took it away: a merge or mutation that names it, a
-    load that published its month anew, or else its removal, which comes minutes after a partition was dropped.
+    A part is active from the event that made it to the one that removed it: a merge or mutation that names it, a load
+    that published its month again, or else its removal, which comes minutes after a partition was dropped.
 
     Args:
-        tables: Of these tables.
-        begun_at: Since then, as Unix time.
+        tables: The tables.
+        begun_at: The beginning, as Unix time.
         step_seconds: Times are rounded down to multiples of this.
     """
     of_log = f"FROM system.part_log WHERE {_since(begun_at)} AND error = 0 AND {_of(tables)}"
@@ -167,7 +170,7 @@ def _since(begun_at: float) -> str:
 
 
 def now(tables: Collection[TableName]) -> Sql:
-    """Ask a node for its time, the active parts of each partition, and which partitions merge."""
+    """Return the query for a node's time, the active parts of each partition, and the partitions that merge."""
     of_tables = _of(tables)
     return Sql(
         "SELECT toFloat64(now64(3)), (SELECT groupArray((database, table, partition_id, parts)) FROM "
