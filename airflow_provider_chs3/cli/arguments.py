@@ -12,9 +12,9 @@ from airflow_provider_chs3.core.doctor.privileges import PURPOSES
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-_ABOUT = """What loads lean on and what they left, from the shell. Connections are Airflow's, by their ids, from its
-database, its secrets backend or AIRFLOW_CONN_<ID>; no secret stands on the command line. Results go to stdout, all else
-to stderr."""
+_ABOUT = """Check what loads depend on, and maintain what they record, from the shell. Connections are Airflow's, by their
+ids, from its database, its secrets backend or AIRFLOW_CONN_<ID>; no secret stands on the command line. Results go to
+stdout, everything else to stderr."""
 
 _EXIT_CODES = """exit codes:
   0  all is as it should be: every month as published, nothing to load, all adopted, nothing left to clean, no finding;
@@ -112,7 +112,9 @@ def _add_clean(commands: Any) -> None:
 
 
 def _add_doctor(commands: Any) -> None:
-    command = _command(commands, "doctor", "look at all that loads lean on, and say what is wrong; nothing is written")
+    command = _command(
+        commands, "doctor", "check everything that loads depend on, and say what is wrong; nothing is written"
+    )
     _add_table(command, is_required=False)
     _add_source(command, is_required=False)
     command.add_argument("--month", metavar="YYYY-MM", help="rehearse a load of this month, up to its first write")

@@ -84,7 +84,7 @@ def _source(arguments: Mapping[str, Any], listing: S3Listing) -> tuple[S3Source 
     except Exception as error:
         # Airflow's connection, boto3's chain of credentials, STS: each has errors of its own.
         where = f"AWS connection {arguments['aws_conn_id']!r}"
-        return None, f"{where} gives no access to S3: {type(error).__name__}: {error}. Mend it, or give --aws-conn-id."
+        return None, f"{where} gives no access to S3: {type(error).__name__}: {error}. Fix it, or give --aws-conn-id."
     return operator.source(listing), ""
 
 

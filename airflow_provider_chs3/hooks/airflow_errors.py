@@ -14,14 +14,14 @@ _LOG = logging.getLogger(__name__)
 
 
 def airflow_errors() -> AbstractContextManager[None]:
-    """Tell Airflow which errors a retry cannot mend, and the user the way out, in one paragraph.
+    """Tell Airflow which errors a retry cannot fix, and the user what to do, in one paragraph.
 
     Airflow logs an error with all that led to it, which for an error of a server would be pages. Where it was raised is
     in the log at level DEBUG.
 
     Raises:
         AirflowFailException: Instead of an error that a retry would meet again.
-        ClickHouseServerError: With a hint at the way out.
+        ClickHouseServerError: With a hint at what to do.
     """
     return _AirflowErrors()
 

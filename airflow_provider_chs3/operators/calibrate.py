@@ -126,7 +126,7 @@ class CalibrateLoadOperator(ReadsFiles):
             context: Airflow's.
 
         Raises:
-            AirflowFailException: For what no retry can mend.
+            AirflowFailException: For what no retry can fix.
         """
         from airflow_provider_chs3.core.calibration.run import CalibrationRequest, calibrate
         from airflow_provider_chs3.hooks.s3 import S3Listing

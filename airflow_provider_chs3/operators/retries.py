@@ -37,6 +37,6 @@ def retries_by_error(
         sdk.RetryRule(
             exception=f"{_ERRORS}.NotReadyError", retry_delay=when_not_ready, reason="The objects are not there yet"
         ),
-        sdk.RetryRule(exception=f"{_ERRORS}.TerminalError", action=sdk.RetryAction.FAIL, reason="No retry can mend it"),
+        sdk.RetryRule(exception=f"{_ERRORS}.TerminalError", action=sdk.RetryAction.FAIL, reason="No retry can fix it"),
     ]
     return {"retries": retries, "retry_delay": when_busy, "retry_policy": sdk.ExceptionRetryPolicy(rules=rules)}

@@ -47,7 +47,7 @@ class NodeProxy:
         self._listener.close()
 
     def fail(self, mode: str) -> None:
-        """Fail so from now on: connections that are open are cut, as workers keep theirs; `pass` mends it."""
+        """Fail so from now on: connections that are open are cut, as workers keep theirs; `pass` fixes it."""
         self.mode = mode
         if mode != "pass":
             _hang_up(*self._open)
@@ -110,7 +110,7 @@ class Network:
         return json.dumps({**connection, "port": self.proxies[0].port, "extra": extra})
 
     def strike(self, mode: str, *nodes: int) -> None:
-        """Have all proxies, or those of some nodes, fail so from now on; `pass` mends them."""
+        """Have all proxies, or those of some nodes, fail so from now on; `pass` fixes them."""
         for proxy in [self.proxies[node] for node in nodes] or self.proxies:
             proxy.fail(mode)
 

@@ -209,7 +209,7 @@ class TestALoad:
     def test_goes_by_the_rule_where_it_holds_no_more(self, calibrated: Calibrated) -> None:
         smaller = {"default": {"cores": 1, "memory": "3GiB"}}
         _, reasons, said = calibrated.load("2026-04", node_specs=smaller)
-        assert "holds no more (cores: 2, now 1; memory: " in said
+        assert "no longer applies (cores: 2, now 1; memory: " in said
         assert not any("calibrated" in each for each in reasons.values())
 
     @pytest.mark.thorough
@@ -218,7 +218,9 @@ class TestALoad:
         sample.on_every_node(f"DROP TABLE {sample.database}.{sample.table} SYNC")
         sample.create_table()
         sample.load()
-        assert any("holds no more (the table was made anew): calibrate the table again." in each for each in timed.said)
+        assert any(
+            "no longer applies (the table was recreated): calibrate the table again." in each for each in timed.said
+        )
 
 
 class TestACalibrationThatIsKilledInMidTry:

@@ -128,7 +128,7 @@ class TestServers:
         assert (code, len(found)) == (1, len(trips_lake.cluster.nodes) + 1)
         assert "declare 4096 cores, but the machine has" in found[0]
         assert "'elsewhere', which is no node of the cluster" in found[-1]
-        assert checks["settings"]["left_out"] == "first mend the node specs"
+        assert checks["settings"]["left_out"] == "first fix the node specs"
 
     def test_a_wrong_password_is_found_and_not_shown(
         self, trips_lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch

@@ -63,7 +63,7 @@ def test_a_partition_that_is_gone_in_the_moment_of_replacing(loaded_lake: Lake, 
     struck: list[int] = []
     drop = "DROP PARTITION ID '202610'"
     strikes.before(f"Publish {MONTH}", lambda: struck.extend(lose(loaded_lake, drop, at_most=at_most)))
-    # 25.8 replaces a partition by nothing, too: the month is not published then, and the next load mends it.
+    # 25.8 replaces a partition by nothing, too: the month is not published then, and the next load fixes it.
     emptied, kept = "holds 0 rows of .* right after publishing", "lost its rows on .* right before they were published"
     with pytest.raises(AirflowFailException, match=emptied if IS_OLDEST else kept):
         loaded_lake.load()

@@ -48,13 +48,13 @@ class TableHistory:
         """
         if self.profile is None:
             return None, ""
-        why = self.profile.measured_on.difference(now) if self.is_of_this_table else "the table was made anew"
+        why = self.profile.measured_on.difference(now) if self.is_of_this_table else "the table was recreated"
         if why:
-            told = f"This load goes by the rules, as what was calibrated {self.profile.at} holds no more ({why})"
+            told = f"This load uses the rules: the profile calibrated {self.profile.at} no longer applies ({why})"
             return None, f"{told}: calibrate the table again."
         if not self.profile.knobs.turned():
-            return self.profile, f"Calibrated {self.profile.at}: no setting was better than the rules have it."
-        return self.profile, f"Calibrated {self.profile.at}: settings that say so are not those of the rules."
+            return self.profile, f"Calibrated {self.profile.at}: no setting was better than those of the rules."
+        return self.profile, f"Calibrated {self.profile.at}: the settings that say so differ from those of the rules."
 
 
 def read_history(load: LoadContext) -> Steps[TableHistory]:

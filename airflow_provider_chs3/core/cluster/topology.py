@@ -119,12 +119,12 @@ def check_distribution(location: TableLocation, *, distribution: str, target: Ta
     way_out = "leave distribution out, so that each node keeps the rows that it reads"
     if location.sharding_key is None:
         finding = (
-            f"distribution='sharding_key' goes by the key of a Distributed table, and {target} is none: give "
+            f"distribution='sharding_key' takes a Distributed table with a sharding key, and {target} is none: give "
             f"the Distributed table over it as table, or {way_out}."
         )
     else:
         finding = (
-            f"distribution='sharding_key' goes by the key of {target}, which has none: create it with one, as "
+            f"distribution='sharding_key' takes the sharding key of {target}, which has none: create it with one, as "
             f"Distributed(cluster, database, table, key), or {way_out}."
         )
     raise PreflightError([finding])

@@ -152,7 +152,7 @@ def check_settings(scene: TrialSetup, settings: list[Setting], *, month: Month |
     """
     name = "settings"
     if len(scene.specs) < len(scene.now):
-        return Check(name=name, left_out="first mend the node specs"), []
+        return Check(name=name, left_out="first fix the node specs"), []
     if settings:
         return Check(name=name, summary=f"{len(settings)} for {month}, each with its reason below"), settings
     try:

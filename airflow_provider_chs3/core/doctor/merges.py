@@ -105,7 +105,7 @@ def _of_backlog(seen: Mapping[Node, Row]) -> Iterator[str]:
             if fail_reason:
                 yield in_a_line(
                     f"{shown(node)}: mutation {command} of {database}.{table} failed: {fail_reason.splitlines()[0]}; "
-                    "mend its cause, or KILL MUTATION."
+                    "fix its cause, or KILL MUTATION."
                 )
         for database, table, parts in broken:
             yield (

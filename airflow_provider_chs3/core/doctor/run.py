@@ -209,7 +209,7 @@ def _check_load(
     if lacking := list(_lacking(request)):
         month = replace(month, left_out=f"give {', '.join(lacking)}")
     elif request.source is None or request.month is None or not table.summary or servers.sizes.wrong or s3.findings:
-        month = replace(month, left_out="first mend what is found above")
+        month = replace(month, left_out="first fix what is found above")
     else:
         month, settings = yield from check_month(scene, request.source, request.month, now=request.now)
     sent, settings = check_settings(scene, settings, month=request.month)

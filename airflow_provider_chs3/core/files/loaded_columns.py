@@ -244,7 +244,7 @@ def _is_missing(name: str, lacking: Sequence[str], by_file: Mapping[str, Mapping
     found = list(by_file.get(where) or next(iter(by_file.values()), ()))
     has = f" It has {', '.join(map(repr, found))}." if found else ""
     return (
-        f"Column {name!r} is missing in {where}.{has}{_hint_at(name, found)} Mend the file, or name the columns to "
+        f"Column {name!r} is missing in {where}.{has}{_hint_at(name, found)} Fix the file, or name the columns to "
         "load with columns=[…] or select={…}."
     )
 

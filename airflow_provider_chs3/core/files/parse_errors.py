@@ -21,7 +21,7 @@ _AFTER_THE_REASON = re.compile(
 )
 _SHOWN_CHARACTERS = 200
 _ESCAPED_KEY = re.compile(r"element with name '(.*\\u[0-9a-fA-F]{4}.*?)'")
-#: What of a message tells another way out than to mend the file.
+#: Parts of messages that ask for another fix than that of the file.
 _WAYS_OUT = (
     (
         "input_format_tsv_crlf_end_of_line",
@@ -83,7 +83,7 @@ def unreadable(path: str, file_format: Format, error: ClickHouseServerError) -> 
     way_out = next((way for pattern, way in _WAYS_OUT if re.search(pattern, error.message)), None)
     if way_out is None:
         is_csv = file_format.name.startswith("CSV")
-        way_out = "Mend the file, or say with csv={…} how its fields are written." if is_csv else "Mend the file."
+        way_out = "Fix the file, or say with csv={…} how its fields are written." if is_csv else "Fix the file."
     return f"{where}{column} cannot be read as {file_format.name}: {reason_of(error)}. {way_out}"
 
 

@@ -26,7 +26,7 @@ def check_elements(columns: Iterable[Column], by_file: Mapping[str, Mapping[str,
         for path, types in by_file.items():
             if lacking := _lacking(ColumnType(types[column.name]), ColumnType(column.type)):
                 raise SourceError(
-                    f"Column {column.name!r} in {path} lacks the element {', '.join(lacking)} of {column.type}: mend "
+                    f"Column {column.name!r} in {path} lacks the element {', '.join(lacking)} of {column.type}: fix "
                     "the file, or give the column in select={…}."
                 )
 

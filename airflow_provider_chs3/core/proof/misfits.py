@@ -138,11 +138,11 @@ def _sentence(each: LoadedColumn, path: str, count: int, at: _Found | None, *, h
     shown = "NULL, or missing," if at is None or is_null else at.shown
     where = f"row {at.row:,} of {path}" if at else path
     name = each.column.name
-    ways = "Widen the column, mend the file, or give an expression with select={…}"
+    ways = "Widen the column, fix the file, or give an expression with select={…}"
     if is_null:
         ways += "; null_as_default=True takes the column's default." if may_default else "."
     else:
-        ways += f"; lossy_columns=[{name!r}] lets go of what does not fit." if at and at.may_be_lossy else "."
+        ways += f"; lossy_columns=[{name!r}] drops what does not fit." if at and at.may_be_lossy else "."
     return (
         f"Column {name!r} is {each.column.type}, but {where} has {shown} for it ({count} such rows in all)."
         f"{hint} {ways}"

@@ -60,5 +60,5 @@ class LoadTask(ReadsFiles):
     def done(
         self, context: Context, result: dict[str, object], merges: Any = None, *, since: float | None = None
     ) -> dict[str, object]:
-        """End with a result, and with what became of the merges; `since` is when the wait for them began."""
+        """End with a result and the verdicts on its merges; `since` is the start of the wait for them."""
         raise NotImplementedError

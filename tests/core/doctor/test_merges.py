@@ -35,7 +35,7 @@ class TestBacklog:
         (finding,) = self.findings(
             mutations=[("taxi", "trips", "DELETE", "no\nstack"), ("taxi", "trips", "UPDATE", "")]
         )
-        assert finding == ("ch-1:9000: mutation DELETE of taxi.trips failed: no; mend its cause, or KILL MUTATION.")
+        assert finding == ("ch-1:9000: mutation DELETE of taxi.trips failed: no; fix its cause, or KILL MUTATION.")
 
     def test_broken_parts_are_one(self):
         assert "2 parts of taxi.trips were broken" in self.findings(broken=[("taxi", "trips", 2)])[0]

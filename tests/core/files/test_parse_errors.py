@@ -59,7 +59,7 @@ def test_the_file_is_that_of_the_message():
 def test_row_and_column_are_told():
     assert unreadable("lake/a.jsonl", format_named("JSONEachRow"), error(PARSED)) == (
         "row 1,234 of lake/a.jsonl, column 'n' cannot be read as JSONEachRow: Cannot parse input: expected ',' before: "
-        "'x'. Mend the file."
+        "'x'. Fix the file."
     )
 
 
