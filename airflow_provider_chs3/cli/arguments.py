@@ -12,9 +12,9 @@ from airflow_provider_chs3.core.doctor.privileges import PURPOSES
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-_ABOUT = """Check what loads depend on, and maintain what they record, from the shell. Connections are Airflow's, by their
-ids, from its database, its secrets backend or AIRFLOW_CONN_<ID>; no secret stands on the command line. Results go to
-stdout, everything else to stderr."""
+_ABOUT = """Check what loads depend on, and maintain what they record, from the shell. Connections are Airflow's, by
+their ids, from its database, its secrets backend or AIRFLOW_CONN_<ID>; no secret stands on the command line. Results go
+to stdout, everything else to stderr."""
 
 _EXIT_CODES = """exit codes:
   0  all is as it should be: every month as published, nothing to load, all adopted, nothing left to clean, no finding;
