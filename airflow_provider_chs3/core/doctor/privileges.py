@@ -10,6 +10,7 @@ from airflow_provider_chs3.core.preflight.privileges import (
     RequiredPrivileges,
     privileges_of_adopting,
     privileges_of_detaching,
+    privileges_of_increments,
     privileges_of_merge_health,
     privileges_of_optimizing,
     privileges_of_page,
@@ -26,6 +27,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 #: What a user may be for, and the commands, operators and sensors that this stands for.
 PURPOSES: Mapping[str, str] = {
     "load": "loads; also `forget` and `clean`",
+    "increments": "loads of new objects alone",
     "deferrable": "loads with deferrable=True",
     "plan": "`plan`, `ledger`, PlanMonthsOperator",
     "adopt": "`adopt`",
@@ -51,9 +53,12 @@ def privileges_by_purpose(
             load.on_servers, load.on_tables + privileges_of_replication(location.target, location.ledger)
         )
     merges, optimize = privileges_of_merge_health(location), privileges_of_optimizing(location)
-    adopt = privileges_of_adopting(location)
+    adopt, increments = privileges_of_adopting(location), privileges_of_increments(location)
     return {
         "load": load,
+        "increments": RequiredPrivileges(
+            load.on_servers + increments.on_servers, load.on_tables + increments.on_tables
+        ),
         "deferrable": RequiredPrivileges(
             (*load.on_servers, *privileges_of_detaching(location.cluster)), load.on_tables
         ),

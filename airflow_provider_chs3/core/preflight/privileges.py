@@ -126,6 +126,17 @@ def privileges_of_planning(location: TableLocation) -> RequiredPrivileges:
     )
 
 
+def privileges_of_increments(location: TableLocation) -> RequiredPrivileges:
+    """Return the privileges for loading new objects alone, in addition to those of a load.
+
+    ATTACH PARTITION … FROM asks for SELECT on the table. Merges that it would cancel are looked up.
+
+    Args:
+        location: The table and its nodes.
+    """
+    return RequiredPrivileges(("SELECT ON system.merges",), (f"SELECT ON {table(location.target)}",))
+
+
 def privileges_of_adopting(location: TableLocation) -> RequiredPrivileges:
     """Return the privileges for adopting months, in addition to those of a load."""
     return RequiredPrivileges((), (f"SELECT ON {table(location.target)}",))
