@@ -248,7 +248,8 @@ class TestRightsAndNodes:
         assert code == 1
         assert checks["privileges"]["findings"] == [
             f"{first.host}:{first.tcp_port}, {second.host}:{second.tcp_port}: user 'no-delete' lacks what load, "
-            f"increments, deferrable, adopt need: run GRANT ALTER DELETE ON `{own_lake.database}`.`trips` TO `no-delete` there."
+            "increments, deferrable, adopt need: run GRANT "
+            f"ALTER DELETE ON `{own_lake.database}`.`trips` TO `no-delete` there."
         ]
 
     def test_a_node_that_is_down_is_found_and_the_others_are_looked_at(

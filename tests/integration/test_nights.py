@@ -1,0 +1,24 @@
+"""A few random nights; `python -m tests.nights` plays as many as wanted."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.lake import Lake
+from tests.nights.engines import ENGINES, Engine
+from tests.nights.play import Nights
+
+_LEAST_NIGHTS, _MOST_NIGHTS = 5, 20
+
+
+@pytest.mark.thorough(but=2)
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+def test_nights_by_increments_give_what_whole_loads_give(lake: Lake, engine: Engine) -> None:
+    nights = Nights(lake, engine, seed=7)
+    wanted = 0 if engine.is_loaded_whole else 2
+    for _ in range(_MOST_NIGHTS):
+        night = nights.play()
+        assert night.wrong == "", str(night)
+        if night.number >= _LEAST_NIGHTS and nights.seen["increment"] >= wanted:
+            break
+    assert (nights.seen["increment"] > 0) is not engine.is_loaded_whole
