@@ -19,6 +19,8 @@ class Engine:
         group_by: Its GROUP BY; empty reads with FINAL.
         over_nodes: The same over several nodes, which do not merge each other's rows: columns, and GROUP BY.
         is_loaded_whole: Whether a month of it is always loaded whole.
+        may_lose_parts: Whether merges may remove all rows of a part: there, a part that is dropped goes unnoticed while
+            nothing new comes, as docs/protocol.md says.
         columns: The table's columns.
     """
 
@@ -29,6 +31,7 @@ class Engine:
     group_by: str = ""
     over_nodes: tuple[str, str] | None = None
     is_loaded_whole: bool = False
+    may_lose_parts: bool = False
     columns: str = _COLUMNS
 
     def create(self, table: str) -> str:
@@ -57,7 +60,7 @@ ENGINES = (
         columns=_COLUMNS.replace("sign Int8", "sign UInt8"),
         over_nodes=("k, ts, max(ver)", "k, ts"),
     ),
-    Engine("summing", "SummingMergeTree((v))", read="k, ts, sum(v)", group_by="k, ts"),
+    Engine("summing", "SummingMergeTree((v))", read="k, ts, sum(v)", group_by="k, ts", may_lose_parts=True),
     Engine(
         "aggregating",
         "AggregatingMergeTree",
@@ -73,5 +76,6 @@ ENGINES = (
         read="k, ts, sum(v * sign), sum(sign)",
         group_by="k, ts HAVING sum(sign) != 0",
         is_loaded_whole=True,
+        may_lose_parts=True,
     ),
 )
