@@ -132,8 +132,8 @@ class Nights:
 
     def _put(self, name: str) -> None:
         text = self._rows()
-        if self.engine.name == "deleted":
-            # Rows of one key and version are the same row.
+        if self.engine.name in ("replacing", "deleted"):
+            # Rows of one key and version are the same row: which of two others stays is any load's chance.
             text = "".join(self._same(line) for line in text.splitlines())
         self.lake.put(f"{self.prefix}/{MONTH}/{name}", (_HEAD + text).encode())
 
