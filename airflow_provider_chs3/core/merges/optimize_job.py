@@ -116,7 +116,10 @@ def advanced(job: Job, states: Iterable[MergeState], running_seconds: float | No
             started_at=began if job.started_at is None else job.started_at,
             progress=str(merge_rate_of(state, most_parts=target_parts)),
         )
-    if job.is_started and parts >= (job.parts or 0):
+    changed_at = state.at_seconds - state.unchanged_seconds
+    # A load that publishes the month cancels its merges (236): that is no failure, whatever its parts.
+    is_published_anew = job.started_at is not None and changed_at > job.started_at
+    if job.is_started and parts >= (job.parts or 0) and not is_published_anew:
         return _after_failure(seen, "OPTIMIZE ended, but the number of parts is unchanged; see system.query_log")
     return _weighed(replace(seen, is_started=False, started_at=None), state)
 
@@ -176,7 +179,7 @@ def failed(job: Job, error: Chs3Error) -> Job:
         raise error
     hint = ""
     if isinstance(error, ClickHouseServerError) and error.code == _MERGES_WERE_STOPPED:
-        hint = " Merges are stopped there, or were stopped while it ran: SYSTEM START MERGES."
+        hint = " Merges are stopped there (SYSTEM START MERGES), or a load published the month just then."
     return _after_failure(job, f"{error}{hint}")
 
 

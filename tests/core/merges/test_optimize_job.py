@@ -69,6 +69,11 @@ class TestStartsInVain:
         seen = after(started(after(JOB, replace(FEW, parts=9))), FEW)
         assert (seen.status, seen.failures) == (Status.WAITING, ())
 
+    def test_a_load_that_published_the_month_meanwhile_is_no_failure(self):
+        published = replace(FEW, parts=9, at_seconds=FEW.at_seconds + 60, unchanged_seconds=5)
+        seen = after(started(after(JOB, FEW)), published)
+        assert (seen.status, seen.failures) == (Status.WAITING, ())
+
     def test_a_merge_of_others_that_ended_is_no_failure(self):
         seen = after(after(JOB, replace(FEW, merges=(MERGE,))), FEW)
         assert (seen.status, seen.failures) == (Status.WAITING, ())
