@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 #: One statement holds so many objects: about 3 MB of text.
 _OBJECTS_PER_STATEMENT = 20_000
+_OF_OBJECT = ("path", "size_bytes", "etag", "last_modified", "rows")
 #: No key of S3 holds this character: XML has no way to write it.
 _SEPARATOR = "\0"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -44,9 +45,11 @@ def record_objects(
     # The last column is text, empty where rows are not known.
     counted = zip(objects, map(str, rows) if rows is not None else repeat(""), strict=rows is not None)
     for batch in _batches(counted):
+        # Once for all nodes: of many objects it is megabytes.
+        arrays = _arrays(batch)
         yield from QueryNodes(
             name=f"Record {len(batch)} objects",
-            sql={node: _insert(ledger, key, batch, base, attempt) for node, key in keys.items()},
+            sql={node: _insert(ledger, key, arrays, base, attempt) for node, key in keys.items()},
             settings={"max_query_size": PARSED["max_query_size"]},
             query_id=query_id,
         )
@@ -58,10 +61,19 @@ def _batches(objects: Iterable[tuple[S3Object, str]]) -> Iterator[list[tuple[S3O
         yield batch
 
 
-def _insert(
-    ledger: TableName, key: LedgerKey, objects: Collection[tuple[S3Object, str]], base: str, attempt: str
-) -> Sql:
+def _arrays(objects: Collection[tuple[S3Object, str]]) -> str:
     """Send each column as one text: a literal for each value would make servers slow and reach their limits."""
+    columns = (
+        [each.path for each, _ in objects],
+        [str(each.size_bytes) for each, _ in objects],
+        [each.etag for each, _ in objects],
+        [str((each.last_modified - _EPOCH) // _MILLISECOND) for each, _ in objects],
+        [rows for _, rows in objects],
+    )
+    return ", ".join(f"splitByChar('\\0', {literal(_SEPARATOR.join(values))})" for values in columns)
+
+
+def _insert(ledger: TableName, key: LedgerKey, arrays: str, base: str, attempt: str) -> Sql:
     same = {
         "target_database": key.target.database,
         "target_table": key.target.table,
@@ -71,15 +83,7 @@ def _insert(
         "base": base,
         "attempt": attempt,
     }
-    columns = {
-        "path": [each.path for each, _ in objects],
-        "size_bytes": [str(each.size_bytes) for each, _ in objects],
-        "etag": [each.etag for each, _ in objects],
-        "last_modified": [str((each.last_modified - _EPOCH) // _MILLISECOND) for each, _ in objects],
-        "rows": [rows for _, rows in objects],
-    }
-    arrays = ", ".join(f"splitByChar('\\0', {literal(_SEPARATOR.join(values))})" for values in columns.values())
-    names = ", ".join(map(identifier, (*same, *columns)))
+    names = ", ".join(map(identifier, (*same, *_OF_OBJECT)))
     return Sql(
         f"INSERT INTO {table(objects_table(ledger))} ({names}) "
         f"SELECT {', '.join(map(literal, same.values()))}, each.1, toUInt64(each.2), each.3, "
