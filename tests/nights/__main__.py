@@ -30,6 +30,9 @@ def main() -> int:
         for name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
             del os.environ[name]
         os.environ.update(AIRFLOW_HOME=home, AIRFLOW__LOGGING__LOGGING_LEVEL="ERROR")
+        if given.server:
+            # Modules of the tests ask for it when they are imported.
+            os.environ["CHS3_CLICKHOUSE_PROGRAM"] = "server"
         return _run(given)
 
 
@@ -59,7 +62,7 @@ def _run(given: argparse.Namespace) -> int:
     engines = [each for each in ENGINES if not given.engine or each.name in given.engine]
     with ExitStack() as stack:
         s3 = stack.enter_context(S3Server.start())
-        options: dict[str, Any] = WITH_NARROW_USER | ({"program": "server"} if given.server else {})
+        options: dict[str, Any] = WITH_NARROW_USER
         cluster = stack.enter_context(ClickHouseCluster.start(given.nodes, **options))
         os.environ["AIRFLOW_CONN_CHS3_DEFAULT"] = json.dumps(narrow_connection(cluster))
         os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(s3.airflow_connection())
