@@ -18,7 +18,7 @@ _NATIVE_PORT_ON_HTTP = b"is for clickhouse-client"
 
 
 def explain_server_error(error: ClickHouseServerError, options: ConnectionOptions) -> str:
-    """What to do about an error that ClickHouse answers to the first statement.
+    """Return what to do about an error that ClickHouse answers to the first statement.
 
     Args:
         error: The error.
@@ -78,7 +78,7 @@ def _what_listens(
 
 
 def _answer_to_http(address: Address, timeout_seconds: float, *, tls: bool) -> bytes | None:
-    """What comes back, possibly nothing; None where TLS is wanted and not spoken."""
+    """Return the answer to a request over HTTP, possibly empty; None if TLS is expected and not spoken."""
     try:
         with socket.create_connection(address, timeout_seconds) as plain:
             connection = _unverified_tls().wrap_socket(plain) if tls else plain

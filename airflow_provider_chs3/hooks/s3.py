@@ -193,7 +193,7 @@ def _times(listed: Sequence[Listed]) -> list[datetime]:
 
 
 def _first_line(error: Exception) -> str:
-    """What it says, without the page that it may have with it."""
+    """Return the message of an error, without a page that may follow it."""
     return str(error).partition("\n")[0]
 
 

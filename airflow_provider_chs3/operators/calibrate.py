@@ -120,13 +120,13 @@ class CalibrateLoadOperator(ReadsFiles):
         return self.calibrated(context).as_json()
 
     def calibrated(self, context: Context) -> Calibration:
-        """The same, as an object; without a context the month must be given.
+        """Calibrate, and return the result as an object; without a context the month must be given.
 
         Args:
-            context: Airflow's.
+            context: Airflow's context.
 
         Raises:
-            AirflowFailException: For what no retry can fix.
+            AirflowFailException: For an error that no retry can fix.
         """
         from airflow_provider_chs3.core.calibration.run import CalibrationRequest, calibrate
         from airflow_provider_chs3.hooks.s3 import S3Listing

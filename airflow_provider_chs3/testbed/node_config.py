@@ -18,7 +18,7 @@ _KEEPER_SESSION_TIMEOUT_MS = 10_000
 
 @dataclass(frozen=True)
 class Options:
-    """What a test may change, on all nodes; see `ClickHouseCluster.start`."""
+    """The options of a test, for all nodes; see `ClickHouseCluster.start`."""
 
     named_collections: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     server_settings: Mapping[str, Any] = field(default_factory=dict)
@@ -130,7 +130,7 @@ def _common() -> dict[str, Any]:
 
 
 def _cluster(nodes: Sequence[RunningNode], options: Options, user: User | None = None) -> dict[str, Any]:
-    """With a user, nodes ask each other as that one, instead of with the secret."""
+    """Return the cluster's definition; with a user, nodes query each other as that user instead of with the secret."""
     secret = {"secret": options.secret} if options.secret and not user else {}
     shards = [nodes[first : first + options.replicas] for first in range(0, len(nodes), options.replicas)]
     return {**secret, "shard": [_shard(replicas, user or LOADER) for replicas in shards]}
@@ -143,7 +143,7 @@ def _shard(nodes: Sequence[RunningNode], user: User) -> dict[str, Any]:
 
 
 def _replication(nodes: Sequence[RunningNode], keeper_port: int | None) -> dict[RunningNode, dict[str, Any]]:
-    """What a node of a replicated cluster has besides: a port for other replicas; the first one Keeper if none runs."""
+    """Return the further settings of replicated nodes: a port for other replicas; Keeper in the first if none runs."""
     own_keeper_port, raft_port, *interserver_ports = free_ports(2 + len(nodes))
     first = nodes[0]
     keeper = {

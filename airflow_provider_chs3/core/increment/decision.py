@@ -125,7 +125,7 @@ def _why_whole(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[s
 
 
 def _why_not_attached(load: LoadContext) -> Steps[str]:
-    """Why published rows cannot be attached to staging: no privilege, or parts that somebody detached."""
+    """Return why published rows cannot be attached to staging: no privilege, or detached parts."""
     context, target = load.context, load.context.target
     grant = Sql(f"CHECK GRANT SELECT ON {table(target)}")
     granted = yield from context.on_each(name=f"Check for SELECT on {target}", sql=grant)

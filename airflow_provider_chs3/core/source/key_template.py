@@ -152,7 +152,7 @@ class KeyTemplate:
 
     @cached_property
     def _month_prefixes(self) -> list[str]:
-        """What the keys of all months there are begin with, but for those that begin with another one; sorted."""
+        """The beginnings of the keys of all months, sorted, without those that begin with another one."""
         prefixes: list[str] = []
         for prefix in sorted({_literal_beginning(self._pieces(month)) for month in _all_months()}):
             if not prefixes or not prefix.startswith(prefixes[-1]):
@@ -161,7 +161,7 @@ class KeyTemplate:
 
     @cached_property
     def _months_by_texts(self) -> dict[tuple[str, ...], Month | None]:
-        """What was found to be meant by the tokens' texts: a listing has the same ones again and again."""
+        """The months found for the tokens' texts: a listing has the same texts again and again."""
         return {}
 
     def _month_of(self, found: Mapping[str, str]) -> Month | None:

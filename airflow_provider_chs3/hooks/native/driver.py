@@ -45,7 +45,7 @@ _write_settings = clickhouse_driver.connection.write_settings
 
 
 def _write_settings_of_any_server(settings: Mapping[str, Any], buf: Any, settings_as_strings: bool, flags: int) -> None:
-    """As the driver does, but a server that does not know one of `NEWER` leaves it out."""
+    """Write settings as the driver does, but without those of `NEWER` that the server does not know."""
     newer = {name: value for name, value in settings.items() if name in NEWER and settings_as_strings}
     for name, value in newer.items():
         write_binary_str(name, buf)
@@ -108,7 +108,7 @@ class Client(clickhouse_driver.Client):
         self.connection.receive_hello = self._receive_hello_in_time
 
     def execute(self, *args: Any, **kwargs: Any) -> Any:
-        """As the driver does; a client that is kept open counts anew for each statement."""
+        """Execute as the driver does, with new counters for each statement of a client that stays open."""
         self.counters = Counter()
         return super().execute(*args, **kwargs)
 
@@ -234,14 +234,14 @@ def translated_errors(client: Client, *, query_id: str | None = None, secrets: S
 def server_error(
     code: int, message: str, *, address: str, query_id: str | None, secrets: Sequence[str]
 ) -> ClickHouseServerError:
-    """What a server said, without stack trace and secrets.
+    """Return a server's error, without stack trace and secrets.
 
     Args:
         code: The error's code.
-        message: Its text, as the server wrote it.
+        message: The server's message.
         address: The node that was asked, as `host:port`.
         query_id: The id of the statement.
-        secrets: What the message may hold and must not show.
+        secrets: Texts that the message may contain and must not show.
     """
     message = _STACK_TRACE.sub("", message).strip()
     remote = _RECEIVED_FROM.findall(message)

@@ -31,13 +31,13 @@ _REACTIONS = frozenset(each.name for each in fields(Reactions))
 
 
 def insert_trigger(task: LoadTask, context: Context, step: Insert, request: LoadRequest) -> InsertTrigger:
-    """What waits for an insert without a worker, until the task's `execution_timeout` is over.
+    """Return the trigger that waits for an insert, until the task's `execution_timeout` is over.
 
     Args:
-        task: The task that has started it.
-        context: Airflow's.
+        task: The task that started it.
+        context: Airflow's context.
         step: The insert.
-        request: What it belongs to.
+        request: The load.
     """
     started_at, timeout = context["ti"].start_date, task.execution_timeout
     return InsertTrigger(
@@ -112,7 +112,7 @@ class MergeWait:
 
     @classmethod
     def after(cls, task: LoadTask, month: Month) -> MergeWait:
-        """What a load waits for once it has published a month.
+        """Return what a load waits for after it has published a month.
 
         Raises:
             ConfigurationError: If an argument in its `merge_health` is not known, or wrong.
@@ -130,12 +130,12 @@ class MergeWait:
         )
 
     def outcome(self, hook: ClickHouseHook, log: ProgressLog, *, is_patient: bool) -> dict[str, Any] | None:
-        """What the wait ends with: the verdicts, as `ClickHouseMergeHealthSensor` gives them.
+        """Return the outcome of the wait: the verdicts of `ClickHouseMergeHealthSensor`.
 
         Args:
             hook: The connection to ClickHouse.
-            log: Where verdicts go.
-            is_patient: Wait for it here; else look once, and give None where it is not over.
+            log: The log of verdicts.
+            is_patient: Whether to wait here; otherwise look once, and return None if it is not over.
 
         Raises:
             MergeHealthError: If a person must act.
@@ -150,7 +150,7 @@ class MergeWait:
             time.sleep(watch.interval_seconds)
 
     def trigger(self) -> MergeHealthTrigger:
-        """What waits for it without a worker."""
+        """Return the trigger that waits."""
         return MergeHealthTrigger(
             clickhouse_conn_id=self.merges.conn_id,
             table=self.merges.table,

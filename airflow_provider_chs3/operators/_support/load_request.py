@@ -122,13 +122,13 @@ def what_is_loaded(task: ReadsFiles, listing: S3Listing) -> dict[str, Any]:
 
 
 def load_runner(task: LoadTask, listing: S3Listing, *, wait: Callable[[Insert], None], **arguments: Any) -> Runner:
-    """What carries out the load of a task.
+    """Return the runner of a task's load.
 
     Args:
         task: The task.
         listing: Lists the bucket.
-        wait: Called while an insert runs that goes on without its worker.
-        **arguments: Those of `Runner`.
+        wait: Called while an insert runs that outlives its worker.
+        **arguments: Arguments of `Runner`.
     """
     if task.defers_inserts:
         return DetachingRunner(listing=listing, wait=wait, **arguments)

@@ -159,7 +159,7 @@ def _overwritten() -> dict[str, DatasetFacet]:
 
 
 def _written(result: Mapping[str, Any]) -> dict[str, Any]:
-    """How much was written, and into which month alone."""
+    """Return how much was written, and the month as a subset of the table."""
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
     from openlineage.client.generated import base_subset_dataset as subset
 

@@ -34,7 +34,7 @@ class BuildPy(build_py):
         super().run()
 
     def get_source_files(self) -> list[str]:
-        """What the sdist takes of the package: also what the page is built of."""
+        """Return what the sdist takes from the package, with the sources of the page."""
         found = (path for path in _SOURCES.rglob("*") if path.is_file() and _NO_SOURCES.isdisjoint(path.parts))
         return [*super().get_source_files(), *sorted(path.as_posix() for path in found)]
 

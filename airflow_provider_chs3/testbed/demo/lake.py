@@ -114,7 +114,7 @@ class Lake:
         return [dict(_ask(node, sql)) for node in self.cluster.nodes]
 
     def loads(self) -> list[dict[str, Any]]:
-        """What the ledger keeps of each load, oldest first."""
+        """Return what the ledger has of each load, the oldest first."""
         sql = (
             f"SELECT details FROM cluster('{self.cluster.name}', {DATABASE}, chs3_ledger) WHERE event = 'load' "
             "ORDER BY recorded_at"

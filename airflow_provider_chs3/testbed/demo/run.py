@@ -84,7 +84,7 @@ def _demo(screen: Screen, *, months: int, rows_per_month: int, keep: bool) -> in
 
 
 def _forget_other_airflows() -> None:
-    """Without this, settings of the user's own Airflow, its database even, would be the demo's."""
+    """Remove the settings of the user's own Airflow, which would otherwise apply to the demo, even its database."""
     for name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
         del os.environ[name]
 
