@@ -155,6 +155,7 @@ def test_objects_that_came_meanwhile_stay_out(trips_lake: Lake) -> None:
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough
 def test_objects_that_changed_meanwhile_make_it_start_over(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     deferred = deferring.start(trips_lake, **SLOW_LOAD)

@@ -167,6 +167,7 @@ def test_an_adopted_month_is_no_base(events: Lake) -> None:
     assert numbers(events) == list(range(70))
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("engine", ["MergeTree", "SummingMergeTree"])
 def test_an_increment_goes_on_without_its_worker(lake: Lake, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     deferring.hurry(monkeypatch)

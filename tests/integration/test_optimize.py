@@ -252,6 +252,7 @@ class TestKill:
             table.on_node(0, f"OPTIMIZE TABLE {table.database}.{table.table} PARTITION ID '202507'")
             table.on_every_node(f"DROP TABLE {table.database}.{table.table} SYNC")
 
+    @pytest.mark.thorough
     def test_a_merge_of_another_month_is_not_sacrificed(self, table: Lake) -> None:
         insert(table, 0, JUNE, seconds=10)
         insert(table, 0, JULY, seconds=10)

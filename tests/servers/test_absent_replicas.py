@@ -117,6 +117,7 @@ def test_one_replica_of_each_shard_is_enough(nodes: Nodes, lake: Lake) -> None:
     assert nodes.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough
 def test_one_that_comes_back_with_older_records_is_as_published(nodes: Nodes, lake: Lake) -> None:
     load_without_the_second(nodes, lake)
     assert lake.load()["status"] == "unchanged"
@@ -180,6 +181,7 @@ def frozen(nodes: Nodes) -> Iterator[int]:
     nodes.cluster.thaw(1)
 
 
+@pytest.mark.thorough
 def test_one_that_froze_is_given_up_after_seconds(nodes: Nodes, lake: Lake, frozen: int) -> None:
     lake.load()
     nodes.cluster.freeze(frozen)
@@ -193,6 +195,7 @@ def test_one_that_froze_is_given_up_after_seconds(nodes: Nodes, lake: Lake, froz
     assert lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_one_that_freezes_before_it_publishes_fails_the_load_after_seconds(
     nodes: Nodes, lake: Lake, frozen: int, strikes: Strikes
 ) -> None:

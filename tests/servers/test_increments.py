@@ -18,6 +18,7 @@ def events(lake: Lake) -> Lake:
     return lake
 
 
+@pytest.mark.thorough
 def test_new_objects_are_loaded_alone(events: Lake) -> None:
     for number in (6, 7):
         put(events, number)

@@ -52,6 +52,7 @@ def test_a_plain_table_is_refused_with_the_way_out(lake: Lake, rehearse: Rehears
     assert err.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_a_node_that_dies_keeps_what_is_told_until_it_is_cleaned(
     lake: Lake, rehearse: Rehearse, dying: ClickHouseCluster
 ) -> None:
