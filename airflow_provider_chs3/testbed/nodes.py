@@ -55,7 +55,7 @@ class RunningNode:
         """Return a clickhouse-driver client of this node, which connects with its first query.
 
         Args:
-            **options: Further arguments of `clickhouse_driver.Client`, such as `database` or `settings`; they take precedence.
+            **options: Further arguments of `clickhouse_driver.Client`, such as `database`; they take precedence.
 
         Returns:
             The client. The caller must close it: call `disconnect()`, or use a `with` block.

@@ -74,12 +74,12 @@ async function ask(url, method = "GET", body = undefined) {
   // With the referrer, Airflow records that the run was started in its UI.
   const options = { method, headers, referrerPolicy: "same-origin", body: body && JSON.stringify(body) };
   const answer = await fetch(url, options);
-  const told = await answer.json().catch(() => ({}));
+  const result = await answer.json().catch(() => ({}));
   if (!answer.ok) {
-    const detail = typeof told.detail === "string" ? told.detail : JSON.stringify(told.detail || "");
+    const detail = typeof result.detail === "string" ? result.detail : JSON.stringify(result.detail || "");
     throw Object.assign(new Error(`Airflow answers ${answer.status}: ${detail}`), { status: answer.status });
   }
-  return told;
+  return result;
 }
 
 function runsOf(dagId) {
