@@ -110,7 +110,7 @@ def plan_table(where: Where) -> Steps[Plan]:
         ClickHouseConnectionError: If a node does not answer.
     """
     context = yield from _inspect_target(where, where.like or where.target, staging_database=where.target.database)
-    if findings := list(_find_problems(where, context)):
+    if findings := list(_hindrances(where, context)):
         raise PreflightError(findings)
     if where.like:
         context = yield from find_replicas(context)
@@ -134,7 +134,7 @@ def create_table(plan: Plan) -> Steps[None]:
     )
 
 
-def _find_problems(where: Where, context: TargetContext) -> Iterator[str]:
+def _hindrances(where: Where, context: TargetContext) -> Iterator[str]:
     like = where.like and context.target
     if finding := missing_database(where.target.database, context):
         yield finding
