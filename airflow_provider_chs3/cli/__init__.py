@@ -1,1 +1,1 @@
-"""The ledger, the doctor, calibrations and rehearsals from the command line: `python -m airflow_provider_chs3`."""
+"""The command line, `python -m airflow_provider_chs3`: the ledger, the doctor, calibrations and rehearsals."""

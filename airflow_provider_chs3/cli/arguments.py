@@ -12,15 +12,15 @@ from airflow_provider_chs3.core.doctor.privileges import PURPOSES
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-_ABOUT = """Check what loads depend on, and maintain what they record, from the shell. Connections are Airflow's, by
-their ids, from its database, its secrets backend or AIRFLOW_CONN_<ID>; no secret stands on the command line. Results go
+_ABOUT = """Check what loads depend on, and maintain their records, from the shell. Connections are Airflow's, named by
+their ids, from its database, its secrets backend or AIRFLOW_CONN_<ID>; the command line contains no secrets. Results go
 to stdout, everything else to stderr."""
 
 _EXIT_CODES = """exit codes:
-  0  all is as it should be: every month as published, nothing to load, all adopted, nothing left to clean, no finding;
-     and where a calibration is done, whatever it found
-  1  it is not: months to load (plan), not as published (ledger), refused (adopt), staging to drop (clean --dry-run),
-     findings (doctor), or rows that are not the objects' (rehearse)
+  0  everything is in order: every month as published, nothing to load, all adopted, nothing left to clean, no
+     finding; also after a calibration, whatever its result
+  1  something is not: months to load (plan), not as published (ledger), refused (adopt), staging to drop
+     (clean --dry-run), findings (doctor), or rows that differ from the objects (rehearse)
   2  wrong arguments, or an error; stderr says which
 """
 
@@ -49,7 +49,7 @@ def months_of(given: argparse.Namespace) -> tuple[str, ...]:
     """Return the months named on the command line; none if it names none.
 
     Raises:
-        ConfigurationError: If one is no month, or a range has no beginning.
+        ConfigurationError: If a month is invalid, or a range lacks its first or last month.
     """
     months = {Month.parse(text) for text in given.month or ()}
     if given.first or given.last:
@@ -65,102 +65,112 @@ def months_of(given: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _add_ledger(commands: Any) -> None:
-    command = _command(commands, "ledger", "list what is published of a table, and where each month stands")
+    command = _command(commands, "ledger", "list the published months of a table, with the state of each")
     _add_table(command)
     _add_months(command, all_months=None)
-    command.add_argument("--objects", action="store_true", help="the objects that were loaded, when, and by which load")
+    command.add_argument(
+        "--objects", action="store_true", help="list the loaded objects instead, with the time and load of each"
+    )
 
 
 def _add_plan(commands: Any) -> None:
-    command = _command(commands, "plan", "which months would be loaded, and why; nothing is written")
+    command = _command(commands, "plan", "show which months would be loaded, and why; nothing is written")
     _add_table(command)
     _add_source(command)
-    _add_months(command, all_months="all that are in the bucket")
-    _add_definition(command, "a change of it is a reason to load; not compared unless given")
+    _add_months(command, all_months="all months in the bucket")
+    _add_definition(command, "a change is a reason to load; compared only if given")
 
 
 def _add_adopt(commands: Any) -> None:
     command = _command(
         commands,
         "adopt",
-        "take months that were loaded by other means for published, if they have as many rows as their objects",
+        "record months that were loaded by other means as published, if they have as many rows as their objects",
     )
     _add_table(command)
     _add_source(command)
-    _add_months(command, all_months="all that are in the bucket")
+    _add_months(command, all_months="all months in the bucket")
     _add_definition(command, "{} unless given")
 
 
 def _add_forget(commands: Any) -> None:
-    command = _command(commands, "forget", "take months out of the ledger; their rows stay")
+    command = _command(commands, "forget", "remove months from the ledger; their rows stay")
     _add_table(command)
-    _add_months(command, all_months="all that the ledger knows")
+    _add_months(command, all_months="all months in the ledger")
 
 
 def _add_clean(commands: Any) -> None:
-    command = _command(commands, "clean", "drop the staging that dead loads left, and end their queries")
-    command.add_argument("--database", help="of staging and ledger; the connection's by default")
-    command.add_argument("--cluster", help="the connection's by default")
+    command = _command(commands, "clean", "drop the staging that dead loads left behind, and end their queries")
+    command.add_argument("--database", help="database of staging and ledger; the connection's by default")
+    command.add_argument("--cluster", help="cluster; the connection's by default")
     command.add_argument(
         "--older-than-hours",
         type=_hours,
         default=24,
         metavar="HOURS",
-        help="leave younger staging alone: give more than the longest load takes (%(default)s)",
+        help="minimum age of the staging: give more than the longest load takes (%(default)s)",
     )
-    command.add_argument("--dry-run", action="store_true", help="only tell what would be dropped")
+    command.add_argument("--dry-run", action="store_true", help="only show what would be dropped")
 
 
 def _add_doctor(commands: Any) -> None:
     command = _command(
-        commands, "doctor", "check everything that loads depend on, and say what is wrong; nothing is written"
+        commands, "doctor", "check everything that loads depend on, and report problems; nothing is written"
     )
     _add_table(command, is_required=False)
     _add_source(command, is_required=False)
-    command.add_argument("--month", metavar="YYYY-MM", help="rehearse a load of this month, up to its first write")
+    command.add_argument("--month", metavar="YYYY-MM", help="check a load of this month, up to its first write")
     command.add_argument(
         "--for",
         dest="purposes",
         action="append",
         choices=list(PURPOSES),
         metavar="PURPOSE",
-        help=f"what the connection's user must have the rights for: {', '.join(PURPOSES)}; may be repeated (load)",
+        help=f"purpose for which the connection's user needs privileges: {', '.join(PURPOSES)}; can be repeated (load)",
     )
 
 
 def _add_calibrate(commands: Any) -> None:
-    about = "load samples of a month into throw-away tables, and keep the best settings for the table's loads"
+    about = "load samples of a month into throw-away tables, and save the best settings for the table's loads"
     command = _command(commands, "calibrate", about)
     _add_table(command)
     _add_source(command)
-    command.add_argument("--month", required=True, metavar="YYYY-MM", help="whose files are the sample")
+    command.add_argument("--month", required=True, metavar="YYYY-MM", help="month whose files are the sample")
     command.add_argument(
-        "--budget-seconds", type=float, default=300, metavar="SECONDS", help="what all tries may take (%(default)s)"
+        "--budget-seconds", type=float, default=300, metavar="SECONDS", help="time limit for all trials (%(default)s)"
     )
     command.add_argument(
         "--least-try-seconds",
         type=float,
         default=1,
         metavar="SECONDS",
-        help="a sample that loads in less tells nothing (%(default)s)",
+        help="minimum time to load the sample: less is not conclusive (%(default)s)",
     )
 
 
 def _add_rehearse(commands: Any) -> None:
     command = _command(
-        commands, "rehearse", "prove on these servers that months are exact, with small objects and a table of its own"
-    )
-    command.add_argument("--database", required=True, help="where its table and staging are made, and dropped again")
-    command.add_argument("--bucket", required=True, help="where its objects are written, and deleted again")
-    command.add_argument("--prefix", required=True, help="beginning of their keys; nothing may be there yet")
-    command.add_argument(
-        "--like", metavar="DATABASE.TABLE", help="the table whose replicas, disks and settings it has; else MergeTree"
+        commands, "rehearse", "prove on these servers that months are exact, with small objects and a separate table"
     )
     command.add_argument(
-        "--staging-database", metavar="DATABASE", help="of the loads of --like, if not its own: the ledger is there"
+        "--database", required=True, help="database in which it creates its table and staging, and drops them again"
     )
-    command.add_argument("--cluster", help="the connection's by default, else one server")
-    command.add_argument("--clean", action="store_true", help="instead: remove what rehearsals left that were killed")
+    command.add_argument(
+        "--bucket", required=True, help="bucket to which it writes its objects, and deletes them again"
+    )
+    command.add_argument("--prefix", required=True, help="prefix of their keys; no objects may exist under it")
+    command.add_argument(
+        "--like",
+        metavar="DATABASE.TABLE",
+        help="table whose replicas, disks and settings it copies; without it, a MergeTree",
+    )
+    command.add_argument(
+        "--staging-database",
+        metavar="DATABASE",
+        help="database of the ledger of --like; by default the database of --like",
+    )
+    command.add_argument("--cluster", help="cluster; the connection's by default, else one server")
+    command.add_argument("--clean", action="store_true", help="only remove what killed rehearsals left behind")
     _add_access(command)
 
 
@@ -174,7 +184,7 @@ def _command(commands: Any, name: str, about: str) -> argparse.ArgumentParser:
     )
     command.add_argument("--conn-id", default="chs3_default", help="connection of type chs3 (%(default)s)")
     command.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    command.add_argument("--verbose", action="store_true", help="tell every step on stderr")
+    command.add_argument("--verbose", action="store_true", help="log every step to stderr")
     return command
 
 
@@ -182,14 +192,18 @@ def _add_table(command: argparse.ArgumentParser, *, is_required: bool = True) ->
     command.add_argument(
         "--table", required=is_required, help="the local table, or a Distributed one: [DATABASE.]TABLE"
     )
-    command.add_argument("--database", help="the table's; the connection's by default")
-    command.add_argument("--cluster", help="the Distributed table's by default, else the connection's, else one server")
-    command.add_argument("--staging-database", metavar="DATABASE", help="of the ledger; the table's by default")
+    command.add_argument("--database", help="database of the table; the connection's by default")
+    command.add_argument(
+        "--cluster", help="cluster; the Distributed table's by default, else the connection's, else one server"
+    )
+    command.add_argument(
+        "--staging-database", metavar="DATABASE", help="database of the ledger; the table's by default"
+    )
 
 
 def _add_source(command: argparse.ArgumentParser, *, is_required: bool = True) -> None:
     command.add_argument("--key", required=is_required, help="template of the keys, such as trips/{YYYY-MM}/*.parquet")
-    command.add_argument("--bucket", help="where the objects are")
+    command.add_argument("--bucket", help="bucket of the objects")
     _add_access(command)
 
 
@@ -197,15 +211,17 @@ def _add_access(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--aws-conn-id", default="aws_default", help="AWS connection; empty for a public bucket (%(default)s)"
     )
-    command.add_argument("--named-collection", metavar="NAME", help="what opens the bucket for the servers instead")
-    command.add_argument("--role-arn", metavar="ARN", help="a role that the servers may assume instead")
-    command.add_argument("--endpoint-url", metavar="URL", help="the storage as the servers reach it")
+    command.add_argument(
+        "--named-collection", metavar="NAME", help="named collection with which the servers read instead"
+    )
+    command.add_argument("--role-arn", metavar="ARN", help="role that the servers assume instead")
+    command.add_argument("--endpoint-url", metavar="URL", help="URL of the storage, as seen from the servers")
 
 
 def _add_months(command: argparse.ArgumentParser, *, all_months: str | None) -> None:
-    command.add_argument("--month", action="append", metavar="YYYY-MM", help="a month; may be repeated")
-    command.add_argument("--from", dest="first", metavar="YYYY-MM", help="the first of several months, with --to")
-    command.add_argument("--to", dest="last", metavar="YYYY-MM", help="the last of them")
+    command.add_argument("--month", action="append", metavar="YYYY-MM", help="a month; can be repeated")
+    command.add_argument("--from", dest="first", metavar="YYYY-MM", help="first of several months, with --to")
+    command.add_argument("--to", dest="last", metavar="YYYY-MM", help="last of several months, with --from")
     if all_months:
         command.add_argument("--all-months", action="store_true", help=all_months)
 
@@ -215,7 +231,7 @@ def _add_definition(command: argparse.ArgumentParser, default: str) -> None:
         "--definition",
         type=_json_object,
         metavar="JSON",
-        help=f'what loads are told to make of the objects, such as {{"columns": ["a", "b"]}}; {default}',
+        help=f'definition of the loads, such as {{"columns": ["a", "b"]}}; {default}',
     )
 
 

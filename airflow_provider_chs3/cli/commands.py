@@ -1,4 +1,4 @@
-"""The commands: each runs an operator and shows its result."""
+"""The commands: each runs an operator and prints its result."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class CommandResult:
 
     Args:
         as_json: JSON-safe values: a list, or an object.
-        as_text: The same for people.
-        is_fine: Whether all is as it should be.
+        as_text: The same as text.
+        is_fine: Whether everything is in order.
     """
 
     as_json: list[dict[str, Any]] | dict[str, Any]
@@ -55,7 +55,7 @@ def _ledger(given: argparse.Namespace) -> CommandResult:
         [each.month, each.partition_id, each.standing, each.rows, size(each.size_bytes), *_published(each)]
         for each in listed
     ]
-    nothing = "The ledger knows no such month." if months else "The ledger knows no month of this table."
+    nothing = "The ledger has no such month." if months else "The ledger has no months of this table."
     text = rendered(header, rows) if rows else nothing
     return CommandResult([each.as_json() for each in listed], text, all(each.is_as_published for each in listed))
 
@@ -67,7 +67,7 @@ def _objects(operator: ListLedgerOperator) -> CommandResult:
         [each.month, each.path, size(each.size_bytes), each.rows, each.loaded_at, each.attempt, _is_current(each)]
         for each in listed
     ]
-    text = rendered(header, rows) if rows else "No load of such a month has recorded its objects."
+    text = rendered(header, rows) if rows else "No load of these months has recorded its objects."
     return CommandResult([each.as_json() for each in listed], text, is_fine=True)
 
 
@@ -131,7 +131,7 @@ def _forget(given: argparse.Namespace) -> CommandResult:
         listed = ListLedgerOperator(task_id="ledger", **_table(given)).listed()
         months = tuple(str(each.month) for each in listed if each.month)
         if not months:
-            return CommandResult([], "The ledger knows no month.", is_fine=True)
+            return CommandResult([], "The ledger has no months.", is_fine=True)
     operator = ForgetMonthsOperator(task_id="forget", months=months, **_table(given))
     forgotten: list[ForgottenMonth] = operator.forgotten()
     rows = [[each.month, "forgotten" if each.was_known else "was not known", each.rows] for each in forgotten]
@@ -207,11 +207,11 @@ def _rehearse(given: argparse.Namespace) -> CommandResult:
 def _cleaned(count: int) -> str:
     if not count:
         return "No table of a rehearsal was left."
-    return "1 rehearsal was left, and is gone." if count == 1 else f"{count} rehearsals were left, and are gone."
+    return f"Removed the remains of {count} rehearsal{'' if count == 1 else 's'}."
 
 
 def _table(given: argparse.Namespace) -> dict[str, Any]:
-    # As all else here names tables. One with a dot in its own name wants its database beside it.
+    # `DATABASE.TABLE`, as elsewhere in this package. A table with a dot in its name needs --database.
     database, dot, table = (given.table or "").partition(".")
     is_qualified = bool(database and dot and table and not given.database)
     return {
@@ -244,7 +244,7 @@ def _named_months(given: argparse.Namespace) -> dict[str, Any]:
     return {"months": months, "all_months": given.all_months}
 
 
-#: What each command does.
+#: The function of each command.
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], CommandResult]] = {
     "ledger": _ledger,
     "plan": _plan,

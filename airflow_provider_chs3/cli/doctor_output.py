@@ -1,4 +1,4 @@
-"""`doctor`: from the command line to the checks, and their output."""
+"""`doctor`: run the checks for the command line, and print their results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from airflow_provider_chs3.runners.blocking import Runner
 
 _LOG = logging.getLogger(__name__)
 
-#: A node that takes a connection and says nothing is given up after this.
+#: Timeout for a node that accepts a connection and does not answer.
 _PATIENCE_SECONDS = 30.0
 
 _SIGNS = {CheckOutcome.OK: "ok", CheckOutcome.FINDING: "FINDING", CheckOutcome.SKIPPED: "left out"}
@@ -38,9 +38,9 @@ def diagnosis(arguments: Mapping[str, Any], *, month: str | None, purposes: tupl
         purposes: The purposes of the connection's user.
 
     Raises:
-        ConfigurationError: If the connection, the month or the key cannot be understood.
+        ConfigurationError: If the connection, the month or the key is invalid.
     """
-    wanted = Month.parse(month) if month else None
+    requested_month = Month.parse(month) if month else None
     conn_id = arguments["clickhouse_conn_id"]
     options = ClickHouseHook(clickhouse_conn_id=conn_id).options
     patience_seconds = min(_PATIENCE_SECONDS, options.send_receive_timeout_seconds)
@@ -54,7 +54,7 @@ def diagnosis(arguments: Mapping[str, Any], *, month: str | None, purposes: tupl
     )
     source, error = _source(arguments, listing)
     request = _request(arguments, options, purposes)
-    return runner.run(examine(replace(request, source=source, source_error=error, month=wanted)))
+    return runner.run(examine(replace(request, source=source, source_error=error, month=requested_month)))
 
 
 def _request(arguments: Mapping[str, Any], options: ConnectionOptions, purposes: tuple[str, ...]) -> DoctorRequest:
@@ -82,35 +82,35 @@ def _source(arguments: Mapping[str, Any], listing: S3Listing) -> tuple[S3Source 
     except Chs3Error as error:
         return None, str(error)
     except Exception as error:
-        # Airflow's connection, boto3's chain of credentials, STS: each has errors of its own.
+        # Airflow's connection, boto3's chain of credentials and STS all raise different errors.
         where = f"AWS connection {arguments['aws_conn_id']!r}"
         return None, f"{where} gives no access to S3: {type(error).__name__}: {error}. Fix it, or give --aws-conn-id."
     return operator.source(listing), ""
 
 
 def described(found: Diagnosis) -> str:
-    """Describe the diagnosis for people: checks, nodes, settings with their reasons, and the number of findings."""
+    """Describe the diagnosis as text: checks, nodes, settings with their reasons, and the number of findings."""
     blocks = ["\n".join(_lines(found))]
     if found.nodes:
         blocks.append(_nodes(found.nodes))
     if found.settings:
         blocks.append(f"Settings, beside those that make every load exact:\n{settings_table(found.settings)}")
     count = sum(len(check.findings) for check in found.checks)
-    blocks.append(f"{count} finding{'' if count == 1 else 's'}." if count else "All is well.")
+    blocks.append(f"{count} finding{'' if count == 1 else 's'}." if count else "No findings.")
     return "\n\n".join(blocks)
 
 
 def _lines(found: Diagnosis) -> Iterator[str]:
     width = max(len(check.name) for check in found.checks)
     for check in found.checks:
-        for sign, text in _said(check):
+        for sign, text in _describe_check(check):
             yield f"{sign:<{_SIGN_WIDTH}}  {check.name:<{width}}  {' '.join(text.split())}"
 
 
 _SIGN_WIDTH = max(map(len, _SIGNS.values()))
 
 
-def _said(check: Check) -> Iterator[tuple[str, str]]:
+def _describe_check(check: Check) -> Iterator[tuple[str, str]]:
     if check.summary:
         yield _SIGNS[CheckOutcome.OK] if not check.findings else "", check.summary
     for finding in check.findings:

@@ -23,22 +23,22 @@ FINE, NOT_AS_IT_SHOULD_BE, ERROR = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command of the command line, and print its result.
+    """Run the command that the command line names, and print its result.
 
     Args:
         arguments: The arguments; None takes those of the process.
 
     Returns:
-        The exit code: 0 if all is as it should be, 1 if not, 2 after an error.
+        The exit code: 0 if everything is in order, 1 if not, 2 after an error.
 
     Raises:
         SystemExit: With code 2 if arguments are wrong; with 0 after `--help`.
     """
     given = parser().parse_args(arguments)
     stdout = sys.stdout
-    # What long commands tell as they go, before their result.
+    # For the progress of long commands, before their result.
     given.tell = (lambda line: None) if given.json else (lambda line: print(line, file=stdout, flush=True))
-    # What they leave, should they end with an error.
+    # For what a command leaves behind if it ends with an error.
     given.warn = lambda line: sys.stderr.write(f"{given.command}: {line}\n")
     try:
         # Airflow logs to stdout, which is for the result alone.
@@ -51,18 +51,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{given.command}: interrupted\n")
         return ERROR
     except BrokenPipeError:
-        # The reader, such as `head`, has seen enough. At its end Python would try to write the rest.
+        # The reader, such as `head`, has closed the pipe. On exit, Python would try to write the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
         return ERROR
     except Exception as error:
         if given.verbose:
             traceback.print_exc()
-        sys.stderr.write(f"{given.command}: {_said(error)}\n")
+        sys.stderr.write(f"{given.command}: {_describe_error(error)}\n")
         return ERROR
     return FINE if outcome.is_fine else NOT_AS_IT_SHOULD_BE
 
 
-def _said(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """Return an error's message, with the hint that does not depend on a retry."""
     hint = hint_of(error) if isinstance(error, Chs3Error) and is_terminal(error) else ""
     return f"{str(error) or type(error).__name__} {hint}".rstrip()

@@ -13,8 +13,8 @@ from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.exceptions import Chs3Error, TransientError
 from airflow_provider_chs3.runners.blocking import Runner
 
-#: What to do about what is left.
-CLEAN = "run `rehearse --clean` with the same arguments when that can be reached again"
+#: What to do about anything left behind.
+CLEAN = "run `rehearse --clean` with the same arguments when it can be reached again"
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def stage(
         runner: The runner of the steps.
         where: The place.
         objects: The rehearsal's objects.
-        warn: Called with what is left behind, if the rehearsal ends with another error.
+        warn: Called with anything left behind, if the rehearsal ends with another error.
 
     Raises:
         Chs3Error: If the table cannot be created, or something is left behind.
@@ -37,20 +37,20 @@ def stage(
         runner.run(create_table(plan))
         yield plan.location.nodes
     except BaseException:
-        # Also after Ctrl-C: a load that it broke off has left staging and queries.
-        for left in _strike(runner, plan.location, objects):
+        # Also after Ctrl-C: an interrupted load leaves staging and queries behind.
+        for left in _remove_all(runner, plan.location, objects):
             warn(f"{left}; {CLEAN}.")
         raise
-    if left := "; ".join(_strike(runner, plan.location, objects)):
+    if left := "; ".join(_remove_all(runner, plan.location, objects)):
         raise TransientError(f"{left}; {CLEAN}.")
 
 
-def _strike(runner: Runner, location: TableLocation, objects: RehearsedObjects) -> Iterator[str]:
-    """Remove what the rehearsal created, and return what stays."""
+def _remove_all(runner: Runner, location: TableLocation, objects: RehearsedObjects) -> Iterator[str]:
+    """Remove what the rehearsal created, and report anything left behind."""
     try:
         objects.delete_own()
     except Exception as error:
-        # Airflow's connection, boto3's chain of credentials: each has errors of its own.
+        # Airflow's connection and boto3's chain of credentials raise different errors.
         yield f"left s3://{objects.bucket}/{objects.folder} ({error})"
     try:
         cleaned: Cleaned = runner.run(clean_after(location))

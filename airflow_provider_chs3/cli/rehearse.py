@@ -1,4 +1,4 @@
-"""`rehearse`: prove the promise of this package on the user's own servers, with small objects and tables."""
+"""`rehearse`: prove on the user's own servers that loads are exact, with small objects and tables."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSens
 
 _LOG = logging.getLogger(__name__)
 
-#: Of small parts: healthy servers take seconds.
+#: The parts are small: healthy servers merge them in seconds.
 _MERGES_TIMEOUT_SECONDS = 120
-#: Rows a second: so that an insert takes seconds, and can be left in the middle.
+#: Rows per second, so that an insert takes seconds and can be abandoned halfway.
 _SLOWLY = {"max_execution_speed": 50, "timeout_before_checking_execution_speed": 0}
 
 
@@ -51,26 +51,26 @@ class MismatchError(Chs3Error):
     """The table does not hold the rows of the objects."""
 
 
-#: What disproves the promise. All other errors say nothing of it.
+#: The errors that prove a load inexact; all others say nothing about that.
 _DISPROOFS = (MismatchError, VerificationError, TargetChangedError)
 
 
 class Rehearsal:
-    """Loads small objects into a table of its own, and compares every value.
+    """A rehearsal, which loads small objects into a separate table and compares every value.
 
     Args:
         arguments: Arguments of the operators: `bucket`, `cluster`, `clickhouse_conn_id`, `aws_conn_id`,
             `named_collection`, `role_arn`, `endpoint_url`.
         database: The database of the table and its staging.
-        prefix: Beginning of the keys; nothing may exist under it.
+        prefix: Prefix of the keys; no objects may exist under it.
         like: A table whose engine, replicas and settings it copies; None creates a plain MergeTree.
         staging_database: The staging database of loads into `like`, whose ledger records the rehearsal if the engine
             needs one; None is the database of `like`.
-        tell: Called with each scenario when it has ended.
-        warn: Called with what is left behind, if the rehearsal ends with another error.
+        tell: Called with the result of each scenario.
+        warn: Called with anything left behind, if the rehearsal ends with another error.
 
     Raises:
-        ConfigurationError: If the connection or the prefix cannot be understood.
+        ConfigurationError: If the connection or the prefix is invalid.
     """
 
     def __init__(
@@ -124,13 +124,13 @@ class Rehearsal:
                     return played
         if remembered := self.runner.run(scratch.remember_passed(self.where, self.staging_database)):
             self.tell(
-                f"{remembered} remembers it: {self.where.like} may be loaded until ClickHouse's version, the engine or "
-                "the storage policy change."
+                f"{remembered} records the result: {self.where.like} may be loaded until ClickHouse's version, "
+                "the engine or the storage policy change."
             )
         return played
 
     def clean(self) -> list[str]:
-        """Remove what killed rehearsals left: tables, staging, records, and objects under the prefix.
+        """Remove what killed rehearsals left behind: tables, staging, records, and objects under the prefix.
 
         Returns:
             The names of the tables.
@@ -178,7 +178,7 @@ class Rehearsal:
         except _DISPROOFS as error:
             found, is_exact = f"{type(error).__name__}: {error}", False
         except Exception as error:
-            raise TerminalError(f"{name} could not be rehearsed: {_said(error)}") from error
+            raise TerminalError(f"{name} could not be rehearsed: {_describe_error(error)}") from error
         return Scenario(name, round(time.monotonic() - began, 1), is_exact, found)
 
     def _check(self) -> int:
@@ -190,7 +190,7 @@ class Rehearsal:
         if found != expected:
             lacks, has = (sorted(set(one) - set(other))[:2] for one, other in ((expected, found), (found, expected)))
             raise MismatchError(
-                f"the table holds {len(found)} rows and the objects {len(expected)}; it lacks {lacks}, and has {has}"
+                f"the table holds {len(found)} rows and the objects {len(expected)}; missing {lacks}, unexpected {has}"
             )
         of_shards: dict[int, set[object]] = {}
         for node, digest in self.runner.run(scratch.digests(self.where, self.nodes)).items():
@@ -226,7 +226,7 @@ class Rehearsal:
         return self._load()
 
     def _die(self, is_last: Callable[[AnyStep], bool]) -> str:
-        """Run a load up to a step, as if its worker died there, and then load as a retry does."""
+        """Run a load up to a step, as if its worker died there, and load again as a retry does."""
         steps = self._steps(settings=_SLOWLY)
         outcome: Any = None
         while True:
@@ -235,19 +235,19 @@ class Rehearsal:
                 break
             outcome = self.runner.perform(step)
         if isinstance(step, Insert):
-            threading.Thread(target=_quietly, args=(self.runner.perform, step), daemon=True).start()
+            threading.Thread(target=_perform_quietly, args=(self.runner.perform, step), daemon=True).start()
             time.sleep(0.3)
-        # No clean-up runs, as with a process that is killed.
+        # Without clean-up, as in a killed process.
         steps.close()
         return self._load()
 
     def _load_twice(self) -> str:
         with ThreadPoolExecutor(max_workers=2) as pool:
             running = [pool.submit(self._load_beside_another) for _ in range(2)]
-        told = sorted(each.result() for each in running)
-        if "published" not in told:
-            raise MismatchError(f"none of them has published: {', '.join(told)}")
-        return " and ".join(told)
+        statuses = sorted(each.result() for each in running)
+        if "published" not in statuses:
+            raise MismatchError(f"neither load published: {', '.join(statuses)}")
+        return " and ".join(statuses)
 
     def _load_beside_another(self) -> str:
         try:
@@ -276,18 +276,18 @@ def _is(beginning: str) -> Callable[[AnyStep], bool]:
     return lambda step: step.name.startswith(beginning)
 
 
-def _said(error: Exception) -> str:
-    """Return an error's message, with what to do."""
+def _describe_error(error: Exception) -> str:
+    """Return an error's message, with what to do about it."""
     if isinstance(error, ClickHouseServerError) and error.code == S3_ERROR and "NoSuchBucket" in error.message:
-        hint = "The servers find no such bucket: with --named-collection, the bucket is what its url ends with."
+        hint = "The servers find no such bucket: with --named-collection, the bucket is the end of its url."
     else:
         hint = hint_of(error) if isinstance(error, Chs3Error) else ""
     return f"{str(error) or type(error).__name__} {hint}".rstrip()
 
 
-def _quietly(perform: Callable[[AnyStep], Any], step: AnyStep) -> None:
-    """Log the error of an insert that was left running: the retry ends it."""
+def _perform_quietly(perform: Callable[[AnyStep], Any], step: AnyStep) -> None:
+    """Perform an insert that the retry ends, and log its error."""
     try:
         perform(step)
     except Chs3Error as error:
-        _LOG.debug("The insert that was left alone has ended: %s", error)
+        _LOG.debug("The abandoned insert has ended: %s", error)

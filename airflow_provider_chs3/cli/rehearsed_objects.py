@@ -10,28 +10,28 @@ from airflow_provider_chs3.core.rehearsal.scratch import MONTH
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.s3 import S3Listing
 
-#: What a load's template of keys takes for something else, or ClickHouse in a key.
+#: Characters with a special meaning in a load's key template, or to ClickHouse.
 _NOT_LITERAL = re.compile(r"^/|//|[{}*?]")
 
 
 class RehearsedObjects:
-    """Writes, overwrites and deletes objects under a prefix.
+    """The objects of a rehearsal under a prefix, which it writes, overwrites and deletes.
 
     Args:
         listing: The access to the bucket.
         bucket: The bucket.
-        prefix: Beginning of the keys; nothing may exist under it.
+        prefix: Prefix of the keys; no objects may exist under it.
         name: The name of the rehearsal.
 
     Raises:
-        ConfigurationError: If keys cannot begin so.
+        ConfigurationError: If keys cannot begin with the prefix.
     """
 
     def __init__(self, listing: S3Listing, *, bucket: str, prefix: str, name: str) -> None:
         if _NOT_LITERAL.search(prefix):
             raise ConfigurationError(
-                f"--prefix {prefix!r}: give the beginning of keys in the bucket, without a slash in front, two in a "
-                "row, braces and wildcards."
+                f"--prefix {prefix!r}: give the beginning of keys in the bucket, without a leading slash, double "
+                "slashes, braces or wildcards."
             )
         self.listing = listing
         self.bucket = bucket
@@ -52,8 +52,8 @@ class RehearsedObjects:
         """
         if any(True for _ in self.listing.objects(self.bucket, self.prefix)):
             raise ConfigurationError(
-                f"There are objects under s3://{self.bucket}/{self.prefix}: give a prefix of nobody's, as a rehearsal "
-                "writes, overwrites and deletes there. What an earlier one left goes with --clean."
+                f"There are objects under s3://{self.bucket}/{self.prefix}: give an unused prefix, as a rehearsal "
+                "writes, overwrites and deletes objects there. --clean removes what an earlier one left behind."
             )
 
     def add(self) -> None:
@@ -65,7 +65,7 @@ class RehearsedObjects:
 
         Args:
             number: Number of the object, from 0.
-            version: Another version has other rows.
+            version: Version of the object; each has different rows.
         """
         self._files[number] = scratch.rows_of_file(number, version=version)
         self.listing.put(self.bucket, self._key(number), scratch.body_of_file(self._files[number]))

@@ -8,11 +8,11 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def rendered(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a table with a line under its header. Numbers are aligned to the right, with separated thousands.
+    """Return a table with a line under its header. Numbers are right-aligned, with separated thousands.
 
     Args:
         header: Names of the columns.
-        rows: Their values; None is shown as nothing.
+        rows: Their values; None becomes an empty cell.
     """
     texts = [[_text(value) for value in row] for row in rows]
     right = [all(isinstance(row[at], int | float | None) for row in rows) for at in range(len(header))]
@@ -43,5 +43,5 @@ def age(seconds: int) -> str:
 def _text(value: object) -> str:
     if value is None:
         return ""
-    # A name may hold anything, and must not break the line.
+    # A name can contain anything, and must not break the line.
     return f"{value:,}" if isinstance(value, int | float) else " ".join(str(value).split())

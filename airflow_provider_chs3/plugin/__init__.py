@@ -1,1 +1,1 @@
-"""The page in Airflow's UI. `plugin.entry` is what Airflow imports everywhere; the rest only the API server does."""
+"""The page in Airflow's UI. Airflow imports `plugin.entry` everywhere, and the rest only in the API server."""

@@ -1,4 +1,4 @@
-"""The app behind the page: a few files, and JSON. Every route asks Airflow whether the user may see it."""
+"""The app behind the page: a few files, and JSON. Every route checks with Airflow whether the user may see it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from airflow_provider_chs3.plugin.security import MAY_SEE_PAGE, ReadableDags, Re
 
 _FILES = Path(__file__).parent / "static"
 _FILE_NAMES = frozenset(each.name for each in _FILES.iterdir())
-#: An answer is shared for so long.
+#: How long an answer is shared.
 _FRESH_SECONDS = 5.0
-#: One that asks logs is shared for so many times as long.
+#: Answers that query logs are shared this many times longer.
 _LOGS_FRESH_FACTOR = 6
-#: Connections that are looked at together; the nodes of each have threads of their own.
+#: Connections that are queried at the same time; the nodes of each have their own threads.
 _LOOKS_AT_ONCE = 4
-#: Of a connection, a database, a table.
+#: The name of a connection, a database or a table.
 Name = Annotated[str, Query(min_length=1, max_length=255)]
-#: As `core.values.models.Month` has it.
+#: The same months as in `core.values.models.Month`.
 MonthName = Annotated[str, Query(pattern="^(197[1-9]|19[89][0-9]|20[0-9]{2}|210[0-4])-(0[1-9]|1[0-2])$")]
 _HEADERS = {
     "Content-Security-Policy": (
@@ -59,7 +59,7 @@ def _month(looks: SharedAnswers[DetailsAnswer], pool: Executor) -> Callable[...,
 
 
 def create_app() -> FastAPI:
-    """Create an app. All routes check the right to see it; files are routes, too, as mounts would be open."""
+    """Create an app. All routes check the right to see it; files are routes, too, as mounts would skip the check."""
     app = FastAPI(
         title="ClickHouse loads", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[MAY_SEE_PAGE]
     )
@@ -81,12 +81,12 @@ def create_app() -> FastAPI:
             raise HTTPException(status_code=404, detail="Not Found")
         return FileResponse(_FILES / name)
 
-    _add_news(app)
+    _add_view_routes(app)
     return app
 
 
-def _add_news(app: FastAPI) -> None:
-    """Add what the views request."""
+def _add_view_routes(app: FastAPI) -> None:
+    """Add the routes that the views request."""
     pool = ThreadPoolExecutor(max_workers=_LOOKS_AT_ONCE, thread_name_prefix="chs3-page")
     looks: SharedAnswers[MonthsAnswer] = SharedAnswers(month_answers().look, pool=pool, seconds=_FRESH_SECONDS)
     nodes: SharedAnswers[ClusterAnswer] = SharedAnswers(cluster_answers().look, pool=pool, seconds=_FRESH_SECONDS)

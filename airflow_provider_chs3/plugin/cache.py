@@ -1,4 +1,4 @@
-"""Shared answers: a crowd asks once, and waits without holding a thread."""
+"""Shared answers: many users share one query, and wait without holding a thread."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class SharedAnswers(Generic[T]):
     """One answer for each name, kept for a few seconds in this process.
 
     Args:
-        look: Finds the answer; it may block, and runs in the pool.
+        look: Gets the answer; it may block, and runs in the pool.
         pool: The thread pool.
-        seconds: Seconds for which an answer is valid, from the question on.
+        seconds: Seconds for which an answer is valid, counted from the request.
     """
 
     def __init__(self, look: Callable[[str], T], *, pool: Executor, seconds: float) -> None:
@@ -42,14 +42,14 @@ class SharedAnswers(Generic[T]):
         self._looks: dict[str, _Shared[T]] = {}
 
     async def get(self, name: str) -> T:
-        """Return the answer: a valid one, the one that is awaited already, or a new one."""
-        # Whoever goes away must not end the look of the others.
+        """Return the answer: a valid one, one already on its way, or a new one."""
+        # A user who leaves must not cancel the query of the others.
         return await asyncio.shield(asyncio.wrap_future(self._answer(name)))
 
     def _answer(self, name: str) -> Future[T]:
         now = time.monotonic()
         with self._lock:
-            # Names come from outside: what nobody asks for any more is forgotten.
+            # Names come from outside: forget those that nobody requests any more.
             self._looks = {each: look for each, look in self._looks.items() if self._is_good(look, now)}
             found = self._looks.get(name)
             if found is None:
@@ -69,7 +69,7 @@ class Answer:
 
     Args:
         conn_id: The connection.
-        error: The reason why there is no current answer; empty if there is. The rest is then the last answer.
+        error: The reason why there is no current answer, in which case the rest is the last one; empty if there is one.
         seen_at: Time of that answer, as Unix time by this machine's clock; None if there was none.
     """
 
@@ -85,10 +85,10 @@ S = TypeVar("S", bound=Answer)
 
 
 class LastAnswers(Generic[S]):
-    """Asks connections, and returns the last answer with the error if that fails.
+    """A memory of the last answer of each connection, which is returned with the error if a new query fails.
 
     Args:
-        look: Asks a connection; it may block for some seconds.
+        look: Queries a connection; it may block for some seconds.
         nothing: The answer for a connection that never answered.
     """
 
@@ -98,11 +98,11 @@ class LastAnswers(Generic[S]):
         self._last: dict[str, S] = {}
 
     def look(self, conn_id: str) -> S:
-        """Ask a connection."""
+        """Query a connection."""
         try:
             self._last[conn_id] = self._look(conn_id)
         except Chs3Error as error:
-            _LOG.info("The page cannot look at %s: %s", conn_id, error)
+            _LOG.info("The page cannot read the state of %s: %s", conn_id, error)
             return replace(self._last.get(conn_id) or self._nothing(conn_id), error=str(error))
         return self._last[conn_id]
 

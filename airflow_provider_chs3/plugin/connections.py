@@ -20,14 +20,14 @@ from airflow_provider_chs3.plugin.cache import carry_out
 _ENVIRONMENT_PREFIX = "AIRFLOW_CONN_"
 _CONNECT_SECONDS = 3.0
 _QUERY_SECONDS = 10.0
-#: States of a task that has not ended, and is not tried afresh either.
+#: States of a task that has not ended and is not up for retry.
 _AT_WORK = ("scheduled", "queued", "running", "restarting", "deferred")
 
 
 def connection_ids() -> list[str]:
     """Return the ids of all connections of type `chs3` in Airflow's database and the environment.
 
-    Secrets backends list none.
+    Secrets backends cannot list theirs.
     """
     with create_session() as session:
         stored = session.scalars(select(Connection.conn_id).where(Connection.conn_type == ClickHouseHook.conn_type))
@@ -40,7 +40,7 @@ def connection_ids() -> list[str]:
 def _is_ours(conn_id: str) -> bool:
     try:
         connection = EnvironmentVariablesBackend().get_connection(conn_id)
-    except Exception:  # Whatever is wrong with a variable that may be nobody's.
+    except Exception:  # The variable may be wrong in any way, and not be ours.
         return False
     return connection is not None and connection.conn_type == ClickHouseHook.conn_type
 
@@ -48,11 +48,11 @@ def _is_ours(conn_id: str) -> bool:
 def hook_of(conn_id: str) -> ClickHouseHook:
     """Return a hook with short timeouts, as a user is waiting.
 
-    If the connection names no cluster, the ledgers of its server may: operators name clusters, too.
+    If the connection names no cluster, use the one that the ledgers of its server name: operators can name one, too.
 
     Raises:
         ConfigurationError: If a field of the connection is wrong.
-        Chs3Error: If the connection names no cluster, and no host of it answers.
+        Chs3Error: If the connection names no cluster, and none of its hosts answers.
     """
     options = ConnectionOptions.from_airflow(Connection.get_connection_from_secrets(conn_id))
     hurried = replace(
@@ -77,7 +77,7 @@ def at_work(owners: Collection[str]) -> set[str]:
     if not owners:
         return set()
     key = (TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.map_index)
-    wanted = [tuple(json.loads(owner)) for owner in owners]
+    tasks = [tuple(json.loads(owner)) for owner in owners]
     with create_session() as session:
-        rows = session.execute(select(*key).where(tuple_(*key).in_(wanted), TaskInstance.state.in_(_AT_WORK)))
+        rows = session.execute(select(*key).where(tuple_(*key).in_(tasks), TaskInstance.state.in_(_AT_WORK)))
         return {json.dumps(list(row)) for row in rows}

@@ -10,8 +10,8 @@ URL_PREFIX = "/chs3"
 NAVIGATION_ROUTE = "chs3-months"
 #: XCom of tasks that are about months: their address on the page.
 LINK_KEY = "chs3_months_page"
-#: XCom of plans: what they found.
+#: XCom of plans: their results.
 PLAN_KEY = "chs3_plan"
 
-#: Up to Airflow 3.2 the UI logs in without a cookie, so that a page in a frame is nobody's.
+#: Up to Airflow 3.2, the UI logs in without a cookie, so a page in a frame has no user.
 HAS_PAGE = tuple(int(number) for number in __version__.split(".")[:2]) >= (3, 3)

@@ -1,4 +1,4 @@
-"""The plugin that all of Airflow's processes load: it names the page, and imports nothing of it."""
+"""The plugin that all of Airflow's processes load: it registers the page without importing it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow.providers.common.compat.sdk import AirflowPlugin
 
 from airflow_provider_chs3.plugin.constants import HAS_PAGE, NAVIGATION_ROUTE, URL_PREFIX
 
-#: Where Airflow shows the months that have to do with what is looked at → what it fills in.
+#: Airflow's pages that show their months → the query that Airflow fills in.
 _DESTINATIONS = {
     "dag": "dag_id={DAG_ID}",
     "dag_run": "dag_id={DAG_ID}&run_id={RUN_ID}",
@@ -21,7 +21,7 @@ _Message = MutableMapping[str, Any]
 
 
 class LazyApp:
-    """The page's app, created on the first request: workers and DAG processors load plugins, but never serve any."""
+    """The page's app, created on the first request: workers and DAG processors load plugins, but never serve them."""
 
     async def __call__(
         self,
@@ -49,7 +49,7 @@ def _views() -> list[dict[str, str]]:
 
 
 class Chs3Plugin(AirflowPlugin):
-    """Shows the months of all tables that loads fill: in the navigation, and on the pages of DAGs, runs and tasks."""
+    """The months of all loaded tables, in the navigation and on the pages of DAGs, runs and tasks."""
 
     name = "chs3"
     # Airflow adds its own base path to addresses that do not begin with a slash.

@@ -34,18 +34,18 @@ class MonthsPageLink(BaseOperatorLink):
 
 
 class OnMonthsPage:
-    """A task whose months are on the page. It precedes Airflow's class among the bases."""
+    """A task whose months are on the page. List it before Airflow's class among the bases."""
 
     operator_extra_links: Collection[BaseOperatorLink] = (MonthsPageLink(),) if HAS_PAGE else ()
 
     table: str
     database: str | None
     cluster: str | None
-    #: Known while the task runs.
+    #: Set while the task runs.
     months_page_url = ""
 
     def link_to_page(self, context: Context, runner: Runner, months: Iterable[str] = ()) -> None:
-        """Set the link now, so that it works while the task runs.
+        """Set the link early, so that it works while the task runs.
 
         Args:
             context: Airflow's context.
@@ -63,8 +63,8 @@ class OnMonthsPage:
             # The page shows local tables.
             table, *_ = runner.run(local_table(table, self.cluster or None))
         except Chs3Error as error:
-            # The task is about to meet that, too, and to say it better.
-            runner.log.debug("The link to the months page goes by the table's given name: %s", error)
+            # The task will hit this error, too, and report it better.
+            runner.log.debug("The link to the months page uses the table's name as given: %s", error)
         self.months_page_url = page_url(conn_id=runner.hook.clickhouse_conn_id, table=table, months=months)
         ti.xcom_push(key=LINK_KEY, value=self.months_page_url)
 
@@ -72,8 +72,8 @@ class OnMonthsPage:
 def page_url(*, conn_id: str, table: TableName, months: Iterable[str]) -> str:
     """Return the address of the months page in Airflow's UI, opened at some months.
 
-    It begins with a slash, so links work under any name that the user's browser has for the API server. A path under
-    which Airflow is served comes from `[api] base_url`.
+    It begins with a slash, so links work under any host name of the API server. The path under which Airflow is served
+    comes from `[api] base_url`.
 
     Args:
         conn_id: The connection.
@@ -83,5 +83,5 @@ def page_url(*, conn_id: str, table: TableName, months: Iterable[str]) -> str:
     prefix = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
     location = [("conn_id", conn_id), ("database", table.database), ("table", table.table)]
     query = urlencode([*location, *(("month", month) for month in months)])
-    # Airflow 3.3 shows what follows the route, path and query, in the page's frame.
+    # Airflow 3.3 opens the path and query after the route in the page's frame.
     return f"{prefix}/plugin/{NAVIGATION_ROUTE}{prefix}{URL_PREFIX}/?{query}"

@@ -30,13 +30,13 @@ class Scope:
 
     @classmethod
     def of(cls, dag_id: str, *, run_id: str | None, task_id: str | None, map_index: str | None) -> Scope:
-        """Create the scope of a page's query, with the months of a run's tasks from Airflow's database.
+        """Create the scope of a page's query, including the months of a run's tasks from Airflow's database.
 
         Args:
             dag_id: The DAG.
             run_id: Its run.
             task_id: Its task.
-            map_index: The index of a mapped task; Airflow leaves its own placeholder there for others.
+            map_index: The index of a mapped task; for other tasks, Airflow leaves its placeholder there.
         """
         place: dict[str, Any] = {
             "dag_id": dag_id,
@@ -57,5 +57,5 @@ class Scope:
         """
         if {NamedMonth(conn_id, table, month), NamedMonth(conn_id, table, None)} & set(self.named):
             return True
-        wanted = ("dag_id", "run_id", "task_id", "map_index")
-        return task is not None and all(getattr(self, name) in (None, task[name]) for name in wanted)
+        names = ("dag_id", "run_id", "task_id", "map_index")
+        return task is not None and all(getattr(self, name) in (None, task[name]) for name in names)

@@ -1,4 +1,4 @@
-"""Check access: Airflow leaves a plugin's app open to anyone unless the app asks."""
+"""Check access: Airflow leaves a plugin's app open to anyone unless the app checks."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from sqlalchemy import select
 
 from airflow_provider_chs3.plugin.scope import Scope
 
-#: For the app as a whole: whoever may see Airflow's list of plugins may see this one's page.
+#: For the whole app: users who may see Airflow's list of plugins may see the page.
 MAY_SEE_PAGE = Depends(requires_access_view(AccessView.PLUGINS))
 
-#: What somebody reads in the page's place.
+#: The text shown instead of the page.
 _REFUSALS = {
     401: "Log in to Airflow to see this page.",
-    403: "You may not see this page: it takes the right to see Airflow's list of plugins. Ask an admin for it.",
+    403: "You may not see this page: it requires the right to see Airflow's list of plugins. Ask an admin for it.",
 }
 
 
 async def refuse(request: Request, error: HTTPException) -> Response:
-    """Answer a refused request: people with a sentence, scripts as FastAPI does.
+    """Answer a refused request: browsers with a sentence, scripts as FastAPI does.
 
     Args:
         request: The request.
@@ -52,17 +52,17 @@ ReadableDags = Annotated[set[str], Depends(_readable_dags)]
 def _readable_dag(
     readable: ReadableDags, dag_id: Annotated[str | None, Query(description="only months that this DAG loads")] = None
 ) -> str | None:
-    # Nobody learns from the answer whether a DAG is there that he may not read.
+    # The answer must not reveal whether a DAG exists that the user may not read.
     if dag_id is not None and dag_id not in readable:
         raise HTTPException(status_code=403, detail="Forbidden")
     return dag_id
 
 
-#: The DAG of the query, which the user may read; None where none was named.
+#: The DAG of the query, which the user may read; None if none was named.
 ReadableDag = Annotated[str | None, Depends(_readable_dag)]
 
 
-#: A number that Airflow's database can hold, or Airflow's placeholder where a task is not mapped.
+#: A number that Airflow's database can hold, or Airflow's placeholder if the task is not mapped.
 MapIndex = Annotated[str | None, Query(pattern=r"^(-?\d{0,9}|[^-\d].*)$")]
 
 
@@ -72,27 +72,27 @@ def _readable_scope(
     return None if dag_id is None else Scope.of(dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
 
 
-#: The DAG, run or task of the query, of a DAG that the user may read; None where none was named.
+#: The DAG, run or task of the query, of a DAG that the user may read; None if none was named.
 ReadableScope = Annotated[Scope | None, Depends(_readable_scope)]
 
 
-#: The DAG that forgets months, and merges them: `dags/chs3_month_actions.py`, where somebody has put it.
+#: The DAG that forgets and merges months: `dags/chs3_month_actions.py`, if it is installed.
 ACTIONS_DAG = "chs3_month_actions"
 
 
 def rights(user: GetUserDep, readable_dags: ReadableDags, dag_id: ReadableDag) -> dict[str, Any]:
-    """Return what a user may do with a DAG, and with the DAG of the actions, and whether they are paused.
+    """Return a user's rights on a DAG and on the DAG of the actions, and whether they are paused.
 
     Args:
         user: The user.
         readable_dags: The DAGs that the user may read.
-        dag_id: One of them; None asks for the DAG of the actions alone.
+        dag_id: One of them; None means only the DAG of the actions.
 
     Returns:
-        For each DAG its rights, or None if it does not exist or the user may not read it.
+        The rights on each DAG; None if it does not exist or the user may not read it.
     """
-    wanted = {dag_id, ACTIONS_DAG} & readable_dags
-    asked = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(wanted), ~DagModel.is_stale)
+    dag_ids = {dag_id, ACTIONS_DAG} & readable_dags
+    asked = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(dag_ids), ~DagModel.is_stale)
     with create_session() as session:
         found = session.execute(asked).all()
         teams = DagModel.get_dag_id_to_team_name_mapping([row.dag_id for row in found], session=session)
@@ -108,7 +108,7 @@ def rights(user: GetUserDep, readable_dags: ReadableDags, dag_id: ReadableDag) -
 
 
 def _rights_on(details: DagDetails, user: BaseUser) -> dict[str, bool]:
-    """Check what Airflow's own routes check before they start a run, and before they mark a task."""
+    """Check the rights that Airflow's own routes check before they start a run or mark a task."""
     may = partial(get_auth_manager().is_authorized_dag, details=details, user=user)
     return {
         "may_start_runs": may(method="POST", access_entity=DagAccessEntity.RUN),

@@ -1,7 +1,7 @@
-"""Read what tasks sent the page by XCom: the changes that plans found in S3, and the months of a run.
+"""Read the XComs that tasks send to the page: the changes that plans found in S3, and the months of a run.
 
-All of it is in Airflow's database; nothing here asks S3 or ClickHouse. Values that a custom XCom backend keeps
-elsewhere are not seen.
+All of it is in Airflow's database; nothing here queries S3 or ClickHouse. Values that a custom XCom backend
+stores elsewhere are missing.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from sqlalchemy import and_, func, select
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.plugin.constants import LINK_KEY, PLAN_KEY
 
-#: Of each task that plans, the newest run counts; of so many tasks, the newest, and none that is older.
+#: The newest run of each planning task counts: of at most so many tasks, and no older than so many days.
 _PLANS = 200
 _PLAN_DAYS = 92
-#: Tasks of one run.
+#: The most tasks of one run.
 _LINKS = 2_000
 
 
@@ -69,7 +69,7 @@ def changed_in_s3(conn_id: str) -> dict[tuple[TableName, str], ChangedMonth]:
             if value["conn_id"] == conn_id:
                 newest |= _of_plan(value, planned_at)
         except (KeyError, TypeError, AttributeError):
-            # Of another version of this package, or of nobody.
+            # From another version of this package, or from something else.
             continue
     return {key: found for key, found in newest.items() if found}
 
@@ -85,15 +85,19 @@ def _of_plan(value: Mapping[str, Any], planned_at: datetime) -> dict[tuple[Table
 
 
 def _newest_plans() -> list[tuple[Any, datetime]]:
-    """Return the result of each plan's newest run, the newest last."""
+    """Return the result of each plan's newest run, newest last."""
     task = (XComModel.dag_id, XComModel.task_id, XComModel.map_index)
     number = func.row_number().over(partition_by=task, order_by=XComModel.timestamp.desc()).label("number")
     oldest = datetime.now(UTC) - timedelta(days=_PLAN_DAYS)
-    told = (XComModel.key == PLAN_KEY, XComModel.timestamp > oldest)
-    # The values, which may be long, of the newest alone.
-    ranked = select(XComModel.dag_run_id, XComModel.task_id, XComModel.map_index, number).where(*told).subquery()
-    is_it = [getattr(XComModel, name) == ranked.c[name] for name in ("dag_run_id", "task_id", "map_index")]
-    newest = select(XComModel.value, XComModel.timestamp).join(ranked, and_(*is_it)).where(*told, ranked.c.number == 1)
+    is_plan = (XComModel.key == PLAN_KEY, XComModel.timestamp > oldest)
+    # Read only the newest values, as they may be long.
+    ranked = select(XComModel.dag_run_id, XComModel.task_id, XComModel.map_index, number).where(*is_plan).subquery()
+    is_same_task = [getattr(XComModel, name) == ranked.c[name] for name in ("dag_run_id", "task_id", "map_index")]
+    newest = (
+        select(XComModel.value, XComModel.timestamp)
+        .join(ranked, and_(*is_same_task))
+        .where(*is_plan, ranked.c.number == 1)
+    )
     with create_session() as session:
         rows = session.execute(newest.order_by(XComModel.timestamp.desc()).limit(_PLANS)).all()
     return [(_parsed(value), timestamp) for value, timestamp in reversed(rows)]
@@ -129,7 +133,7 @@ def _named(url: Any) -> Iterator[NamedMonth]:
 
 
 def _parsed(value: Any) -> Any:
-    """Parse the value of an XCom: Airflow stores JSON in a column of JSON."""
+    """Parse the value of an XCom: Airflow stores JSON text in a JSON column."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:

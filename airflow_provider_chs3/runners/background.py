@@ -13,12 +13,12 @@ from airflow_provider_chs3.core.workflow.operations import AnyStep
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, ClickHouseServerError
 from airflow_provider_chs3.runners.blocking import Runner
 
-#: What is wrong with a statement, servers say at once; what takes longer than this goes on by itself.
+#: Servers reject a wrong statement at once; one that takes longer than this continues in the background.
 _PATIENCE_SECONDS = 2.0
 
 
 def with_starts(runner: Runner) -> Callable[[AnyStep], Any]:
-    """Perform steps as the runner does, and `StartOnNodes` too."""
+    """Return a function that performs steps as the runner does, and also `StartOnNodes`."""
 
     def perform(step: AnyStep) -> Any:
         return _start(step, runner) if isinstance(step, StartOnNodes) else runner.perform(step)
@@ -42,7 +42,7 @@ def _start_on(node: Node, step: StartOnNodes, runner: Runner) -> str | Chs3Error
             send_receive_timeout_seconds=_PATIENCE_SECONDS,
         )
     except ClickHouseConnectionError:
-        # No answer yet, or none any more, or it was never sent: the next look at the node tells.
+        # No answer yet, a lost connection, or never sent: the next query of the node shows which.
         return GOES_ON
     except ClickHouseServerError as error:
         return error

@@ -1,4 +1,4 @@
-"""Perform the steps of a workflow, one after the other, with blocking I/O."""
+"""Perform the steps of a workflow one by one, with blocking I/O."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from airflow_provider_chs3.runners.insert import ProgressLog, Quiet, run_insert
 
 T = TypeVar("T")
 
-#: Nodes that are spoken to at the same time.
+#: Nodes that are queried at the same time.
 _PARALLEL_NODES = 32
-#: How often inserts that are not talked about are looked at, for the memory that they take.
+#: Seconds between two checks of the memory of inserts whose progress is not logged.
 _QUIET_INTERVAL_SECONDS = 0.5
-#: What S3 lists at once.
+#: Objects in one page of an S3 listing.
 _OBJECTS_OF_A_PAGE = 1000
 
 
@@ -62,18 +62,18 @@ def _timed(ask: Callable[[], Any]) -> TimedAnswer:
 
 
 class Runner:
-    """Performs steps with clickhouse-driver and boto3.
+    """A runner that performs steps with clickhouse-driver and boto3.
 
     Args:
         hook: The connection to ClickHouse.
         listing: Lists buckets from the worker; None if ClickHouse lists.
         log: The log of progress.
         progress_interval_seconds: Seconds between two progress lines of an insert.
-        in_turns: Whether to ask nodes one after the other. For a handler of signals, which must start no threads: it
-            may have interrupted a start of threads, which holds locks.
+        in_turns: Whether to query nodes one after the other, as signal handlers must: they must not start threads,
+            because the signal may have interrupted a start of threads, which holds locks.
 
     Attributes:
-        inserts: The inserts that were sent so far.
+        inserts: The inserts sent so far.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Runner:
         self.progress_interval_seconds = progress_interval_seconds
         self.in_turns = in_turns
         self.inserts: list[Insert] = []
-        # Asked for here: Airflow's context is not to be had in the threads that talk to nodes.
+        # Read here, because Airflow's context is not available in the threads that query nodes.
         self.log_comment = {"log_comment": airflow_log_comment()}
 
     def run(self, steps: Steps[T]) -> T:
@@ -135,7 +135,7 @@ class Runner:
             return {node: self._ask_node(node, sql, step) for node, sql in step.sql.items()}
         with ThreadPoolExecutor(max_workers=min(_PARALLEL_NODES, len(step.sql))) as pool:
             asked = {node: pool.submit(self._ask_node, node, sql, step) for node, sql in step.sql.items()}
-        # All have ended, so that no node is still at it when the workflow hears of an error.
+        # All have ended, so no node is still working when the workflow gets an error.
         return {node: answer.result() for node, answer in asked.items()}
 
     @perform.register
@@ -162,7 +162,7 @@ class Runner:
         if self.in_turns:
             return [self.run(each) for each in step.workflows]
         with ThreadPoolExecutor(max_workers=len(step.workflows)) as pool:
-            # In the context of this thread, which loggers go by.
+            # In the context of this thread, which loggers use.
             ended = [pool.submit(copy_context().run, self.run, each) for each in step.workflows]
         return [each.result() for each in ended]
 
@@ -222,8 +222,8 @@ class Runner:
         """Run an insert to its end; it is cancelled if this process dies.
 
         Raises:
-            ClickHouseServerError: The insert failed.
-            ClickHouseConnectionError: The connection broke.
+            ClickHouseServerError: If the insert failed.
+            ClickHouseConnectionError: If the connection broke.
         """
         return run_insert(
             step,

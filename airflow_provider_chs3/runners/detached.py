@@ -1,7 +1,7 @@
 """Inserts that outlive the process that started them.
 
-ClickHouse cancels a query of the native protocol when its client is gone, but runs an INSERT SELECT that came over HTTP
-to its end. So the insert is sent over HTTP, and any process can watch it in `system.processes`. The client is httpx,
+ClickHouse cancels a query of the native protocol when its client disconnects, but completes an INSERT SELECT that came
+over HTTP. So the insert is sent over HTTP, and any process can watch it in `system.processes`. The client is httpx,
 which Airflow itself uses for its API.
 """
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.hooks.connection import ConnectionOptions
 
-#: How long the process that starts an insert waits for its end: a short one needs no waiting elsewhere.
+#: Seconds that the process that starts an insert waits for its end: short inserts need no deferral.
 _ATTACHED_SECONDS = 5.0
 
-#: How long the end of an insert may take to show in `system.query_log`, which servers write every 7.5 s by default.
+#: Seconds in which the end of an insert must show in `system.query_log`, which servers write every 7.5 s by default.
 _LOG_TIMEOUT_SECONDS = 30
 
-#: Such that a client which hangs up does not cancel the insert: by progress in headers the server would notice it.
+#: A client that disconnects must not cancel the insert: a server that sends progress in headers would notice it.
 _DETACHED = {"send_progress_in_http_headers": "0", "wait_end_of_query": "0"}
 
 
 class DetachingRunner(Runner):
-    """Performs steps as `Runner` does, but starts inserts so that they outlive the process.
+    """A `Runner` that starts inserts so that they outlive the process.
 
     Args:
         wait: Called while an insert runs, until it has ended; in Airflow it defers the task, and does not return.
@@ -69,7 +69,7 @@ class DetachingRunner(Runner):
         except ClickHouseServerError as error:
             if error.code != TOO_MANY_QUERIES:
                 raise
-            # As many as the user may run there do: the next look tells which.
+            # The user runs as many queries there as allowed: the next check shows whether the insert is one of them.
             return True
         return progress_of(step.query_id, rows, step.cluster).is_running
 
@@ -79,7 +79,7 @@ class DetachingRunner(Runner):
         started = time.monotonic()
         response = self._post(step)
         if response is None:
-            self.log.info("It goes on without this process.")
+            self.log.info("The insert continues without this process.")
             return None
         _raise_for_error(response, step, self.hook.options)
         seen = json.loads(response.headers.get("X-ClickHouse-Summary", "{}"))
@@ -101,7 +101,7 @@ class DetachingRunner(Runner):
         }
         headers = {"X-ClickHouse-User": options.user, "X-ClickHouse-Key": options.password}
         failures = []
-        # Neither proxies nor .netrc of the environment: the native protocol knows none of them either.
+        # Without proxies and .netrc of the environment: the native protocol does not use them either.
         with httpx.Client(verify=_tls(options), timeout=timeout, trust_env=False) as client:
             for url in _urls(options):
                 try:
@@ -111,7 +111,7 @@ class DetachingRunner(Runner):
                         raise untrusted from None
                     failures.append(f"{url}: {str(error) or type(error).__name__}")
                 except httpx.TransportError:
-                    # No answer yet, or none any more: from here on, the servers tell.
+                    # No answer yet, or a lost connection: from here on, ask the servers.
                     return None
         raise ClickHouseConnectionError(
             f"{'; '.join(failures)} (a deferrable load starts its insert over HTTP: give the servers' HTTP port in the "
@@ -127,8 +127,8 @@ class DetachingRunner(Runner):
                 return self._stats(step, rows[0])
             time.sleep(1)
         raise InsertLostError(
-            f"Insert {step.query_id} runs no more, and no node's system.query_log tells how it ended: a server may "
-            "have been restarted. Nothing was published."
+            f"Insert {step.query_id} no longer runs, and no node's system.query_log shows how it ended: a server "
+            "may have been restarted. Nothing was published."
         )
 
     def _stats(self, step: Insert, row: tuple[Any, ...]) -> InsertStats:

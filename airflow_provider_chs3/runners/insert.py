@@ -1,4 +1,4 @@
-"""Run one insert that may take hours in a thread, while its progress is looked up and logged."""
+"""Run an insert, which may take hours, in a thread, and log its progress."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats, 
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
-#: The list of objects may be megabytes; `system.query_log` has all of it.
+#: The list of objects can take megabytes; `system.query_log` has all of it.
 _SHOWN_SQL_CHARACTERS = 2_000
 
-#: The first look comes soon, so that short inserts show their memory too.
-_FIRST_LOOK_SECONDS = 0.5
+#: The first check comes early, so that short inserts also show their memory.
+_FIRST_CHECK_SECONDS = 0.5
 
 
 class ProgressLog(Protocol):
@@ -37,12 +37,12 @@ class ProgressLog(Protocol):
         """Log details."""
 
     def warning(self, message: str, /, *args: Any) -> None:
-        """Log a problem that may pass."""
+        """Log a problem that may be temporary."""
 
 
 @dataclass(frozen=True)
 class Quiet:
-    """A log that shows progress only with the details.
+    """A log that shows progress only among the details.
 
     Args:
         log: The log.
@@ -51,7 +51,7 @@ class Quiet:
     log: ProgressLog
 
     def info(self, message: str, /, *args: Any) -> None:
-        """Log progress with the details."""
+        """Log progress as a detail."""
         self.log.debug(message, *args)
 
     def debug(self, message: str, /, *args: Any) -> None:
@@ -59,13 +59,13 @@ class Quiet:
         self.log.debug(message, *args)
 
     def warning(self, message: str, /, *args: Any) -> None:
-        """Log a problem that may pass."""
+        """Log a problem that may be temporary."""
         self.log.warning(message, *args)
 
 
 @dataclass
 class _Outcome:
-    """The outcome that the thread leaves."""
+    """The outcome of an insert in a thread."""
 
     read_rows: int = 0
     source: SourceRead | None = None
@@ -101,10 +101,10 @@ def run_insert(
     # A daemon: a killed task must not hang on a query that its on_kill is about to end.
     threading.Thread(target=_insert, args=(step, hook, settings, outcome), daemon=True).start()
     peak_memory_bytes: int | None = None
-    wait_seconds = min(_FIRST_LOOK_SECONDS, progress_interval_seconds)
+    wait_seconds = min(_FIRST_CHECK_SECONDS, progress_interval_seconds)
     while not outcome.done.wait(wait_seconds):
         wait_seconds = progress_interval_seconds
-        nodes = _look(step, hook).nodes
+        nodes = _check_progress(step, hook).nodes
         if nodes:
             peak_memory_bytes = max(peak_memory_bytes or 0, *(node.peak_memory_bytes for node in nodes))
             log.info("%s", progress_line(nodes, total_rows=step.total_rows, seconds=time.monotonic() - started))
@@ -136,10 +136,10 @@ def _insert(step: Insert, hook: ClickHouseHook, settings: Mapping[str, str | int
         outcome.done.set()
 
 
-def _look(step: Insert, hook: ClickHouseHook) -> InsertProgress:
+def _check_progress(step: Insert, hook: ClickHouseHook) -> InsertProgress:
     try:
         rows = hook.query(progress_query([step.query_id], step.cluster).text)
     except Chs3Error:
-        # A look that fails says nothing of the insert, which tells its own end.
+        # A failed check says nothing about the insert, which reports its own end.
         return InsertProgress()
     return progress_of(step.query_id, rows, step.cluster)

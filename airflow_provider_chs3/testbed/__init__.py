@@ -1,1 +1,1 @@
-"""A local ClickHouse cluster and S3 server, for tests and for the demo. Nothing else in the package imports it."""
+"""A local ClickHouse cluster and S3 server, for tests and for the demo. Nothing else in this package imports it."""

@@ -25,7 +25,7 @@ def main() -> int:
     parser.add_argument("command", choices=sorted(_COMMANDS))
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the command; try --help")
     given = parser.parse_args()
-    # Ends `with` blocks as Ctrl-C does, so that folders are removed.
+    # SIGTERM ends `with` blocks as Ctrl-C does, so that folders are removed.
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         return int(importlib.import_module(_COMMANDS[given.command]).main(given.arguments))

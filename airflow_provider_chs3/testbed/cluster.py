@@ -25,13 +25,13 @@ _PROGRAMS = {"engine": engine.start, "server": server.start}
 class ClickHouseCluster(Stoppable, Cluster):
     """A running cluster on this machine: `start` it, and `stop` it or use it in a `with` block.
 
-    Whatever happens to this process, the nodes end with it.
+    However this process ends, the nodes end with it.
     """
 
     def __init__(
         self, nodes: Sequence[RunningNode], *, program: str, keeper: Keeper | None, folder: Path, keep_folder: bool
     ) -> None:
-        """Start nodes whose configuration is in their folders, and wait for them; `start` is the way in."""
+        """Start nodes whose configuration is in their folders, and wait for them. Use `start` instead."""
         super().__init__(nodes)
         self.program = program
         self.keeper = keeper
@@ -68,32 +68,32 @@ class ClickHouseCluster(Stoppable, Cluster):
 
         Args:
             nodes: Number of nodes, 3 by default; each takes about 400 MB of memory.
-            replicas: How many of them make a shard, with ZooKeeper beside them; 1 by default, without it.
+            replicas: Nodes per shard, with a ZooKeeper if more than 1; 1 by default.
             program: `engine`, the newest ClickHouse, embedded; or `server`, a real server of the oldest supported
-                version, which alone can replicate. By default `$CHS3_CLICKHOUSE_PROGRAM`, or else the engine.
-            folder: Where the nodes live, kept by `stop`; a temporary folder, removed by it, by default.
+                version. Only servers can replicate. By default `$CHS3_CLICKHOUSE_PROGRAM`, or else the engine.
+            folder: Folder of the nodes, which `stop` keeps; by default a temporary folder, which it removes.
             named_collections: Name of the collection → its keys and values; none by default.
             server_settings: Elements of `config.xml`, such as `{"max_server_memory_usage": 2 * 1024**3}` (bytes) or
-                `{"merge_tree": {"parts_to_throw_insert": 20}}`; they win over the test bed's own.
+                `{"merge_tree": {"parts_to_throw_insert": 20}}`; they override the test bed's own.
             user_settings: Settings of every user's profile, such as `{"max_memory_usage": 10**9}` (bytes).
-            macros: Further macros, beside `shard` and `replica`.
-            users: Further users → what they are granted, such as `["SELECT ON system.parts"]`; none by default.
-            profiles: Further users with all rights → the settings, and `constraints`, of the profile that each has for
-                itself; none by default.
-            clusters: Name of a further cluster of all nodes → the user as whom they ask each other; none by default.
-            secret: The cluster's secret, with which a query runs as its user on the other nodes too; by default it
+            macros: Further macros besides `shard` and `replica`.
+            users: Further users → their grants, such as `["SELECT ON system.parts"]`; none by default.
+            profiles: Further users with all rights → the settings and `constraints` of each user's own profile; none by
+                default.
+            clusters: Name of a further cluster of all nodes → the user with which they connect; none by default.
+            secret: The cluster's secret, with which a query runs as its user on the other nodes, too; by default it
                 runs as the loader there.
 
         Returns:
             The running cluster.
 
         Raises:
-            RuntimeError: If the program is not installed, or a node does not start; it says the end of the node's log.
+            RuntimeError: If the program is not installed, or a node does not start; with the end of the node's log.
             ValueError: If the engine is asked to replicate.
         """
         program = program or os.environ.get(PROGRAM_VARIABLE, "engine")
         if replicas > 1 and program == "engine":
-            raise ValueError("The engine has no port for replicas: replicas need program='server'")
+            raise ValueError("The engine has no port for replicas: set program='server'")
         home = folder or Path(tempfile.mkdtemp(prefix="chs3-cluster-"))
         described = node_config.describe(nodes, home)
         options = node_config.Options(
@@ -121,7 +121,7 @@ class ClickHouseCluster(Stoppable, Cluster):
         kill(self._processes.pop(index))
 
     def terminate(self, index: int) -> None:
-        """Have a node end in an orderly way (SIGTERM), and wait until it is gone.
+        """Shut down a node in an orderly way (SIGTERM), and wait until it is gone.
 
         Args:
             index: The node's place in `nodes`, from 0.
@@ -129,7 +129,7 @@ class ClickHouseCluster(Stoppable, Cluster):
         terminate(self._processes.pop(index))
 
     def freeze(self, index: int) -> None:
-        """Have a node stand still (SIGSTOP): it takes connections, and answers nothing.
+        """Freeze a node (SIGSTOP): it accepts connections, but does not answer.
 
         Args:
             index: The node's place in `nodes`, from 0.
@@ -137,7 +137,7 @@ class ClickHouseCluster(Stoppable, Cluster):
         self._processes[index].send_signal(signal.SIGSTOP)
 
     def thaw(self, index: int) -> None:
-        """Have a node that was frozen go on (SIGCONT).
+        """Let a frozen node continue (SIGCONT).
 
         Args:
             index: The node's place in `nodes`, from 0.
@@ -145,7 +145,7 @@ class ClickHouseCluster(Stoppable, Cluster):
         self._processes[index].send_signal(signal.SIGCONT)
 
     def restart(self, index: int) -> None:
-        """Start a node again with its data and on its ports; kill it first if it runs.
+        """Start a node again with the same data and ports; kill it first if it runs.
 
         Args:
             index: The node's place in `nodes`, from 0.

@@ -1,6 +1,6 @@
-"""The test bed's servers as Docker containers, through testcontainers, where a Docker daemon answers.
+"""The test bed's servers as Docker containers, through testcontainers, if a Docker daemon answers.
 
-They share the host's network, so that a test and a ClickHouse node reach S3 by one URL.
+They share the host's network, so that a test and a ClickHouse node reach S3 at the same URL.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.processes import HOST, free_ports, is_listening
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
-# The oldest release that is supported: the engine of the local cluster is the newest one.
+# The oldest supported release, as the engine of the local cluster is the newest.
 CLICKHOUSE_IMAGE = os.environ.get("CHS3_CLICKHOUSE_IMAGE", "clickhouse/clickhouse-server:25.8")
 S3_IMAGE = os.environ.get("CHS3_S3_IMAGE", "minio/minio:latest")
 
@@ -34,11 +34,11 @@ class DockerUnavailableError(RuntimeError):
 def clickhouse_containers(
     nodes: int = 3, *, replicas: int = 1, named_collections: Mapping[str, Mapping[str, str]] | None = None
 ) -> Iterator[Cluster]:
-    """Run a cluster with the configuration of the local one.
+    """Run a cluster with the same configuration as a local one.
 
     Args:
         nodes: Number of nodes; 3 by default.
-        replicas: How many of them make a shard, with Keeper in the first node; 1 by default, without Keeper.
+        replicas: Nodes per shard, with Keeper in the first node if more than 1; 1 by default.
         named_collections: Name of the collection → its keys and values; none by default.
 
     Yields:

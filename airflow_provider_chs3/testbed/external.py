@@ -1,8 +1,8 @@
-"""Servers that were there before, named by environment variables.
+"""Existing servers, named by environment variables.
 
-CHS3_CLICKHOUSE_URI      one URI a node, separated by blanks, the nodes in the order of their shards:
+CHS3_CLICKHOUSE_URI      one URI per node, separated by spaces, in the order of their shards:
                          clickhouse://user:password@host:9000?http_port=8123 (percent-encode user and password)
-CHS3_CLICKHOUSE_CLUSTER  what the nodes call the cluster; chs3 by default
+CHS3_CLICKHOUSE_CLUSTER  name of the cluster; chs3 by default
 CHS3_S3_ENDPOINT         such as https://s3.example.com; tests and ClickHouse nodes must both reach it
 CHS3_S3_ACCESS_KEY, CHS3_S3_SECRET_KEY
 CHS3_S3_REGION           us-east-1 by default
@@ -27,7 +27,7 @@ def cluster_from(environment: Mapping[str, str]) -> Cluster:
         The cluster.
 
     Raises:
-        ValueError: If `CHS3_CLICKHOUSE_URI` is missing or no such URI. The URI, which holds a password, is not shown.
+        ValueError: If `CHS3_CLICKHOUSE_URI` is missing or invalid. Its value, with the password, is not shown.
     """
     uris = _required(environment, "CHS3_CLICKHOUSE_URI").split()
     nodes = [_node(f"node{number}", uri) for number, uri in enumerate(uris, start=1)]
@@ -55,7 +55,7 @@ def s3_from(environment: Mapping[str, str]) -> S3Endpoint:
 
 
 def environment_for(cluster: Cluster, s3: S3Endpoint) -> dict[str, str]:
-    """Return the variables from which `cluster_from` and `s3_from` make the same servers.
+    """Return the variables with which `cluster_from` and `s3_from` return the same servers.
 
     Args:
         cluster: A running cluster.
@@ -82,7 +82,7 @@ def _uri(node: RunningNode) -> str:
 def _required(environment: Mapping[str, str], name: str) -> str:
     value = environment.get(name, "").strip()
     if not value:
-        raise ValueError(f"Set {name} to use servers of your own; see {__name__} for what it holds")
+        raise ValueError(f"Set {name} to use your own servers; see {__name__} for its format")
     return value
 
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from airflow_provider_chs3.testbed.nodes import CLUSTER, LOADER, READER, SINGLE_NODE_CLUSTER, RunningNode, User
 from airflow_provider_chs3.testbed.processes import HOST, free_ports
 
-#: A server that was killed counts as gone after this; servers' default is 30 seconds.
+#: After this, Keeper considers a killed server gone; the servers' default is 30 seconds.
 _KEEPER_SESSION_TIMEOUT_MS = 10_000
 
 
@@ -33,11 +33,11 @@ class Options:
 
 
 def describe(nodes: int, folder: Path) -> list[RunningNode]:
-    """Return nodes that do not run yet, with free ports of this machine and a folder each.
+    """Return nodes that do not run yet, each with free ports of this machine and a folder.
 
     Args:
-        nodes: How many.
-        folder: Where theirs will be.
+        nodes: Number of nodes.
+        folder: Parent of their folders.
 
     Returns:
         The nodes, in the order of their shards.
@@ -53,12 +53,12 @@ def write(nodes: Sequence[RunningNode], *, options: Options) -> None:
 
     Args:
         nodes: All nodes of the cluster, the replicas of a shard one after the other; each has a folder.
-        options: What the test changes.
+        options: The options of the test.
     """
     replication = _replication(nodes, options.keeper_port) if options.replicas > 1 else {}
     for node in nodes:
         assert node.folder is not None
-        # Where clickhouse-local looks for its configuration, with the folder as its $HOME.
+        # clickhouse-local looks for its configuration here, with the folder as its $HOME.
         config_folder = node.folder / ".clickhouse-local"
         config_folder.mkdir(parents=True, exist_ok=True)
         users_file = node.folder / "users.xml"
@@ -70,7 +70,7 @@ def write(nodes: Sequence[RunningNode], *, options: Options) -> None:
 def _server(node: RunningNode, nodes: Sequence[RunningNode], *, options: Options, folder: Path) -> dict[str, Any]:
     return {
         "path": folder / "data",
-        # Where they are by default belongs to root.
+        # The default folders belong to root.
         "tmp_path": folder / "tmp",
         "user_files_path": folder / "user_files",
         "format_schema_path": folder / "format_schemas",
@@ -88,7 +88,7 @@ def _server(node: RunningNode, nodes: Sequence[RunningNode], *, options: Options
         "named_collections": options.named_collections,
         "query_log": _log_table("query_log"),
         "part_log": _log_table("part_log"),
-        # Servers' defaults are for big machines; several nodes share one here.
+        # The servers' default is for large machines; here, several nodes share one.
         "mark_cache_size": 64 * 1024**2,
         "user_directories": {"users_xml": {"path": folder / "users.xml"}},
         **options.server_settings,
@@ -97,7 +97,7 @@ def _server(node: RunningNode, nodes: Sequence[RunningNode], *, options: Options
 
 def _users(options: Options) -> dict[str, Any]:
     users = {
-        # The session that keeps a node up is `default` without a password: it may do that, and nothing else.
+        # The session that keeps a node up runs as `default` without a password: it may do only that.
         "default": {
             "password": "",
             **_common(),
@@ -143,7 +143,7 @@ def _shard(nodes: Sequence[RunningNode], user: User) -> dict[str, Any]:
 
 
 def _replication(nodes: Sequence[RunningNode], keeper_port: int | None) -> dict[RunningNode, dict[str, Any]]:
-    """Return the further settings of replicated nodes: a port for other replicas; Keeper in the first if none runs."""
+    """Return the settings that replicated nodes add: a port for other replicas; Keeper in the first if none runs."""
     own_keeper_port, raft_port, *interserver_ports = free_ports(2 + len(nodes))
     first = nodes[0]
     keeper = {
@@ -164,7 +164,7 @@ def _replication(nodes: Sequence[RunningNode], keeper_port: int | None) -> dict[
             "interserver_http_host": node.host,
             "interserver_http_port": port,
             "distributed_ddl": {"path": "/clickhouse/task_queue/ddl"},
-            # So that the same statement makes a table on each node.
+            # So that the same statement creates a table on each node.
             "default_replica_path": "/clickhouse/tables/{database}/{table}/{shard}",
             **({"keeper_server": keeper} if node == first and not keeper_port else {}),
         }

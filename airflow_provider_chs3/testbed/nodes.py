@@ -1,4 +1,4 @@
-"""ClickHouse nodes as tests see them, whoever started them."""
+"""ClickHouse nodes for tests, however they were started."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READER = User("reader", "re@der/%s")
 
 CLUSTER = "chs3"
 SINGLE_NODE_CLUSTER = "chs3_single"
-#: Names the program that local nodes are where a caller does not: `engine` or `server`.
+#: The variable with the default program of local nodes: `engine` or `server`.
 PROGRAM_VARIABLE = "CHS3_CLICKHOUSE_PROGRAM"
 
 
@@ -39,8 +39,8 @@ class RunningNode:
         tcp_port: Port of the native protocol.
         http_port: Port of the HTTP protocol.
         credentials: The user of `client()`; the loader by default.
-        folder: Its home (`data`, `.clickhouse-local/config.xml`, logs); None where the test bed runs no process for it.
-        pid: Its process; None likewise. A restart gives another one.
+        folder: Its home (`data`, `.clickhouse-local/config.xml`, logs); None if the test bed runs no process for it.
+        pid: Its process id, which a restart changes; None if the test bed runs no process for it.
     """
 
     name: str
@@ -52,13 +52,13 @@ class RunningNode:
     pid: int | None = None
 
     def client(self, **options: Any) -> Client:
-        """Return a clickhouse-driver client of this node; it connects with its first query.
+        """Return a clickhouse-driver client of this node, which connects with its first query.
 
         Args:
-            **options: Further arguments of `clickhouse_driver.Client`, such as `database` or `settings`; they win.
+            **options: Further arguments of `clickhouse_driver.Client`, such as `database`; they take precedence.
 
         Returns:
-            The client. The caller closes it: `disconnect()`, or use it in a `with` block.
+            The client. The caller must close it: call `disconnect()`, or use a `with` block.
         """
         from clickhouse_driver import Client
 
@@ -67,7 +67,7 @@ class RunningNode:
 
 
 class Cluster:
-    """Nodes that form one cluster, a shard each."""
+    """Nodes that form one cluster, each a shard."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class Cluster:
 
         Args:
             nodes: The nodes, in the order of their shards.
-            name: What the nodes call the cluster (`remote_servers`); `chs3` by default.
-            single_node_name: A second cluster that holds the first node only; `chs3_single` by default.
+            name: Name of the cluster in the nodes' `remote_servers`; `chs3` by default.
+            single_node_name: Name of a second cluster with only the first node; `chs3_single` by default.
         """
         self.nodes = list(nodes)
         self.name = name

@@ -1,4 +1,4 @@
-"""Servers as operating-system processes that never outlive who started them."""
+"""Servers as operating-system processes that never outlive the process that started them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Self
 
 HOST = "127.0.0.1"
 
-# Below Linux' range for outgoing connections (32768 and up): while a node is down, none of them can take its port.
+# Below Linux's range for outgoing connections (32768 and up): none of them can take the port of a node that is down.
 _FIRST_PORT, _LAST_PORT = 15_000, 32_000
 
 
@@ -25,10 +25,10 @@ def free_ports(count: int) -> list[int]:
     """Return ports of 127.0.0.1 on which nothing listens.
 
     Args:
-        count: How many.
+        count: Number of ports.
 
     Returns:
-        Distinct ports, by chance, so that two test runs side by side rarely want the same.
+        Distinct random ports, so that parallel test runs rarely want the same.
     """
     ports: list[int] = []
     for port in random.sample(range(_FIRST_PORT, _LAST_PORT), _LAST_PORT - _FIRST_PORT):
@@ -44,7 +44,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_listening(port: int) -> bool:
-    """Return whether a server accepts connections on a port of 127.0.0.1."""
+    """Check whether a server accepts connections on a port of 127.0.0.1."""
     with socket.socket() as probe:
         return probe.connect_ex((HOST, port)) == 0
 
@@ -57,7 +57,7 @@ _PACKAGE_ROOT = Path(__file__).resolve().parents[2]
 
 
 class Stoppable:
-    """A server that a `with` block stops at its end."""
+    """A server that a `with` block stops."""
 
     def stop(self) -> None:
         """End it."""
@@ -75,13 +75,13 @@ class Stoppable:
 def spawn(
     module: str, *arguments: str, log: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Run a module of the test bed, one that calls `die_with_parent`, in a process of its own.
+    """Run a module of the test bed, one that calls `die_with_parent`, in a separate process.
 
     Args:
         module: Its full name.
         *arguments: Its arguments.
-        log: Where its output is appended.
-        environment: Variables to set beside those of this process.
+        log: File to which its output is appended.
+        environment: Variables to set in addition to those of this process.
 
     Returns:
         The process, which may not answer yet.
@@ -92,15 +92,15 @@ def spawn(
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
-            # The package may not be installed: a user's copy, a checkout.
+            # The package may not be installed, as in a checkout.
             env={**os.environ, "PYTHONPATH": str(_PACKAGE_ROOT), **(environment or {})},
-            # Ctrl-C in a terminal goes to the whole group; who started the server decides when it ends.
+            # Ctrl-C in a terminal goes to the whole group; the process that started the server decides when it ends.
             start_new_session=True,
         )
 
 
 def die_with_parent() -> None:
-    """End this process at once when the one that spawned it closes our standard input, or dies in whatever way.
+    """End this process at once when its parent closes our standard input, or ends in any way.
 
     `PR_SET_PDEATHSIG` would follow the *thread* that spawned us, and end a node restarted from a short-lived one.
     """
@@ -119,7 +119,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def terminate(process: subprocess.Popen[bytes]) -> None:
-    """Ask a spawned process to end in an orderly way, and wait until it is gone."""
+    """Shut down a spawned process in an orderly way, and wait until it is gone."""
     process.terminate()
     _await_end(process)
 
@@ -136,14 +136,14 @@ def wait_until(
     """Wait until a spawned server answers.
 
     Args:
-        ready: Asks it.
+        ready: Returns whether it answers.
         process: The server.
-        name: What the error calls it.
-        logs: Files whose last lines go into the error.
-        timeout_seconds: How long to wait.
+        name: Its name in the error.
+        logs: Files whose last lines are part of the error.
+        timeout_seconds: Maximum wait in seconds.
 
     Raises:
-        RuntimeError: If the process ended, or the time did; with the end of its logs.
+        RuntimeError: If the process ended or did not answer in time; with the end of its logs.
     """
     deadline = time.monotonic() + timeout_seconds
     while process.poll() is None and time.monotonic() < deadline:

@@ -4,8 +4,8 @@
 
     def test_my_dag(chs3_airflow_connections, chs3_bucket, chs3_database): ...
 
-Every pytest run of whoever has this package installed imports this module, so it imports next to nothing; servers start
-with the first test that asks for them.
+Every pytest run with this package installed imports this module, so it imports next to nothing; servers start with the
+first test that needs them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Have clusters that tests start for themselves be of the chosen kind too."""
+    """Make the chosen program the default of clusters that tests start themselves."""
     from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE
 
     program = early_config.known_args_namespace.chs3_clickhouse
@@ -54,7 +54,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def chs3_s3(request: pytest.FixtureRequest) -> Iterator[S3Endpoint]:
-    """An S3 server that refuses wrong secrets: `.client()`, `.endpoint_url`, `.access_key`, `.secret_key`."""
+    """An S3 server that rejects wrong secrets: `.client()`, `.endpoint_url`, `.access_key`, `.secret_key`."""
     from airflow_provider_chs3.testbed.s3 import S3Server
 
     match request.config.getoption("--chs3-s3"):
@@ -77,7 +77,7 @@ def chs3_s3(request: pytest.FixtureRequest) -> Iterator[S3Endpoint]:
 
 @pytest.fixture(scope="session")
 def chs3_cluster_options() -> dict[str, Any]:
-    """Further arguments of `ClickHouseCluster.start` for `chs3_cluster`: none, until your `conftest.py` has its own."""
+    """Further arguments of `ClickHouseCluster.start` for `chs3_cluster`: none, unless `conftest.py` overrides it."""
     return {}
 
 
@@ -87,8 +87,8 @@ def chs3_cluster(
 ) -> Iterator[Cluster]:
     """Three ClickHouse nodes that form the cluster `chs3`, with the named collection `chs3_s3` for the S3 server.
 
-    Servers taken from the environment (`--chs3-clickhouse=env`) have what they have. A test that kills nodes starts a
-    cluster of its own with `ClickHouseCluster.start()`.
+    Servers from the environment (`--chs3-clickhouse=env`) keep their own configuration. A test that kills nodes must
+    start its own cluster with `ClickHouseCluster.start()`.
     """
     named_collections = {S3_NAMED_COLLECTION: chs3_s3.named_collection()}
     match request.config.getoption("--chs3-clickhouse"):
@@ -139,6 +139,6 @@ def chs3_database(chs3_cluster: Cluster) -> Iterator[str]:
 
 @pytest.fixture
 def chs3_airflow_connections(chs3_cluster: Cluster, chs3_s3: S3Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow's connections `chs3_default` and `aws_default` lead to the cluster and to the S3 server in this test."""
+    """Airflow's connections `chs3_default` and `aws_default` lead to the cluster and the S3 server in this test."""
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(chs3_cluster.airflow_connection()))
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))

@@ -1,4 +1,4 @@
-"""A local S3 server: moto in a process of its own. It keeps objects in memory."""
+"""A local S3 server: moto in a separate process. It keeps objects in memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ALLOW_ALL = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Actio
 
 @dataclass(frozen=True)
 class S3Endpoint:
-    """An S3 server, whoever started it, and the keys to it.
+    """An S3 server, however it was started, and its keys.
 
     Attributes:
         endpoint_url: Such as `http://127.0.0.1:9000`, without a slash at the end.
@@ -50,7 +50,7 @@ class S3Endpoint:
 
         Args:
             service: AWS service; S3 by default.
-            **options: Further arguments of `boto3.client`; they win, so that another secret can be tried.
+            **options: Further arguments of `boto3.client`; they take precedence, such as another secret.
 
         Returns:
             The client.
@@ -87,7 +87,7 @@ class S3Endpoint:
 class S3Server(Stoppable, S3Endpoint):
     """A running server on this machine: `start` it, and `stop` it or use it in a `with` block.
 
-    Whatever happens to this process, the server ends with it.
+    However this process ends, the server ends with it.
     """
 
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
@@ -98,18 +98,18 @@ class S3Server(Stoppable, S3Endpoint):
         """Start a server and wait until it answers.
 
         Args:
-            anonymous: False by default: each request needs a signature by the right secret. True: none is asked for,
-                and objects put with `ACL="public-read"` can be read without keys, as in a public bucket. moto cannot
-                do both.
+            anonymous: False by default: each request needs a signature with the right secret. True: no signatures are
+                needed, and objects put with `ACL="public-read"` can be read without keys, as in a public bucket. moto
+                cannot do both.
 
         Returns:
             The running server.
 
         Raises:
-            RuntimeError: If moto is not installed, or does not start; it says the end of its log.
+            RuntimeError: If moto is not installed, or does not start; with the end of its log.
         """
         if importlib.util.find_spec("moto") is None:
-            raise RuntimeError(f"The local S3 server (moto) is not there; {INSTALL_HINT}")
+            raise RuntimeError(f"The local S3 server (moto) is not installed; {INSTALL_HINT}")
         port = free_ports(1)[0]
         folder = Path(tempfile.mkdtemp(prefix="chs3-s3-"))
         process = spawn(__name__, str(port), log=folder / "s3.log")
@@ -139,7 +139,7 @@ class S3Server(Stoppable, S3Endpoint):
         iam.create_user(UserName="loader")
         iam.put_user_policy(UserName="loader", PolicyName="all", PolicyDocument=_ALLOW_ALL)
         key = iam.create_access_key(UserName="loader")["AccessKey"]
-        # moto checks signatures and policies after so many requests: from now on.
+        # moto checks signatures and policies after this number of requests: with 0, from now on.
         connection = http.client.HTTPConnection(self.endpoint_url.removeprefix("http://"))
         connection.request("POST", "/moto-api/reset-auth", body=b"0")
         connection.getresponse().read()
@@ -150,7 +150,7 @@ class S3Server(Stoppable, S3Endpoint):
 def _serve(port: str) -> None:
     from moto.server import main
 
-    # One line a request would be most of the server's work.
+    # Logging a line per request would be most of the server's work.
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     main(["--host", HOST, "--port", port])
 

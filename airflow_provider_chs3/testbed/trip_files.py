@@ -47,7 +47,7 @@ def _without_zone(table: pa.Table) -> pa.Table:
 
 
 def _gzip(content: bytes) -> bytes:
-    # Without its time, which would make the same rows other bytes.
+    # Without the time, with which the same rows would give different bytes.
     return gzip.compress(content, mtime=0)
 
 

@@ -1,6 +1,6 @@
-"""Deterministic taxi-like trips, a month at a time: files for S3, and what a table loaded from them must show.
+"""Deterministic taxi-like trips, month by month: files for S3, and the expected content of a table loaded from them.
 
-The same seed gives the same bytes (with the same pyarrow), in whatever order the months are asked for.
+The same seed gives the same bytes (with the same pyarrow), in whatever order the months are generated.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _CHECKSUM_SQL = """sum(trip_id * (
 
 @dataclass(frozen=True)
 class MonthFacts:
-    """What the rows of one month add up to; equal facts mean equal content.
+    """The sums of the rows of one month; equal facts mean equal content.
 
     Attributes:
         month: `YYYY-MM`.
@@ -59,7 +59,7 @@ class MonthFacts:
         distance_hundredths_sum: Sum of their distances in hundredths.
         passenger_sum: Sum of their passengers.
         checksum: Sum modulo 2**64 of a value of each row that depends on all its columns.
-        rows_by_other_month: Month → rows of it among this month's files. It takes no part in comparisons.
+        rows_by_other_month: Month → its rows in this month's files. Comparisons ignore it.
     """
 
     month: str
@@ -77,10 +77,10 @@ class Trips:
     """A generator of trips.
 
     Attributes:
-        seed: Another one gives other trips; 1 by default.
-        rows_per_month: Rows in a month's files, those of a wrong month among them; 10,000 by default.
-        files_per_month: Files of a month; 4 by default. Rows are spread evenly over them.
-        wrong_month_rows: How many of them were picked up in the month before, as real taxi data has; none by default.
+        seed: Each seed gives different trips; 1 by default.
+        rows_per_month: Rows in a month's files, including those of a wrong month; 10,000 by default.
+        files_per_month: Files per month, with an equal share of the rows; 4 by default.
+        wrong_month_rows: Rows with a pickup in the month before, as in real taxi data; none by default.
     """
 
     seed: int = 1
@@ -89,7 +89,7 @@ class Trips:
     wrong_month_rows: int = 0
 
     def facts(self, month: str) -> MonthFacts:
-        """Return what a table must show after a load of this month, computed without ClickHouse.
+        """Return the expected facts of a table after a load of this month, computed without ClickHouse.
 
         Args:
             month: `YYYY-MM`.
@@ -163,8 +163,8 @@ class Trips:
         Args:
             client: boto3 client of S3.
             month: `YYYY-MM`.
-            bucket: A bucket that exists.
-            prefix: What the keys start with, such as `trips/2026-01/`; nothing by default.
+            bucket: An existing bucket.
+            prefix: Prefix of the keys, such as `trips/2026-01/`; empty by default.
             file_format: See `files`.
 
         Returns:
@@ -177,11 +177,11 @@ class Trips:
         return keys
 
     def _raw(self, month: str) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the month as unsigned integers; strings as their places in the lists above."""
+        """Return the month as unsigned integers; strings become indexes into the lists above."""
         import numpy as np
 
         start, end = _start(month), _start(_shift(month, 1))
-        # Raw output of the generator: the only part of numpy's random numbers that is the same in all versions.
+        # Raw output of the generator: only this part of numpy's random numbers is the same in all versions.
         generator = np.random.PCG64([self.seed, start])
 
         def draw(limit: int) -> np.ndarray[Any, Any]:
@@ -205,10 +205,10 @@ class Trips:
 
 
 def create_table_sql(table: str, *, engine: str = "MergeTree", order_by: str = "(zone, pickup_at)") -> str:
-    """Return the statement that makes a table for trips, partitioned by month.
+    """Return the statement that creates a table for trips, partitioned by month.
 
     Args:
-        table: `database.table`, taken as it is.
+        table: `database.table`, used as is.
         engine: Its engine; MergeTree by default.
         order_by: Its sorting key.
 
@@ -220,11 +220,11 @@ def create_table_sql(table: str, *, engine: str = "MergeTree", order_by: str = "
 
 
 def read_facts(client: Any, source: str, month: str) -> MonthFacts:
-    """Ask ClickHouse for the facts of a month.
+    """Read the facts of a month from ClickHouse.
 
     Args:
         client: clickhouse-driver client of a node.
-        source: A table, or a table function such as `cluster(chs3, db, trips)`, taken as it is.
+        source: A table, or a table function such as `cluster(chs3, db, trips)`, used as is.
         month: `YYYY-MM`.
 
     Returns:

@@ -188,7 +188,7 @@ class TestS3:
         _, checks, found = doctor(*where(trips_lake))
         from_worker, from_nodes = checks["S3"]["findings"]
         assert "Could not connect to the endpoint" in from_worker
-        assert "Look whether http://127.0.0.1:9 is right" in from_nodes
+        assert "Check that http://127.0.0.1:9 is right" in from_nodes
         assert found["settings"]
 
     def test_a_connection_without_keys_is_found(
@@ -247,8 +247,8 @@ class TestRightsAndNodes:
         first, second = own_lake.cluster.nodes
         assert code == 1
         assert checks["privileges"]["findings"] == [
-            f"{first.host}:{first.tcp_port}, {second.host}:{second.tcp_port}: user 'no-delete' lacks what load, "
-            "increments, deferrable, adopt need: run GRANT "
+            f"{first.host}:{first.tcp_port}, {second.host}:{second.tcp_port}: user 'no-delete' lacks privileges for "
+            "load, increments, deferrable, adopt: run GRANT "
             f"ALTER DELETE ON `{own_lake.database}`.`trips` TO `no-delete` there."
         ]
 

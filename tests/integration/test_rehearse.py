@@ -99,7 +99,7 @@ def test_what_one_that_was_killed_has_left_goes_with_clean(lake: Lake, rehearse:
     lake.on_every_node(f"CREATE TABLE {lake.database}.rehearsal_chs3_0a1b (ts Date) ENGINE = MergeTree ORDER BY ts")
     lake.put("rehearsals/rehearsal_chs3_0a1b/2001-02/part-000.jsonl", b"{}")
     code, out, _ = rehearse("--clean")
-    assert (code, out) == (0, "1 rehearsal was left, and is gone.\n")
+    assert (code, out) == (0, "Removed the remains of 1 rehearsal.\n")
     assert left(lake) == ([lake.table], 1)
     assert rehearse("--clean")[1] == "No table of a rehearsal was left.\n"
 

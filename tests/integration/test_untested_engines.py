@@ -67,7 +67,7 @@ def test_a_table_of_one_is_refused_until_a_rehearsal_has_passed(table: Lake, reh
     assert table.rows_per_node() == [0] * len(table.cluster.nodes)
     code, out = rehearse()
     assert (code, "ReplacingMergeTree PARTITION BY" in out) == (0, True)
-    assert f"{table.database}.chs3_ledger remembers it: {table.database}.trips may be loaded until" in out
+    assert f"{table.database}.chs3_ledger records the result: {table.database}.trips may be loaded until" in out
     assert table.load()["status"] == "published"
     assert table.facts() == TRIPS.facts(MONTH)
     for name in ("version", "engine", "storage_policy"):
@@ -86,6 +86,6 @@ def test_a_rehearsal_that_went_wrong_is_not_remembered(
 
     monkeypatch.setattr(Rehearsal, "_check", check)
     code, out = rehearse()
-    assert (code, "remembers it" in out) == (1, False)
+    assert (code, "records the result" in out) == (1, False)
     with pytest.raises(AirflowFailException, match="which no test of this package has seen"):
         table.load()

@@ -123,7 +123,7 @@ def test_a_month_that_no_task_is_known_to_have_loaded_has_no_reload(trips_lake: 
     trips_lake.upload(TRIPS)
     trips_lake.load()
     page, _ = open_month(open_page)
-    page.get_by_text("No task that loaded this month is known to you").wait_for()
+    page.get_by_text("You cannot reload this month from here").wait_for()
     assert page.get_by_role("group", name=f"Actions on {MONTH}").get_by_role("button").all_inner_texts() == [
         "Force merges…",
         "Forget…",

@@ -123,7 +123,7 @@ def test_the_keyboard_alone_leads_from_months_to_nodes_and_back(scene: Lake, ope
     page.reload()
     tab_to("Cluster")
     page.keyboard.press("Enter")
-    page.get_by_role("heading", name="Loads at work").wait_for()
+    page.get_by_role("heading", name="Running loads").wait_for()
     tab_to("Nodes")
     tab_to("Tables nearest to their limits")
 

@@ -73,5 +73,5 @@ def test_a_node_that_dies_keeps_what_is_told_until_it_is_cleaned(
 
     dying.restart(MORTAL)
     assert tables(lake, MORTAL) != []
-    assert rehearse("--clean") == (0, "1 rehearsal was left, and is gone.\n", "")
+    assert rehearse("--clean") == (0, "Removed the remains of 1 rehearsal.\n", "")
     assert tables(lake, MORTAL) == []

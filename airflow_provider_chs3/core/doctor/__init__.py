@@ -1,1 +1,1 @@
-"""Check everything that a load depends on, a module for each kind of check."""
+"""Check everything that a load depends on: one module for each kind of check."""

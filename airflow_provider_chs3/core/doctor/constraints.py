@@ -1,4 +1,4 @@
-"""Check what profiles forbid: the user's, and that of the user that nodes use for each other."""
+"""Check which settings profiles forbid: the user's, and that of the user with which nodes connect to each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.values.models import SettingValues
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import Chs3Error, PreflightError
 
-#: What every load needs whose arguments are the usual ones.
+#: The settings that every load with the usual arguments needs.
 NEEDED: SettingValues = needed_settings(null_as_default=False, by_sharding_key=False)
 
 
@@ -30,6 +30,6 @@ def find_forbidden(context: TargetContext, *, own: SettingValues) -> Steps[tuple
     except PreflightError as error:
         findings += error.findings
     except Chs3Error:
-        # A node that does not answer has been told of, and what a constraint refuses is found already.
+        # Other checks report a node that does not answer, and refused settings are found already.
         pass
     return tuple(findings)

@@ -13,8 +13,8 @@ from airflow_provider_chs3.core.workflow.fan_out import query_reachable
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
-#: Less than this part of a disk is little: the merge of a tenth of what is there would not fit any more.
-_LITTLE_ROOM = 0.1
+#: A smaller free fraction of a disk is too little: a merge of a tenth of its data would no longer fit.
+_LOW_FREE_FRACTION = 0.1
 
 _GIB = 1024**3
 
@@ -30,14 +30,14 @@ def check_room(nodes: Iterable[Node]) -> Steps[tuple[Check, dict[Node, int]]]:
     """
     errors: dict[Node, Chs3Error] = {}
     sql = Sql("SELECT name, free_space, total_space FROM system.disks WHERE type = 'Local' AND total_space > 0")
-    rows = yield from query_reachable("Look at the disks", dict.fromkeys(nodes, sql), errors)
+    rows = yield from query_reachable("Read the free space of the disks", dict.fromkeys(nodes, sql), errors)
     free = {node: sum(row[1] for row in disks) for node, disks in rows.items() if disks}
     findings = [
         f"{shown(node)}: disk {name!r} has {free_bytes / _GIB:.3g} of {total_bytes / _GIB:.3g} GiB free, and a merge "
-        f"takes {FREE_SPACE_FACTOR} times the size of its parts: make room there."
+        f"takes {FREE_SPACE_FACTOR} times the size of its parts: free some space there."
         for node, disks in rows.items()
         for name, free_bytes, total_bytes in disks
-        if free_bytes < _LITTLE_ROOM * total_bytes
+        if free_bytes < _LOW_FREE_FRACTION * total_bytes
     ]
     least = min(free.values(), default=0)
     summary = f"at least {least / _GIB:,.3g} GiB free on each node" if free else ""
@@ -47,7 +47,7 @@ def check_room(nodes: Iterable[Node]) -> Steps[tuple[Check, dict[Node, int]]]:
 
 
 def replicas_statement() -> Sql:
-    """Return the query for all replicas of a node, without the columns for which it must ask Keeper."""
+    """Return the query for all replicas of a node, without the columns that require a request to Keeper."""
     return Sql(
         "SELECT database, table, toUInt8(is_readonly), toUInt8(is_session_expired), toInt64(absolute_delay), "
         "toInt64(queue_size) FROM system.replicas"
@@ -55,13 +55,13 @@ def replicas_statement() -> Sql:
 
 
 def check_replication(nodes: Iterable[Node]) -> Steps[Check]:
-    """Check that replicas follow, and that Keeper answers them.
+    """Check that replicas keep up, and that Keeper answers them.
 
     Args:
         nodes: The nodes that answer.
     """
     errors: dict[Node, Chs3Error] = {}
-    rows = yield from query_reachable("Look at the replicas", dict.fromkeys(nodes, replicas_statement()), errors)
+    rows = yield from query_reachable("Check the replicas", dict.fromkeys(nodes, replicas_statement()), errors)
     return judge_replicas(rows).with_errors(errors)
 
 
@@ -79,11 +79,11 @@ def judge_replicas(rows: Mapping[Node, Iterable[Row]]) -> Check:
             of = f"{shown(node)}: the replica of {database}.{table}"
             if is_session_expired:
                 findings.append(
-                    f"{of} has lost its session with Keeper: look whether Keeper is up, and reached from there."
+                    f"{of} has lost its session with Keeper: check that Keeper is up and reachable from there."
                 )
             elif is_readonly:
-                findings.append(f"{of} is read-only: look at Keeper, and at system.replicas on this node.")
+                findings.append(f"{of} is read-only: check Keeper, and system.replicas on this node.")
             if delay_seconds > longest_seconds:
-                findings.append(f"{of} lags {delay_seconds:,} s behind: look at system.replication_queue on this node.")
+                findings.append(f"{of} lags {delay_seconds:,} s behind: check system.replication_queue on this node.")
     summary = f"{count} replicas, {queued} parts in their queues" if count else "no table is replicated"
     return Check(name="replication", summary=summary if rows else "", findings=tuple(findings))

@@ -1,4 +1,4 @@
-"""Check a load without starting it: the table, the month, and the settings that it would send."""
+"""Check a load without starting it: its table, its month, and the settings that it would send."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.doctor.report import Check, in_a_line, told
+from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a_line
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
 from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -59,10 +59,10 @@ def check_table(context: TargetContext) -> Check:
         return Check(name="table", findings=tuple(map(in_a_line, error.findings)))
     table_facts = context.table_facts
     summary = f"{context.target}: {table_facts.engine} PARTITION BY {table_facts.partition_key}"
-    return Check(name="table", summary=summary, remarks=tuple(_of_power_cuts(context)))
+    return Check(name="table", summary=summary, remarks=tuple(_power_cut_remarks(context)))
 
 
-def _of_power_cuts(context: TargetContext) -> Iterator[str]:
+def _power_cut_remarks(context: TargetContext) -> Iterator[str]:
     table_facts = context.table_facts
     if table_facts.is_replicated and not _IS_DURABLE.search(table_facts.settings):
         yield (
@@ -83,27 +83,28 @@ def check_month(
         now: The time, in UTC.
 
     Returns:
-        The check, and the settings that it would send; none if there is a problem.
+        The check, and the settings that the load would send; none if there is a problem.
     """
     request = _request(scene, source, month, now)
-    said: list[str] = []
+    warnings: list[str] = []
     try:
-        settings, summary = yield from _rehearsal(scene, request, said)
+        settings, summary = yield from _simulate_load(scene, request, warnings)
     except PreflightError as error:
         return Check(name=f"month {month}", findings=tuple(map(in_a_line, error.findings))), []
     except Chs3Error as error:
-        return Check(name=f"month {month}", findings=(f"a load of {month} would end with: {told(error)}",)), []
-    return Check(name=f"month {month}", summary=summary, remarks=tuple(map(in_a_line, said))), settings
+        finding = f"a load of {month} would end with: {describe_error(error)}"
+        return Check(name=f"month {month}", findings=(finding,)), []
+    return Check(name=f"month {month}", summary=summary, remarks=tuple(map(in_a_line, warnings))), settings
 
 
-def _rehearsal(scene: TrialSetup, request: LoadRequest, said: list[str]) -> Steps[tuple[list[Setting], str]]:
+def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str]) -> Steps[tuple[list[Setting], str]]:
     context, month = scene.context, request.month
     partition_id = yield from partition_id_of(context, month)
     source, manifest = yield from request.source.list_month(month)
     load = LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)
     now = yield from ask_nodes_now(context, partition_id=partition_id)
-    yield from capturing_logs(warn_of_risks(load, now), said)
-    # What it tells is told here in other places.
+    yield from capturing_logs(warn_of_risks(load, now), warnings)
+    # The report has what these log in other places.
     reading = yield from capturing_logs(read_files(load), [])
     plan = yield from capturing_logs(plan_insert(load, now, reading), [])
     rows = "" if reading.rows is None else f", {reading.rows:,} rows"
@@ -127,7 +128,7 @@ def _request(scene: TrialSetup, source: S3Source, month: Month, now: datetime) -
 
 
 def settings_of_any_month(scene: TrialSetup) -> list[Setting]:
-    """Return the settings of a load of which only the nodes are known.
+    """Return the settings of a load when only the nodes are known.
 
     Raises:
         ConfigurationError: If a node does not know one of the connection's settings.
@@ -160,6 +161,6 @@ def check_settings(scene: TrialSetup, settings: list[Setting], *, month: Month |
     except Chs3Error as error:
         return Check(name=name, findings=(in_a_line(error),)), []
     if not settings:
-        return Check(name=name, left_out="no node told of itself"), []
-    of = "of any size: what is known of its data changes them"
-    return Check(name=name, summary=f"{len(settings)} for a month {of}"), settings
+        return Check(name=name, left_out="no node reported its capacity"), []
+    summary = f"{len(settings)} for a month of any size: they change once its data is known"
+    return Check(name=name, summary=summary), settings

@@ -1,4 +1,4 @@
-"""Check merges: of the months of one table, or the backlog of the servers."""
+"""Check the merges of one table's months, or the backlog of the servers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def check_backlog(nodes: Iterable[Node]) -> Steps[Check]:
         nodes: The nodes that answer.
     """
     errors: dict[Node, Chs3Error] = {}
-    rows = yield from query_reachable("Look at all merges", dict.fromkeys(nodes, Sql(_BACKLOG)), errors)
+    rows = yield from query_reachable("Read the backlog of merges", dict.fromkeys(nodes, Sql(_BACKLOG)), errors)
     seen = {node: found[0] for node, found in rows.items()}
     merging, waiting = sum(row[0] for row in seen.values()), sum(len(row[3]) for row in seen.values())
     most = max((row[1][0][3] for row in seen.values() if row[1]), default=0)
@@ -110,11 +110,11 @@ def _of_backlog(seen: Mapping[Node, Row]) -> Iterator[str]:
         for database, table, parts in broken:
             yield (
                 f"{shown(node)}: {parts} parts of {database}.{table} were broken, and their rows are missing unless a "
-                "replica gave them back: see system.detached_parts, and load their months again."
+                "replica restored them: see system.detached_parts, and load their months again."
             )
 
 
 def _are_many(parts: int, size_bytes: int, limits: Mapping[str, int]) -> bool:
-    """Judge as `core.merges.health` does, by the server's limits; a table's own count if it is named."""
+    """Apply the rule of `core.merges.health` with the server's limits; a named table's own limits count instead."""
     is_counted = size_bytes <= parts * limits["max_avg_part_size_for_too_many_parts"]
     return is_counted and parts > Thresholds().stuck_fraction * limits["parts_to_delay_insert"]

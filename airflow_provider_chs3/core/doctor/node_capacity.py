@@ -1,4 +1,4 @@
-"""Check node specs: what is declared, and what is measured."""
+"""Check node specs: declared against measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.doctor.report import Check, in_a_line
 from airflow_provider_chs3.core.values.models import Node, NodeSpec
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-#: Below this a load has no second core to merge with.
+#: With fewer cores, a load has no second core for merges.
 _FEW_CORES = 2
 
 
@@ -21,7 +21,7 @@ class Sizes:
     """The sizes of the nodes for loads.
 
     Args:
-        nodes: The nodes with right specs.
+        nodes: The nodes with valid specs.
         wrong: The problems of the others.
     """
 
@@ -30,7 +30,7 @@ class Sizes:
 
 
 def find_sizes(context: TargetContext, now: Mapping[Node, NodeNow], connection: Mapping[str, NodeSpec]) -> Sizes:
-    """Size each node separately, so that a wrong spec hides no other.
+    """Size each node separately, so that one wrong spec does not hide another.
 
     Args:
         context: The nodes' facts.
@@ -68,7 +68,7 @@ def check_specs(
     findings = [*map(in_a_line, sizes.wrong)]
     if nodes != (ONLY_NODE,):
         findings += [*_unknown("node_specs", declared, nodes), *_unknown("node_addresses", addresses, nodes)]
-    # Nodes of one kind differ by some megabytes.
+    # Nodes of the same kind differ by a few megabytes.
     seen = {f"{each.spec.cores} cores, {_gib(each.spec.memory_bytes)} ({each.source})" for each in sizes.nodes.values()}
     return Check(
         name="node specs",
@@ -84,8 +84,8 @@ def _unknown(extra: str, names: Iterable[str], nodes: tuple[Node, ...]) -> Itera
     for name in names:
         if name not in known:
             yield (
-                f"the connection's {extra} speak of {name!r}, which is no node of the cluster ({hosts}): give it as "
-                "system.clusters has it, or take it out."
+                f"the connection's {extra} name {name!r}, which is no node of the cluster ({hosts}): use the name in "
+                "system.clusters, or remove it."
             )
 
 
@@ -100,7 +100,7 @@ def _remarks(sizes: Sizes, context: TargetContext) -> Iterator[str]:
                 f"{_gib(max(0, measured.memory_bytes - each.spec.memory_bytes))} of {_gib(measured.memory_bytes)} alone"
             )
         if not measured.memory_bytes and not each.spec.memory_bytes:
-            yield f"{shown(node)}: its memory is not known, so that blocks are left as they are by default"
+            yield f"{shown(node)}: its memory is not known, so blocks keep their default size"
         if each.spec.cores < _FEW_CORES:
             yield f"{shown(node)}: with a single core, inserts and merges wait for each other"
 

@@ -1,4 +1,4 @@
-"""Check the nodes themselves: which answer, their versions, and their clocks."""
+"""Check which nodes answer, their versions, and their clocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import Steps, TimedAnswer, TimeQueryNodes
 from airflow_provider_chs3.exceptions import Chs3Error
 
-#: Clocks that run by NTP are closer than this; it also covers what a busy server takes to look at its own.
+#: Clocks that NTP sets are closer than this; it also covers the time that a busy server takes to read its own.
 CLOCK_TOLERANCE_SECONDS = 2.0
 
 WORKER = "this machine"
@@ -42,7 +42,7 @@ class NodeProbe:
 class Clock:
     """How far a clock is ahead of the worker's, in seconds; negative if it is behind.
 
-    A node read its clock at some moment between question and answer, so only a least and a greatest value are known.
+    A node read its clock at some moment between question and answer, so only a minimum and a maximum are known.
     """
 
     least: float
@@ -54,12 +54,12 @@ class Clock:
         return (self.least + self.most) / 2
 
     def apart(self, other: Clock) -> float:
-        """Return the least that it is ahead of another clock; 0 if they may be equal."""
+        """Return the smallest possible lead over another clock; 0 if they may be equal."""
         return max(0.0, self.least - other.most) + min(0.0, self.most - other.least)
 
 
 def probe_nodes(nodes: Iterable[Node]) -> Steps[tuple[dict[Node, NodeProbe], dict[Node, Chs3Error]]]:
-    """Ask every node for version, user and time.
+    """Ask every node for its version, user and time.
 
     Returns:
         The nodes that answered, and the errors of the others.
@@ -86,7 +86,7 @@ def check_connection(
     """Check that the hosts of the connection and the nodes of the cluster answer.
 
     Args:
-        hosts: For each host whether it works, and a sentence.
+        hosts: Whether each host works, with a sentence.
         probes: The nodes that answered.
         errors: The errors of the others.
         cluster: The cluster; None for a single server.
@@ -114,17 +114,17 @@ def check_versions(probes: Mapping[Node, NodeProbe]) -> Check:
     findings = list(too_old(versions))
     (usual, _), *others = Counter(versions.values()).most_common()
     if others:
-        odd = ", ".join(f"{version} on {named(_having(versions, version))}" for version, _ in others)
+        odd = ", ".join(f"{version} on {named(_nodes_with(versions, version))}" for version, _ in others)
         findings.append(
-            f"nodes run different versions: {usual} on {named(_having(versions, usual))}, {odd}: bring all to one. "
-            "Until then loads send only the settings that every node knows."
+            f"nodes run different versions: {usual} on {named(_nodes_with(versions, usual))}, {odd}: "
+            "install the same version on all. Until then, loads send only the settings that every node knows."
         )
     return Check(
         name="versions", summary=f"ClickHouse {', '.join(sorted(set(versions.values())))}", findings=(*findings,)
     )
 
 
-def _having(versions: Mapping[Node, str], version: str) -> list[Node]:
+def _nodes_with(versions: Mapping[Node, str], version: str) -> list[Node]:
     return [node for node, its in versions.items() if its == version]
 
 
@@ -135,13 +135,13 @@ def check_clocks(probes: Mapping[Node, NodeProbe]) -> Check:
     the ledger and the logs, and `min_object_age_seconds`, use them.
     """
     clocks = {WORKER: Clock(0.0, 0.0)} | {shown(node): probe.clock for node, probe in probes.items()}
-    # The one in the middle: with one wrong clock among three or more it is a right one.
+    # The median: if one clock of three or more is wrong, the median is a right one.
     usual = median_low(clock.middle for clock in clocks.values())
     reference = next(name for name, clock in clocks.items() if clock.middle == usual)
     apart = {name: clock.apart(clocks[reference]) for name, clock in clocks.items()}
     findings = [
         f"the clock of {name} is at least {abs(seconds):,.1f} s {'ahead of' if seconds > 0 else 'behind'} that of "
-        f"{reference}: have both set by NTP (chrony, systemd-timesyncd)."
+        f"{reference}: let NTP set both (chrony, systemd-timesyncd)."
         for name, seconds in apart.items()
         if abs(seconds) > CLOCK_TOLERANCE_SECONDS
     ]

@@ -1,4 +1,4 @@
-"""Check privileges: those that each command needs (docs/privileges.md), and those that are granted."""
+"""Check that the privileges that each command needs (docs/privileges.md) are granted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from airflow_provider_chs3.core.workflow.fan_out import query_reachable
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
-#: What a user may be for, and the commands, operators and sensors that this stands for.
+#: The purposes of a user, and the commands, operators and sensors that each covers.
 PURPOSES: Mapping[str, str] = {
     "load": "loads; also `forget` and `clean`",
     "increments": "loads of new objects alone",
@@ -78,19 +78,19 @@ def check_rights(
     Args:
         users: The nodes that answer, with the user's name there.
         needed: The privileges of each purpose.
-        purposes: The purposes of the user: privileges missing for others are no finding.
+        purposes: The purposes of the user; privileges missing for other purposes are remarks, not findings.
         has_table: Whether a table was named; otherwise only privileges that do not depend on a table are checked.
     """
     errors: dict[Node, Chs3Error] = {}
     asked = {purpose: each.every if has_table else each.on_servers for purpose, each in needed.items()}
     missing: dict[Node, dict[str, list[str]]] = {node: {} for node in users}
     for privileges in asked.values():
-        for node in (yield from _lacking(users, ", ".join(privileges), errors)):
+        for node in (yield from _nodes_without(users, ", ".join(privileges), errors)):
             for privilege in privileges:
                 missing[node].setdefault(privilege, [])
     for privilege in dict.fromkeys(each for of_node in missing.values() for each in of_node):
         suspects = [node for node in missing if privilege in missing[node]]
-        lacking = set((yield from _lacking(suspects, privilege, errors)))
+        lacking = set((yield from _nodes_without(suspects, privilege, errors)))
         for node in suspects:
             if node in lacking:
                 missing[node][privilege] = [purpose for purpose in asked if privilege in asked[purpose]]
@@ -105,7 +105,7 @@ def check_rights(
     return check.with_errors(errors)
 
 
-def _lacking(nodes: Iterable[Node], privileges: str, errors: dict[Node, Chs3Error]) -> Steps[list[Node]]:
+def _nodes_without(nodes: Iterable[Node], privileges: str, errors: dict[Node, Chs3Error]) -> Steps[list[Node]]:
     statements = {node: Sql(f"CHECK GRANT {privileges}") for node in nodes if node not in errors}
     rows = yield from query_reachable("Ask for privileges", statements, errors)
     return [node for node, answer in rows.items() if not answer[0][0]]
@@ -114,7 +114,7 @@ def _lacking(nodes: Iterable[Node], privileges: str, errors: dict[Node, Chs3Erro
 def _lines(
     users: Mapping[Node, str], missing: Mapping[Node, Mapping[str, Iterable[str]]]
 ) -> Iterable[tuple[tuple[str, ...], str]]:
-    """Return a line for each purpose, or for several that miss the same privileges, on however many nodes."""
+    """Return a line for each purpose, or for all purposes and nodes that lack the same privileges."""
     grouped: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Node]] = {}
     for node, found in missing.items():
         by_purposes: dict[tuple[str, ...], list[str]] = {}
@@ -126,6 +126,6 @@ def _lines(
     for (user, of, lacking), nodes in grouped.items():
         yield (
             of,
-            f"{named(nodes)}: user {user!r} lacks what {', '.join(of)} need{'' if len(of) > 1 else 's'}: "
+            f"{named(nodes)}: user {user!r} lacks privileges for {', '.join(of)}: "
             f"run GRANT {', '.join(lacking)} TO {identifier(user)} there.",
         )

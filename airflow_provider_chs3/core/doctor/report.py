@@ -28,10 +28,10 @@ class Check:
     """One check.
 
     Args:
-        name: Its subject, in a word or two.
+        name: Its subject, in one or two words.
         summary: The observation, in a sentence without a full stop.
         findings: The problems: each a line with the fact, the place and what to do.
-        left_out: The reason why it was skipped, entirely or on some nodes; empty if it was not.
+        left_out: The reason why it was skipped, entirely or on some nodes; empty if it was not skipped.
         remarks: Further information.
     """
 
@@ -49,9 +49,9 @@ class Check:
         return CheckOutcome.SKIPPED if self.left_out and not self.summary else CheckOutcome.OK
 
     def with_errors(self, errors: Mapping[Node, Chs3Error]) -> Check:
-        """Return the same check, with the errors of nodes that could not be asked.
+        """Return the same check with the errors of nodes that did not answer its query.
 
-        A missing privilege is no finding here: the check of privileges says whether the user needs it.
+        A missing privilege is not a finding here: the check of privileges decides whether the user needs it.
 
         Args:
             errors: The errors.
@@ -73,12 +73,12 @@ class NodeReport:
         clock_ahead_seconds: How far its clock is ahead of this machine's, plus or minus half of the time to answer.
         cores: Cores that loads assume.
         memory_bytes: Memory that loads assume.
-        source: Source of both: `measured`, or who declares them.
+        source: Source of both: `measured`, or where they are declared.
         measured_cores: Cores that the server sees.
         measured_memory_bytes: The server's memory limit.
         disk_free_bytes: Free bytes on its local disks.
-        list_seconds: Seconds for the first objects of a listing of S3 from there, without the time to answer.
-        read_seconds: Seconds for a small part of an object from there, without the time to answer.
+        list_seconds: Seconds to list the first objects in S3 from there, without the time to answer.
+        read_seconds: Seconds to read a small part of an object from there, without the time to answer.
     """
 
     node: str
@@ -125,7 +125,7 @@ class Diagnosis:
 
 
 def is_denied(error: Chs3Error) -> bool:
-    """Whether the user lacks the privilege for the question."""
+    """Whether the user lacks the privilege for the query."""
     return isinstance(error, ClickHouseServerError) and error.code == _ACCESS_DENIED
 
 
@@ -134,37 +134,39 @@ def in_a_line(text: object) -> str:
     return " ".join(str(text).split())
 
 
-def told(error: Chs3Error, way_out: str = "") -> str:
+def describe_error(error: Chs3Error, remedy: str = "") -> str:
     """Describe an error in one line, with what to do.
 
     Args:
         error: The error.
-        way_out: What to do; empty uses the hint for such errors.
+        remedy: What to do; empty uses the hint for such errors.
     """
     message, hint = in_a_line(error), hint_of(error)
     if isinstance(error, ClickHouseServerError):
-        # Without the host and the query's id: the line itself says where, and no load is to be looked up.
+        # Without the host and the query id: the line itself names the node, and there is no load to look up.
         message = in_a_line(f"ClickHouse error {error.code}{error.name and f' ({error.name})'}: {error.message}")
     elif isinstance(error, ClickHouseConnectionError):
-        message, hint = f"no answer: {in_a_line(error.message)}", "Look whether it is up, and reached from here."
-    return in_a_line(f"{message}{'' if message.endswith(('.', '!', '?')) else '.'} {way_out or hint}")
+        message, hint = f"no answer: {in_a_line(error.message)}", "Check that it is up and reachable from here."
+    return in_a_line(f"{message}{'' if message.endswith(('.', '!', '?')) else '.'} {remedy or hint}")
 
 
-def in_lines(errors: Mapping[Node, Chs3Error], way_out: Callable[[Chs3Error], str] = lambda _: "") -> tuple[str, ...]:
-    """Describe each error in a line, regardless of the number of nodes that have it.
+def in_lines(errors: Mapping[Node, Chs3Error], remedy: Callable[[Chs3Error], str] = lambda _: "") -> tuple[str, ...]:
+    """Describe each error in one line, however many nodes have it.
 
     Args:
         errors: The errors.
-        way_out: What to do about each; empty uses the hint for such errors.
+        remedy: What to do about each; empty uses the hint for such errors.
     """
     grouped: dict[object, list[Node]] = {}
     for node, error in errors.items():
-        # Texts hold query ids and ports, which differ from node to node.
+        # Messages contain query ids and ports, which differ from node to node.
         key = (error.code,) if isinstance(error, ClickHouseServerError) else str(error)
         grouped.setdefault(key, []).append(node)
-    return tuple(f"{named(nodes)}: {told(errors[nodes[0]], way_out(errors[nodes[0]]))}" for nodes in grouped.values())
+    return tuple(
+        f"{named(nodes)}: {describe_error(errors[nodes[0]], remedy(errors[nodes[0]]))}" for nodes in grouped.values()
+    )
 
 
 def named(nodes: Iterable[Node]) -> str:
-    """Return the nodes' names for people."""
+    """Return the nodes' names, separated by commas."""
     return ", ".join(shown(node) for node in nodes)

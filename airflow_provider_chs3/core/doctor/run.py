@@ -1,6 +1,6 @@
 """`doctor`: check everything that a load depends on, and report the problems. It writes nothing.
 
-What does not answer is reported, and the rest is checked nevertheless.
+Nodes that do not answer are reported, and everything else is still checked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from airflow_provider_chs3.core.doctor.nodes import (
     probe_nodes,
 )
 from airflow_provider_chs3.core.doctor.privileges import check_rights, privileges_by_purpose
-from airflow_provider_chs3.core.doctor.report import Check, Diagnosis, NodeReport, in_a_line, told
+from airflow_provider_chs3.core.doctor.report import Check, Diagnosis, NodeReport, describe_error, in_a_line
 from airflow_provider_chs3.core.doctor.s3 import S3Probe, check_s3, look_at_s3
 from airflow_provider_chs3.core.preflight.profile_constraints import explain_refusal
 from airflow_provider_chs3.core.source.s3_source import S3Source
@@ -37,7 +37,7 @@ from airflow_provider_chs3.core.workflow.fan_out import tolerating_errors
 from airflow_provider_chs3.core.workflow.operations import CheckHosts, Steps, TimedAnswer
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 
-_NOBODY = "no node answers"
+_NO_NODE = "no node answers"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +90,12 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
     Args:
         request: The request.
     """
-    hosts = yield from CheckHosts(name="Try the hosts of the connection")
+    hosts = yield from CheckHosts(name="Test the hosts of the connection")
     try:
         location = yield from resolve_table(request)
     except Chs3Error as error:
-        # Hosts that do not answer have said so, and better.
-        findings = yield from _explained(error, hosts)
+        # The errors of hosts that do not answer are more precise.
+        findings = yield from _explain(error, hosts)
         return (yield from _without_servers(request, Check(name="connection", findings=findings)))
     probes, down = yield from probe_nodes(location.nodes)
     connection = check_connection(hosts, probes, down, cluster=location.cluster)
@@ -120,19 +120,19 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
     )
 
 
-def _explained(error: Chs3Error, hosts: Sequence[tuple[bool, str]]) -> Steps[tuple[str, ...]]:
+def _explain(error: Chs3Error, hosts: Sequence[tuple[bool, str]]) -> Steps[tuple[str, ...]]:
     if isinstance(error, ClickHouseServerError) and error.code == SETTING_CONSTRAINT:
         try:
             yield from explain_refusal(error, NEEDED, own={})
         except Chs3Error as explained:
             return (in_a_line(str(explained)),)
-    return failing_hosts(hosts) if not any(works for works, _ in hosts) else (told(error),)
+    return failing_hosts(hosts) if not any(works for works, _ in hosts) else (describe_error(error),)
 
 
 def _without_servers(request: DoctorRequest, connection: Check) -> Steps[Diagnosis]:
     s3, _ = yield from _check_s3(request, ())
     rest = ("versions", "clocks", "privileges", "node specs", "disks", "replication", "merges", "settings")
-    return Diagnosis(checks=(connection, *(Check(name=name, left_out=_NOBODY) for name in rest), s3))
+    return Diagnosis(checks=(connection, *(Check(name=name, left_out=_NO_NODE) for name in rest), s3))
 
 
 def _ask_servers(request: DoctorRequest, location: TableLocation, probes: Mapping[Node, NodeProbe]) -> Steps[_Servers]:
@@ -149,7 +149,7 @@ def _check_rights(request: DoctorRequest, servers: _Servers) -> Steps[Check]:
     targets = [facts.target for facts in servers.context.nodes.values() if facts.target]
     location = servers.location
     if not request.has_table:
-        # What would be needed on tables is not asked about then.
+        # Privileges on tables are not checked then.
         location = replace(location, target=replace(location.target, table="any"))
     needed = privileges_by_purpose(
         location,
@@ -180,7 +180,7 @@ def _check_s3(request: DoctorRequest, nodes: tuple[Node, ...]) -> Steps[tuple[Ch
     return check_s3(look, request.source, month=request.month), look
 
 
-def _lacking(request: DoctorRequest) -> Iterator[str]:
+def _missing_arguments(request: DoctorRequest) -> Iterator[str]:
     """Name the arguments that a check of a month still needs."""
     if not request.has_table:
         yield "--table"
@@ -193,7 +193,7 @@ def _lacking(request: DoctorRequest) -> Iterator[str]:
 def _check_load(
     request: DoctorRequest, servers: _Servers, s3: Check
 ) -> Steps[tuple[tuple[Check, Check, Check], list[Setting]]]:
-    """Check table, month and settings, and return the settings, too."""
+    """Check table, month and settings, and also return the settings."""
     context = servers.context
     scene = TrialSetup(
         context=context,
@@ -204,12 +204,12 @@ def _check_load(
     )
     table = Check(name="table", left_out="give --table")
     if request.has_table:
-        table = check_table(context) if context.nodes else Check(name="table", left_out="no node told of it")
+        table = check_table(context) if context.nodes else Check(name="table", left_out="no node reported its table")
     month, settings = Check(name="month"), list[Setting]()
-    if lacking := list(_lacking(request)):
-        month = replace(month, left_out=f"give {', '.join(lacking)}")
+    if missing := list(_missing_arguments(request)):
+        month = replace(month, left_out=f"give {', '.join(missing)}")
     elif request.source is None or request.month is None or not table.summary or servers.sizes.wrong or s3.findings:
-        month = replace(month, left_out="first fix what is found above")
+        month = replace(month, left_out="first fix the findings above")
     else:
         month, settings = yield from check_month(scene, request.source, request.month, now=request.now)
     sent, settings = check_settings(scene, settings, month=request.month)

@@ -1,4 +1,4 @@
-"""Check S3 from the worker, and from each node with its own access. Little is read."""
+"""Check access to S3 from the worker and from each node, reading little."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from airflow_provider_chs3.core.doctor.report import Check, in_lines, told
+from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_lines
 from airflow_provider_chs3.core.source.formats import format_of_key
 from airflow_provider_chs3.core.source.s3_source import S3Source, plain_prefix
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
@@ -15,19 +15,19 @@ from airflow_provider_chs3.core.values.models import Month, Node, S3Object, Sett
 from airflow_provider_chs3.core.workflow.operations import Steps, TimedAnswer, TimeListing, TimeQueryNodes
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, ConfigurationError
 
-#: With one thread a server stops to list once it has so many.
+#: With one thread, a server stops listing at this number of objects.
 _OBJECTS_TO_LIST = 100
 
 _SETTINGS: SettingValues = {
     **PARSED,
-    # A storage that does not answer is what is looked for. Adaptive timeouts would give it half a second.
+    # The check looks for storage that does not answer. Adaptive timeouts would give it half a second.
     "s3_retry_attempts": 0,
     "s3_request_timeout_ms": 5_000,
     "s3_use_adaptive_timeouts": 0,
     "max_threads": 1,
     "use_hive_partitioning": 0,
     "schema_inference_use_cache_for_s3": 0,
-    # What the cache would answer says nothing of the storage.
+    # An answer from the cache would say nothing about the storage.
     "use_cache_for_count_from_files": 0,
 }
 
@@ -37,11 +37,11 @@ class S3Probe:
     """The results of listing and reading.
 
     Args:
-        prefix: Beginning of the keys that were listed.
+        prefix: Prefix of the keys that were listed.
         from_worker: The worker's listing; None if the servers list.
-        lists: Each node's listing.
+        lists: The listing of each node.
         path: A small object that matches; empty if none was found.
-        reads: What each node read of it.
+        reads: The part of it that each node read.
     """
 
     prefix: str
@@ -52,7 +52,7 @@ class S3Probe:
 
 
 def look_at_s3(source: S3Source, month: Month | None, nodes: Iterable[Node]) -> Steps[S3Probe]:
-    """List the first objects from everywhere, and read a little of a small one on every node.
+    """List the first objects from the worker and every node, and read a small part of one on every node.
 
     Args:
         source: The source of the objects.
@@ -63,7 +63,7 @@ def look_at_s3(source: S3Source, month: Month | None, nodes: Iterable[Node]) -> 
     look = S3Probe(keys.prefix)
     if not source.lists_through_clickhouse:
         where = f"s3://{source.bucket}/{keys.prefix}"
-        timed = yield from TimeListing(name=f"List the first of {where}", bucket=source.bucket, prefix=keys.prefix)
+        timed = yield from TimeListing(name=f"List objects under {where}", bucket=source.bucket, prefix=keys.prefix)
         look = replace(look, from_worker=timed)
     nodes = tuple(nodes)
     if nodes:
@@ -95,7 +95,7 @@ def _read(source: S3Source, path: str, nodes: Iterable[Node]) -> TimeQueryNodes:
     else:
         function = source.table_function(glob, file_format="LineAsString", structure="line String")
         sql = Sql(f"SELECT length(line) FROM {function.text} LIMIT 1", function.secrets)
-    return TimeQueryNodes(name=f"Read of {path} on every node", sql=dict.fromkeys(nodes, sql), settings=_SETTINGS)
+    return TimeQueryNodes(name=f"Read from {path} on every node", sql=dict.fromkeys(nodes, sql), settings=_SETTINGS)
 
 
 def _is_parquet(path: str) -> bool:
@@ -127,30 +127,30 @@ def check_s3(look: S3Probe, source: S3Source, *, month: Month | None) -> Check:
     worker = look.from_worker
     findings = []
     if worker and isinstance(worker.answer, Chs3Error):
-        way_out = "Check --bucket and the AWS connection: keys, endpoint_url, region_name."
-        findings.append(f"from this machine: {told(worker.answer, way_out)}")
-    # A node that cannot list would only say the same of reading.
+        remedy = "Check --bucket and the AWS connection: keys, endpoint_url, region_name."
+        findings.append(f"from this machine: {describe_error(worker.answer, remedy)}")
+    # A node that cannot list would fail to read for the same reason.
     errors = _errors(look.reads) | _errors(look.lists)
-    findings += [f"from {line}" for line in in_lines(errors, lambda error: _way_out(error, source))]
+    findings += [f"from {line}" for line in in_lines(errors, lambda error: _remedy_for(error, source))]
     if not findings and not look.path:
         of = f" of {month}" if month else ""
         findings.append(f"{where}: no object{of} fits {source.template.text!r}: check bucket, key and month.")
-    return Check(name="S3", summary=f"{where}: {', '.join(_seen(look, errors))}", findings=tuple(findings))
+    return Check(name="S3", summary=f"{where}: {', '.join(_describe_access(look, errors))}", findings=tuple(findings))
 
 
-def _way_out(error: Chs3Error, source: S3Source) -> str:
-    """Return what to do about a storage that does not answer; other errors have their own hints."""
+def _remedy_for(error: Chs3Error, source: S3Source) -> str:
+    """Return what to do if the storage does not answer; other errors have their own hints."""
     if not isinstance(error, ClickHouseServerError) or error.code != S3_ERROR or is_refused_by_s3(error):
         return ""
     where = source.endpoint_url or f"the URL of {source.credentials.named_collection}"
-    return f"Look whether {where} is right, and reached from there; endpoint_url gives servers another than workers."
+    return f"Check that {where} is right and reachable from there; endpoint_url sets the URL for servers only."
 
 
 def _errors(timed: Mapping[Node, TimedAnswer]) -> dict[Node, Chs3Error]:
     return {node: each.answer for node, each in timed.items() if isinstance(each.answer, Chs3Error)}
 
 
-def _seen(look: S3Probe, errors: Mapping[Node, Chs3Error]) -> Iterator[str]:
+def _describe_access(look: S3Probe, errors: Mapping[Node, Chs3Error]) -> Iterator[str]:
     worker = look.from_worker
     if worker is None:
         yield "the servers list, not this machine"

@@ -1,4 +1,4 @@
-"""Remove a rehearsal's table, and what rehearsals left, on every node that answers."""
+"""Drop a rehearsal's table, and everything that rehearsals left behind, on every node that answers."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ class Cleaned:
 
     @property
     def left(self) -> str:
-        """A sentence about what may be left, and on which nodes; empty if nothing is."""
+        """What may be left, and on which nodes; empty if nothing is."""
         if not self.unreached:
             return ""
         nodes = ", ".join(f"{shown(node)} ({error})" for node, error in self.unreached.items())
-        return f"left on {nodes}: {', '.join(self.tables) or 'what rehearsals made there'}, with staging and records"
+        return f"left on {nodes}: {', '.join(self.tables) or 'tables of rehearsals'}, with staging and records"
 
 
 def clean_after(location: TableLocation) -> Steps[Cleaned]:
     """Drop a rehearsal's table, the staging of its loads and their records, on every node that answers.
 
-    The tables of records are dropped, too, if they have no others.
+    The tables of records are also dropped if they contain no other records.
 
     Args:
         location: The table and its nodes.
     """
     down: dict[Node, Chs3Error] = {}
-    up = yield from query_reachable("Ask which nodes are up", dict.fromkeys(location.nodes, Sql("SELECT 1")), down)
+    up = yield from query_reachable("Check which nodes answer", dict.fromkeys(location.nodes, Sql("SELECT 1")), down)
     if up:
         yield from _drop(replace(location, nodes=tuple(up)))
     return Cleaned((location.target.table,), down)
 
 
 def clean_database(where: Where) -> Steps[Cleaned]:
-    """Do the same for all tables of rehearsals in a database.
+    """Drop the tables of all rehearsals in a database, with their staging and records.
 
     Args:
         where: The database.
@@ -71,7 +71,7 @@ def clean_database(where: Where) -> Steps[Cleaned]:
         f"AND startsWith(name, {literal(NAME_PREFIX)})"
     )
     down: dict[Node, Chs3Error] = {}
-    answers = yield from query_reachable("Look for tables of rehearsals", dict.fromkeys(location.nodes, sql), down)
+    answers = yield from query_reachable("Find the tables of rehearsals", dict.fromkeys(location.nodes, sql), down)
     names = sorted({name for rows in answers.values() for (name,) in rows})
     for name in names:
         yield from _drop(replace(location, target=TableName(database, name), nodes=tuple(answers)))
@@ -84,16 +84,16 @@ def _drop(location: TableLocation) -> Steps[None]:
     yield from end_earlier_attempts(context, Attempt(target, MONTH, ""))
     yield from context.on_each(name=f"Drop {target}", sql=Sql(f"DROP TABLE IF EXISTS {table(target)} SYNC"))
     ledger, objects = location.ledger, objects_table(location.ledger)
-    yield from _take_out(target, ledger, [node for node, facts in context.nodes.items() if facts.has_ledger])
-    yield from _take_out(target, objects, [node for node, facts in context.nodes.items() if facts.object_columns])
+    yield from _delete_records(target, ledger, [node for node, facts in context.nodes.items() if facts.has_ledger])
+    yield from _delete_records(target, objects, [node for node, facts in context.nodes.items() if facts.object_columns])
 
 
-def _take_out(target: TableName, records: TableName, nodes: Collection[Node]) -> Steps[None]:
-    """Delete the records of a rehearsal's table, or drop the table of records if it has no others."""
+def _delete_records(target: TableName, records: TableName, nodes: Collection[Node]) -> Steps[None]:
+    """Delete the records of a rehearsal's table, or drop the table of records if it contains no other records."""
     others = Sql(f"SELECT countIf(NOT startsWith(target_table, {literal(NAME_PREFIX)})) FROM {table(records)}")
-    answers = yield from QueryNodes(name="Look for other records", sql=dict.fromkeys(nodes, others))
+    answers = yield from QueryNodes(name="Count the records of other tables", sql=dict.fromkeys(nodes, others))
     own = f"target_table = {literal(target.table)}"
     delete = Sql(f"ALTER TABLE {table(records)} DELETE WHERE {own} SETTINGS mutations_sync = 1")
     drop = Sql(f"DROP TABLE IF EXISTS {table(records)} SYNC")
     statements = {node: delete if rows[0][0] else drop for node, rows in answers.items()}
-    yield from QueryNodes(name=f"Remove its records from {records}", sql=statements)
+    yield from QueryNodes(name=f"Delete the records of {target} from {records}", sql=statements)

@@ -10,7 +10,7 @@ class Scenario:
     """The result of one scenario.
 
     Args:
-        name: What was done.
+        name: Its name.
         seconds: Its duration in seconds.
         is_exact: Whether the table then held exactly the rows of the objects.
         found: The rows in the table, or the error.
@@ -50,5 +50,5 @@ class ScenarioResult:
 
     @property
     def header(self) -> str:
-        """Servers and table, in a line."""
+        """The servers and the table, in one line."""
         return f"ClickHouse {', '.join(self.versions)}, {self.nodes} nodes, {self.shards} shards, {self.engine}"

@@ -1,4 +1,4 @@
-"""The rows and the table of a rehearsal: few rows, with values that are easily lost."""
+"""The rows and the table of a rehearsal: few rows, with values that are easily changed or lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from airflow_provider_chs3.core.values.models import Month, Node, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
-#: Long past, so that nothing real is there.
+#: Long ago, so that no real data is there.
 MONTH = Month(2001, 2)
 ROWS_PER_FILE = 40
 
@@ -61,7 +61,7 @@ def rows_of_file(number: int, *, version: int) -> list[Row]:
 
     Args:
         number: Number of the file, from 0.
-        version: Another version has other values and ids.
+        version: Version of the file; each has different values and ids.
     """
     begin, end = datetime(2001, 2, 1, tzinfo=UTC), datetime(2001, 2, 28, 23, 59, 59, tzinfo=UTC)
     first = (version * 1000 + number) * ROWS_PER_FILE
@@ -74,7 +74,7 @@ def rows_of_file(number: int, *, version: int) -> list[Row]:
 
 
 def body_of_file(rows: Iterable[Row]) -> bytes:
-    """Return the rows as lines of JSON.
+    """Return the rows as JSON lines.
 
     Args:
         rows: The rows.
@@ -100,7 +100,7 @@ class Plan:
 
 
 def plan_table(where: Where) -> Steps[Plan]:
-    """Find the nodes, and the rehearsal's table for each; nothing is created yet.
+    """Find the nodes and plan the rehearsal's table for each, without creating anything.
 
     Args:
         where: The place.
@@ -153,7 +153,7 @@ def _hindrances(where: Where, context: TargetContext) -> Iterator[str]:
 
 def _engine(where: Where, facts: NodeFacts) -> str:
     settings = _settings_of(facts.target.settings if facts.target else "")
-    comment = literal("a rehearsal: it may be dropped")
+    comment = literal("table of a rehearsal; can be dropped")
     engine = _engine_like(facts, where.target.table)
     return f"{engine} PARTITION BY toYYYYMM(ts) ORDER BY id{settings} COMMENT {comment}"
 
@@ -185,7 +185,7 @@ def read_table(where: Where, cluster: str | None) -> Sql:
 
 
 def digests(where: Where, nodes: Sequence[Node]) -> Steps[dict[Node, object]]:
-    """Ask every node for a digest of its rows: the replicas of a shard must agree.
+    """Read a digest of the rows on every node: the replicas of a shard must agree.
 
     Args:
         where: The place.
@@ -215,11 +215,11 @@ def look_at_servers(where: Where, nodes: Sequence[Node]) -> Steps[tuple[tuple[st
 
 
 def remember_passed(where: Where, staging_database: str | None) -> Steps[TableName | None]:
-    """Record that the rehearsal has passed, if loads into tables of that engine require one.
+    """Record that the rehearsal has passed, if loads into tables of its engine require one.
 
     Args:
         where: The place.
-        staging_database: The staging database of loads into the copied table; None is that table's own.
+        staging_database: The staging database of loads into the copied table; None uses that table's database.
 
     Returns:
         The ledger with the record; None if the engine needs no rehearsal.

@@ -37,7 +37,7 @@ class ClusterAnswer(Answer):
             months: The state of the months, with what the inserts load.
             readable_dags: DAGs whose tasks may be named.
         """
-        nodes = {node: _node_as_json(told) | {"error": ""} for node, told in self.seen.nodes.items()}
+        nodes = {node: _node_as_json(overview) | {"error": ""} for node, overview in self.seen.nodes.items()}
         nodes |= {node: {"error": error} for node, error in self.seen.down.items()}
         return {
             **self._as_json(),
@@ -65,7 +65,7 @@ def _node_as_json(node: NodeOverview) -> dict[str, Any]:
 
 
 def _loads(seen: ClusterOverview, months: MonthsAnswer, readable_dags: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Return the running loads: Airflow knows those between two queries; an append has no ledger that names it."""
+    """Return the running loads: those between two queries are known from Airflow; appends are in no ledger."""
     left = {each.query_id: each for each in seen.inserts}
     for table, of_table in months.tables.items():
         for month in of_table:

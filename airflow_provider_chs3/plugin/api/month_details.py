@@ -1,4 +1,4 @@
-"""One month, as JSON for the page: only what is named here leaves the ledger."""
+"""One month, as JSON for the page: only the values named here leave the ledger."""
 
 from __future__ import annotations
 
@@ -82,16 +82,16 @@ def look_at_details(question: str) -> DetailsAnswer:
         steps = look_at_month(hook.options.cluster, TableName(database, name), Month.parse(month))
         return DetailsAnswer(details=carry_out(steps, hook))
     except Chs3Error as error:
-        _LOG.info("The page cannot look at %s of %s: %s", month, conn_id, error)
+        _LOG.info("The page cannot read %s of %s: %s", month, conn_id, error)
         return DetailsAnswer(error=str(error))
 
 
 def question_of(conn_id: str, table: TableName, month: str) -> str:
-    """Return one name for a month of a table, so that a crowd that opens it asks once."""
+    """Return one name for a month of a table, so that many users who open it share one query."""
     return json.dumps([conn_id, table.database, table.table, month])
 
 
-def _told(entry: Entry) -> dict[str, Any]:
+def _entry_as_json(entry: Entry) -> dict[str, Any]:
     return {
         "attempt": entry.attempt,
         "recorded_at": entry.recorded_at,
@@ -101,25 +101,25 @@ def _told(entry: Entry) -> dict[str, Any]:
 
 
 def _load(entry: Entry) -> dict[str, Any]:
-    did = entry.details
-    seconds = did.get("insert_seconds") or 0
+    details = entry.details
+    seconds = details.get("insert_seconds") or 0
     # Older versions of this package loaded all objects of a month, and did not record these numbers.
-    loaded_bytes = did.get("loaded_bytes", entry.source_bytes)
-    reasons = did.get("setting_reasons", {})
-    spent = did.get("seconds_by_step", {})
+    loaded_bytes = details.get("loaded_bytes", entry.source_bytes)
+    reasons = details.get("setting_reasons", {})
+    spent = details.get("seconds_by_step", {})
     return (
-        _told(entry)
-        | {name: did.get(name) for name in _OF_LOAD}
+        _entry_as_json(entry)
+        | {name: details.get(name) for name in _OF_LOAD}
         | {
-            "loaded_objects": did.get("loaded_objects", entry.objects),
+            "loaded_objects": details.get("loaded_objects", entry.objects),
             "loaded_bytes": loaded_bytes,
-            "object_changes": did.get("object_changes", {}),
-            "rows_per_second": round(did.get("loaded_rows", did.get("rows", 0)) / seconds) if seconds else None,
+            "object_changes": details.get("object_changes", {}),
+            "rows_per_second": round(details.get("loaded_rows", details.get("rows", 0)) / seconds) if seconds else None,
             "bytes_per_second": round(loaded_bytes / seconds) if seconds else None,
             "seconds_by_step": [{"step": step, "seconds": spent[step]} for step in STEP_NAMES if step in spent],
             "settings": [
                 {"name": name, "value": value, "reason": reasons.get(name, "")}
-                for name, value in did.get("settings", {}).items()
+                for name, value in details.get("settings", {}).items()
             ],
         }
     )
@@ -128,7 +128,7 @@ def _load(entry: Entry) -> dict[str, Any]:
 def _inserting(entry: Entry) -> dict[str, Any]:
     plan: Mapping[str, Any] = entry.details.get("plan", {})
     started = [*(each["query_id"] for each in entry.details.get("done", ())), entry.details.get("running")]
-    return _told(entry) | {
+    return _entry_as_json(entry) | {
         "reason": entry.details.get("reason", ""),
         "memory_bytes": plan.get("memory_bytes"),
         "memory_steps": plan.get("memory_steps"),
@@ -139,4 +139,4 @@ def _inserting(entry: Entry) -> dict[str, Any]:
 
 def _failure(entry: Entry) -> dict[str, Any]:
     error: Mapping[str, Any] = entry.details.get("error", {})
-    return _told(entry) | {name: error.get(name) for name in _OF_ERROR}
+    return _entry_as_json(entry) | {name: error.get(name) for name in _OF_ERROR}

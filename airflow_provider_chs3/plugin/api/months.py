@@ -21,7 +21,7 @@ from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapsho
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.xcom import ChangedMonth, changed_in_s3
 
-#: The state of a month that is published, but of objects that are no more what they were.
+#: The state of a published month whose objects have changed since.
 CHANGED_IN_S3 = "changed_in_s3"
 _HIDDEN_BY_CHANGES = (MonthState.PUBLISHED, MonthState.MERGING, MonthState.TOO_MANY_PARTS)
 
@@ -32,7 +32,7 @@ class MonthsAnswer(Answer):
 
     Args:
         cluster: The cluster; None for a single server.
-        nodes: Node → why it did not answer; empty if it did.
+        nodes: Node → the reason why it did not answer; empty if it did.
         tables: The months of each table.
         changed: Months whose objects in S3 differ from the published ones, as found by plans.
     """
@@ -107,9 +107,9 @@ def _not_loaded_since(
     """Return the months that have not been published again since the plan."""
     attempts: dict[tuple[TableName, str], set[str]] = defaultdict(set)
     for node in seen.nodes.values():
-        for (table, month), told in node.records.items():
-            if told.record:
-                attempts[table, str(month)].add(told.record.attempt)
+        for (table, month), records in node.records.items():
+            if records.record:
+                attempts[table, str(month)].add(records.record.attempt)
     return {key: found for key, found in changed.items() if attempts[key] & found.attempts}
 
 
@@ -134,7 +134,7 @@ def insert_as_json(insert: RunningInsert | InsertOverview) -> dict[str, Any]:
 
 
 def task_as_json(owner: str, readable_dags: Collection[str]) -> dict[str, Any] | None:
-    """Return the task of a load as JSON-safe values; None if it is not known, or may not be named.
+    """Return the task of a load as JSON-safe values; None if it is unknown or may not be named.
 
     Args:
         owner: The task, as named in the ledger; empty if not known.

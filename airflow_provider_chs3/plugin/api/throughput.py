@@ -19,7 +19,7 @@ from airflow_provider_chs3.plugin.scope import Scope
 
 
 class Days(IntEnum):
-    """How many days the page looks back: a few ranges, so that a crowd shares answers."""
+    """The days that the page looks back: a few ranges, so that users share answers."""
 
     DAY = 1
     WEEK = 7
@@ -71,7 +71,7 @@ def throughput_answers(days: Days) -> LastAnswers[ThroughputAnswer]:
     """Return the remembered speeds of loads.
 
     Args:
-        days: How many days to look back.
+        days: Days to look back.
     """
 
     def look(conn_id: str) -> ThroughputAnswer:
@@ -83,8 +83,8 @@ def throughput_answers(days: Days) -> LastAnswers[ThroughputAnswer]:
 
 
 def _load_as_json(load: SeenLoad, readable_dags: Collection[str]) -> dict[str, Any]:
-    took = load.timed.whole if load.seconds_by_step else None
-    is_settled = took is not None and load.merge_seconds is not None
+    whole_seconds = load.timed.whole if load.seconds_by_step else None
+    is_settled = whole_seconds is not None and load.merge_seconds is not None
     return {
         "database": load.table.database,
         "table": load.table.table,
@@ -102,8 +102,8 @@ def _load_as_json(load: SeenLoad, readable_dags: Collection[str]) -> dict[str, A
         "seconds_by_step": dict(load.seconds_by_step),
         "s3_seconds": load.s3_seconds,
         "merge_seconds": load.merge_seconds,
-        "seconds_to_published": took,
-        "seconds_to_healthy": (took or 0.0) + (load.merge_seconds or 0.0) if is_settled else None,
+        "seconds_to_published": whole_seconds,
+        "seconds_to_healthy": (whole_seconds or 0.0) + (load.merge_seconds or 0.0) if is_settled else None,
         "slow_steps": dict(load.judgement.slow_steps),
         "why_slow": load.judgement.why,
         "task": task_as_json(load.owner, readable_dags),
@@ -115,14 +115,14 @@ def _each_second(count: int, seconds: float) -> int | None:
 
 
 def _parts_as_json(parts: Mapping[Node, tuple[PartsAt, ...]]) -> dict[str, Any]:
-    """Return the times, and each node's parts then; None if a node's log does not reach back so far."""
+    """Return the times, and the parts of each node at each; None if a node's log does not go back that far."""
     longest = max(parts.values(), key=len, default=())
 
     def of(points: tuple[PartsAt, ...], name: str) -> list[int | None]:
         return [None] * (len(longest) - len(points)) + [getattr(each, name) for each in points]
 
     return {
-        # The last is of now, which is when all was seen: an answer that tells nothing new is the same.
+        # Without the last, which is the current time: an answer with nothing new stays the same.
         "at": [each.at for each in longest[:-1]],
         "nodes": [
             {"name": shown(node), "parts": of(points, "parts"), "backlog": of(points, "backlog")}

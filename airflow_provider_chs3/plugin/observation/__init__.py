@@ -1,1 +1,1 @@
-"""What the page shows, as workflows and plain values: no Airflow, no driver."""
+"""The data of the page, as workflows and plain values: no Airflow, no driver."""

@@ -20,7 +20,7 @@ class DiskOverview:
         kind: `Local`, or another type.
         free_bytes: Free bytes.
         reserved_bytes: Free bytes that merges and inserts have reserved.
-        total_bytes: All bytes; None, as all others, if the storage has no limit.
+        total_bytes: All bytes; None, like the other sizes, if the storage has no limit.
     """
 
     name: str
@@ -92,7 +92,7 @@ class QueueEntry:
         kind: Its type, such as `GET_PART`.
         part: The part that it makes.
         age_seconds: Seconds since it was created.
-        tries: How often it was tried.
+        tries: Number of tries.
         last_exception: The error of the last try; empty for none.
         postpone_reason: The reason why it is postponed; empty if it is not.
     """
@@ -133,7 +133,7 @@ class NodeOverview:
     Args:
         version: Version of its server.
         uptime_seconds: Seconds since the server started.
-        size: The size that loads assume; None if `size_error` stops them.
+        size: The size that loads assume; None if there is a `size_error`.
         size_error: The problem of its declared size; empty for none.
         measured: Cores and memory limit as seen by the server; 0 bytes means not known.
         machine_memory_bytes: RAM of the machine or its container; 0 if the server does not report it.
@@ -194,7 +194,7 @@ class ClusterOverview:
     Args:
         cluster: The cluster; None for a single server.
         nodes: The nodes that answered.
-        down: Why the others did not.
+        down: The reasons why the others did not.
     """
 
     cluster: str | None
@@ -203,11 +203,11 @@ class ClusterOverview:
 
     @property
     def inserts(self) -> tuple[InsertOverview, ...]:
-        """Return the running inserts of loads, by their ids."""
+        """The running inserts of loads, in the order of their query ids."""
         rows = [
             (query_id, is_initial, node.shard_num, *figures)
-            for node, told in self.nodes.items()
-            for query_id, is_initial, *figures in told.processes
+            for node, overview in self.nodes.items()
+            for query_id, is_initial, *figures in overview.processes
         ]
         return tuple(self._insert(query_id, rows) for query_id in sorted({row[0] for row in rows}))
 

@@ -1,4 +1,4 @@
-"""Read the state of a cluster's nodes, with two statements each, regardless of the number of tables."""
+"""Read the state of a cluster's nodes, with two statements each however many tables there are."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from airflow_provider_chs3.plugin.observation.cluster import (
 )
 from airflow_provider_chs3.plugin.observation.months_facts import target_of
 
-#: Tables, merges and entries of replication queues that are named for each node; of the rest, the number is told.
+#: Tables, merges and entries of replication queues that are listed for each node; the others are only counted.
 NAMED = 10
-#: Threads for merges and mutations: how many work, how many there are.
+#: Threads for merges and mutations: the busy ones, and all.
 POOL_METRICS = ("BackgroundMergesAndMutationsPoolTask", "BackgroundMergesAndMutationsPoolSize")
 
 
@@ -66,8 +66,8 @@ SELECT
 
 
 def _fullest_tables() -> str:
-    """Return the query for the tables nearest to their limits, with the partition that has most parts."""
-    # Only their order goes by this; a limit that is written as '2K' counts as the server's there.
+    """Return the query for the tables nearest to their limits, with the partition that has the most parts."""
+    # This determines only their order, in which a limit written as '2K' counts as the server's.
     return f"""(SELECT groupArray((database, table, engine, engine_full, fullest.1, fullest.2, fullest.3, parts)) FROM (
         SELECT database, table, engine, engine_full, fullest, parts FROM (
             SELECT database, table, argMax((partition_id, number, bytes), number) AS fullest, sum(number) AS parts
@@ -86,8 +86,8 @@ def _limit(name: str) -> str:
     return f"if({own} > 0, {own}, {server})"
 
 
-#: Storages without an end, such as S3, tell more than an exbibyte.
-_ENDLESS_BYTES = 1024**6
+#: Unlimited storage, such as S3, reports more than an exbibyte.
+_UNLIMITED_BYTES = 1024**6
 
 
 def look_at_cluster(cluster: str | None, specs: Declared) -> Steps[ClusterOverview]:
@@ -104,12 +104,14 @@ def look_at_cluster(cluster: str | None, specs: Declared) -> Steps[ClusterOvervi
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
     size = size_query()
-    sizes = yield from query_reachable("Ask the nodes for their size", dict.fromkeys(nodes, size), down)
+    sizes = yield from query_reachable("Read the size of the nodes", dict.fromkeys(nodes, size), down)
     facts = {node: _facts(*rows[0][2:]) for node, rows in sizes.items()}
     statements: dict[Node, Sql] = {node: state_query(each) for node, each in facts.items()}
-    states = yield from query_reachable("Ask the nodes how they are", statements, down)
-    told = {node: _node_overview(node, sizes[node][0], rows[0], facts[node], specs) for node, rows in states.items()}
-    return ClusterOverview(cluster=cluster, nodes=told, down=texts_of(down))
+    states = yield from query_reachable("Read the state of the nodes", statements, down)
+    overviews = {
+        node: _node_overview(node, sizes[node][0], rows[0], facts[node], specs) for node, rows in states.items()
+    }
+    return ClusterOverview(cluster=cluster, nodes=overviews, down=texts_of(down))
 
 
 def _facts(cores: int, memory_bytes: int, macros: Iterable[Row], metrics: int) -> NodeFacts:
@@ -158,7 +160,7 @@ def _size(node: Node, facts: NodeFacts, machine_bytes: int, specs: Declared) -> 
 
 
 def _disk(name: str, kind: str, free_bytes: int, unreserved_bytes: int, total_bytes: int) -> DiskOverview:
-    if total_bytes >= _ENDLESS_BYTES:
+    if total_bytes >= _UNLIMITED_BYTES:
         return DiskOverview(name, kind, None, None, None)
     return DiskOverview(name, kind, free_bytes, max(0, free_bytes - unreserved_bytes), total_bytes)
 

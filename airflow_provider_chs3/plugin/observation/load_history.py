@@ -1,4 +1,4 @@
-"""The recorded loads, with what logs add to them."""
+"""The recorded loads, with further data from the logs."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class SeenLoad:
         peak_memory_bytes: Peak memory on one node; None if not known.
         memory_bytes: Memory that it was allowed there; 0 if not known.
         seconds_by_step: `core.workflow.step_timer.STEP_NAMES` → seconds; empty in records of older versions.
-        s3_seconds: Seconds that all threads together waited for S3; None without a log.
-        merge_seconds: Seconds from publishing to the end of the last merge that followed; None without a log, or if
-            merges still run.
+        s3_seconds: Seconds that the threads waited for S3, added up; None without a log.
+        merge_seconds: Seconds from publishing to the end of the last merge that followed; None without a log, or while
+            merges run.
         judgement: Whether it was slow.
     """
 
@@ -59,7 +59,7 @@ class SeenLoad:
 
     @property
     def begun_at(self) -> float:
-        """Its start, as Unix time; if only its insert is known, the start of that."""
+        """Its start, as Unix time; if only its insert is known, the insert's start."""
         return self.published_at - (sum(self.seconds_by_step.values()) or self.insert_seconds)
 
     @property
@@ -69,7 +69,7 @@ class SeenLoad:
 
     @property
     def timed(self) -> LoadTiming:
-        """Its time, for the judgement."""
+        """Its timing, for the judgement."""
         steps = self.seconds_by_step or {"insert": self.insert_seconds}
         logged = {S3: self.s3_seconds, MERGES: self.merge_seconds}
         known = {step: seconds for step, seconds in logged.items() if seconds is not None}
@@ -106,7 +106,7 @@ def loads_of(rows: Iterable[Row]) -> tuple[SeenLoad, ...]:
 
 
 def judged(loads: Sequence[SeenLoad]) -> tuple[SeenLoad, ...]:
-    """Return the same loads, each judged beside the others of its table."""
+    """Return the same loads, each judged against the others of its table."""
     of_tables: dict[TableName, list[SeenLoad]] = defaultdict(list)
     for load in loads:
         of_tables[load.table].append(load)

@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
 _COLUMNS = ("event", "attempt", "sequence", "rows", "objects", "source_bytes", "details")
-#: Records of one node that belong to no load, and make what loads recorded before them old.
+#: Records of one node that belong to no load, and make earlier records of loads obsolete.
 _STANDING = ("intent", "published", "forgotten", "unchanged")
 
 
@@ -69,10 +69,10 @@ class MonthDetails:
 
     Args:
         nodes: The share of each node that answered.
-        down: Why the others did not.
+        down: The reasons why the others did not.
         load: The newest load that published.
         is_published: Whether the partition is still what that load published.
-        inserting: A later load that inserts, or was about to.
+        inserting: A later load that is inserting, or was about to.
         failure: The failure of the newest load; None if it did not fail.
         owner: The task of the newest load, as JSON: DAG, run, task, map index; empty if not known.
     """
@@ -87,9 +87,9 @@ class MonthDetails:
 
     @property
     def is_known(self) -> bool:
-        """Whether any node knows the month, or may know it."""
-        told = self.load or self.inserting or self.failure or any(each.rows for each in self.nodes.values())
-        return bool(told or self.down) or any(each.published_rows is not None for each in self.nodes.values())
+        """Whether any node has the month, or may have it."""
+        found = self.load or self.inserting or self.failure or any(each.rows for each in self.nodes.values())
+        return bool(found or self.down) or any(each.published_rows is not None for each in self.nodes.values())
 
 
 def look_at_month(cluster: str | None, target: TableName, month: Month) -> Steps[MonthDetails]:
@@ -108,9 +108,9 @@ def look_at_month(cluster: str | None, target: TableName, month: Month) -> Steps
     down: dict[Node, Chs3Error] = {}
     found = yield from query_reachable("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
     statements = {node: _of_month(target, month, dict(rows)) for node, rows in found.items()}
-    answers = yield from query_reachable(f"Ask for {month}", statements, down)
-    told = {node: (_entries(rows[0][0]), rows[0][1:]) for node, rows in answers.items()}
-    return _details(told, texts_of(down))
+    answers = yield from query_reachable(f"Read the records and parts of {month}", statements, down)
+    answered = {node: (_entries(rows[0][0]), rows[0][1:]) for node, rows in answers.items()}
+    return _details(answered, texts_of(down))
 
 
 def _of_month(target: TableName, month: Month, columns_by_database: Mapping[str, Collection[str]]) -> Sql:
@@ -148,36 +148,37 @@ def _records(target: TableName, month: Month, database: str, columns: Collection
 
 
 def _usual_partition_ids(month: Month) -> tuple[str, str]:
-    # As in `plugin.observation.months`: the partition of a month that no ledger knows is what toYYYYMM or
-    # toStartOfMonth make of it.
+    # As in `plugin.observation.months`: a month that no ledger has is in the partition that toYYYYMM or
+    # toStartOfMonth gives it.
     number = f"{month.year}{month.number:02d}"
     return number, f"{number}01"
 
 
 def _entries(rows: Iterable[Row]) -> dict[str, Entry]:
-    """Return the records by event; the newest, if a node has several ledgers."""
+    """Return the records by event, and the newest of each if a node has several ledgers."""
     found: dict[str, Entry] = {}
     for event, attempt, sequence, count, objects, source_bytes, details, recorded_at in rows:
-        told = json.loads(details) if details else {}
+        values = json.loads(details) if details else {}
         if event not in found or found[event].recorded_at < recorded_at:
-            found[event] = Entry(event, attempt, sequence, count, objects, source_bytes, told, recorded_at)
+            found[event] = Entry(event, attempt, sequence, count, objects, source_bytes, values, recorded_at)
     return found
 
 
-def _details(told: Mapping[Node, tuple[Mapping[str, Entry], Row]], down: Mapping[Node, str]) -> MonthDetails:
+def _details(answered: Mapping[Node, tuple[Mapping[str, Entry], Row]], down: Mapping[Node, str]) -> MonthDetails:
     published = {
-        node: _unless_older(entries, "published", than=("intent", "forgotten")) for node, (entries, _) in told.items()
+        node: _unless_older(entries, "published", than=("intent", "forgotten"))
+        for node, (entries, _) in answered.items()
     }
     nodes = {
         node: NodeShare(rows, parts, size_bytes, record.rows if (record := published[node]) else None)
-        for node, (_, (rows, parts, size_bytes)) in told.items()
+        for node, (_, (rows, parts, size_bytes)) in answered.items()
     }
-    ledgers_told = [entries for entries, _ in told.values()]
-    load = _newest(entries.get("load") for entries in ledgers_told)
-    inserting = _newest(_unless_older(entries, "inserting", than=("load", *_STANDING)) for entries in ledgers_told)
-    failure = _newest(_unless_older(entries, "failed", than=("inserting", *_STANDING)) for entries in ledgers_told)
+    ledgers = [entries for entries, _ in answered.values()]
+    load = _newest(entries.get("load") for entries in ledgers)
+    inserting = _newest(_unless_older(entries, "inserting", than=("load", *_STANDING)) for entries in ledgers)
+    failure = _newest(_unless_older(entries, "failed", than=("inserting", *_STANDING)) for entries in ledgers)
     attempts = {each.attempt for each in published.values() if each}
-    newest = failure or _newest(entries.get("inserting") for entries in ledgers_told)
+    newest = failure or _newest(entries.get("inserting") for entries in ledgers)
     return MonthDetails(
         nodes=nodes,
         down=down,

@@ -1,4 +1,4 @@
-"""The states of a month, and which of several that apply is shown."""
+"""The states of a month, and which one to show if several apply."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class MonthState(StrEnum):
 class LastLoad(Enum):
     """The outcome of the load that was recorded last."""
 
-    NONE = "there is none, or it has published the month"
-    RUNNING = "it runs, or its task is about to go on"
+    NONE = "there is none, or it published the month"
+    RUNNING = "it is running, or its task will continue"
     FAILED = "it ended with an error"
-    GONE = "it published nothing, and is gone"
+    GONE = "it ended with neither a publication nor an error"
 
 
 def state_of(found: ComparisonStatus, load: LastLoad, health: Health) -> MonthState:
-    """Return the state of a month: the first that applies; states that need a person come before those that pass.
+    """Return the state of a month: the first that applies; states that need a person come before temporary ones.
 
     Args:
         found: The comparison of its partition with the ledger.

@@ -1,4 +1,4 @@
-"""One state for each month of each table, from its ledgers, its parts and the running inserts."""
+"""The state of each month of each table, from its ledgers, its parts and the running inserts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class MonthOverview:
     Args:
         month: The month.
         state: Its state.
-        why: The state as a text.
+        why: The reason for the state, as a text.
         rows: Rows of its partition, on all shards.
         size_bytes: Bytes on disk, on all nodes.
         parts: Parts, on all nodes.
@@ -92,7 +92,7 @@ class _Month:
 
     @property
     def unpublished(self) -> InsertRecord | None:
-        """The same, if there is no sign that its load published the month."""
+        """The newest record of an insert, unless its load has published the month."""
         return next(
             (each.inserting for each in self.records.values() if each.inserting and each.is_inserting_newer), None
         )
@@ -110,7 +110,7 @@ class _Month:
 
 
 def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:
-    """Return the tasks of loads that have not published and run no query: Airflow knows whether they continue."""
+    """Return the tasks of loads without publication and running query: Airflow knows whether they continue."""
     records = [each for node in seen.nodes.values() for each in node.records.values()]
     failed = {each.failure.owner for each in records if each.failure}
     inserts = (each.inserting for each in records if each.is_inserting_newer and not each.failure)
@@ -152,8 +152,8 @@ def _months(seen: ClusterSnapshot) -> Iterator[_Month]:
             if month and partition.state.rows and table in node.tables:
                 partition_ids[table, month] = partition_id
     for node in seen.nodes.values():
-        for key, told in node.records.items():
-            partition_ids[key] = told.partition_id or partition_ids.get(key, "")
+        for key, snapshot in node.records.items():
+            partition_ids[key] = snapshot.partition_id or partition_ids.get(key, "")
     holding = {name: node.tables_with_rows for name, node in seen.nodes.items()}
     for (table, month), partition_id in partition_ids.items():
         key = (table, month)
@@ -220,7 +220,7 @@ def _standing(seen: ClusterSnapshot, month: _Month) -> Found:
     table_facts = next(node.tables[month.table] for node in seen.nodes.values() if month.table in node.tables)
     nodes = records_of_replicas(month.nodes) if table_facts.is_replicated else dict(month.nodes)
     if seen.down:
-        # Nodes that do not answer say nothing against the month: it is judged by the others.
+        # Nodes that do not answer do not count against the month: the others decide.
         unseen = spread((*nodes, *seen.down), table_facts) - spread(nodes, table_facts)
         nodes = {
             node: replace(each, record=each.record and replace(each.record, nodes=each.record.nodes - unseen))
@@ -230,14 +230,17 @@ def _standing(seen: ClusterSnapshot, month: _Month) -> Found:
 
 
 def _verdicts(seen: ClusterSnapshot, month: _Month, thresholds: Thresholds) -> list[Verdict]:
-    states = (told.merge_state(node, month.table, month.month, month.partition_id) for node, told in seen.nodes.items())
+    states = (
+        snapshot.merge_state(node, month.table, month.month, month.partition_id)
+        for node, snapshot in seen.nodes.items()
+    )
     return [judge(state, thresholds) for state in states if state]
 
 
 def _why(state: MonthState, found: Found, verdicts: Iterable[Verdict], month: _Month) -> str:
     if state is MonthState.LOADING:
-        again = f"its task is at it again; its last try failed: {month.failure.error}" if month.failure else ""
-        return again or "a load of it inserts"
+        again = f"its task is retrying; its last attempt failed: {month.failure.error}" if month.failure else ""
+        return again or "a load is inserting it"
     if state in (MonthState.STUCK, MonthState.MERGING, MonthState.TOO_MANY_PARTS):
         worst = overall(verdicts)
         return "; ".join(f"{shown(each.state.node)}: {each.reason}" for each in verdicts if each.health is worst)
@@ -258,8 +261,8 @@ def _is_running(seen: ClusterSnapshot, insert: InsertRecord) -> bool:
 def _insert(seen: ClusterSnapshot, insert: InsertRecord) -> RunningInsert | None:
     own = [
         (node, process)
-        for node, told in seen.nodes.items()
-        for process in told.processes
+        for node, snapshot in seen.nodes.items()
+        for process in snapshot.processes
         if process[0] == insert.query_id
     ]
     if not own:

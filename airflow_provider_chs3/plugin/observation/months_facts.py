@@ -1,4 +1,4 @@
-"""Read all tables that have a ledger with a few statements, regardless of the number of months."""
+"""Read all tables that have a ledger, with a few statements however many months they have."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class NodeSnapshot:
         processes: The queries of loads: initial query id, whether it is the initial query, rows, bytes, memory, peak,
             seconds.
         circumstances: The rest of the answer to `months_queries.circumstances`.
-        free_bytes: The most free bytes on one of a table's disks.
+        free_bytes: Free bytes on the emptiest of a table's disks.
         table_parts: Active parts of each table.
         limits: Limits of each table.
     """
@@ -108,7 +108,7 @@ class ClusterSnapshot:
     Args:
         cluster: The cluster; None for a single server.
         nodes: The answers of each node.
-        down: Why the others did not answer.
+        down: The reasons why the others did not answer.
     """
 
     cluster: str | None
@@ -131,22 +131,22 @@ def look_at_all_tables(cluster: str | None) -> Steps[ClusterSnapshot]:
     ledgers = yield from query_reachable("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
     columns: dict[Node, dict[str, Collection[str]]] = {node: dict(rows) for node, rows in ledgers.items() if rows}
     statements = {node: months_queries.records(each) for node, each in columns.items()}
-    records = yield from query_reachable("Ask the ledgers for their months", statements, down)
+    records = yield from query_reachable("Read the months in the ledgers", statements, down)
     tables = sorted({TableName(*row[:2]) for rows in records.values() for row in rows})
-    # A node that has lost its ledger may have the tables all the same.
+    # A node that has lost its ledger may still have the tables.
     asked = [node for node in ledgers if node not in down] if tables else []
     partitions = yield from query_reachable(
-        "Look at the months' parts", dict.fromkeys(asked, months_queries.partitions(tables)), down
+        "Read the parts of the months", dict.fromkeys(asked, months_queries.partitions(tables)), down
     )
     rest = yield from query_reachable(
-        "Look at the tables", dict.fromkeys(asked, months_queries.circumstances(tables)), down
+        "Read the state of the tables", dict.fromkeys(asked, months_queries.circumstances(tables)), down
     )
-    told = {
+    snapshots = {
         node: _node_snapshot(records.get(node, []), partitions[node], rest[node][0]) if node in rest else NodeSnapshot()
         for node in ledgers
         if node not in down
     }
-    return ClusterSnapshot(cluster=cluster, nodes=told, down=texts_of(down))
+    return ClusterSnapshot(cluster=cluster, nodes=snapshots, down=texts_of(down))
 
 
 def _node_snapshot(records: Iterable[Row], partitions: Iterable[Row], rest: Row) -> NodeSnapshot:
@@ -199,7 +199,7 @@ def _partitions(
 
 
 def _grouped(rows: Iterable[Row], size: int) -> dict[tuple[str, ...], list[Row]]:
-    """Group rows by that many of their first fields."""
+    """Group rows by their first `size` fields."""
     grouped: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in rows:
         grouped[row[:size]].append(row[size:])

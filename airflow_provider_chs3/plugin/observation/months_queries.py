@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import TableName
 
-#: What is shown of an error where all months are.
+#: The length of errors in the overview of all months.
 ERROR_CHARACTERS = 400
 
 _INSERTING = "event = 'inserting'"
@@ -40,7 +40,7 @@ def _records(database: str, columns: Collection[str]) -> str:
         f"formatDateTime(recorded_at, '%F %T', 'UTC'), JSONExtractBool({details}, 'adopted'), "
         f"{literal(database)}"
     )
-    # JSON null is 0 rows, which is as little known.
+    # JSON null becomes 0 rows, which also means not known.
     inserting = (
         f"attempt, JSONExtractString({details}, 'owner'), JSONExtractString({details}, 'running'), "
         f"JSONExtractUInt({details}, 'plan', 'rows')"
@@ -48,12 +48,12 @@ def _records(database: str, columns: Collection[str]) -> str:
     message, hint = (f"JSONExtractString({details}, 'error', '{name}')" for name in ("message", "hint"))
     error = f"if({_FAILED}, leftUTF8(concat({message}, ' ', {hint}), {ERROR_CHARACTERS}), '')"
     failed = f"attempt, JSONExtractString({details}, 'owner'), {error}"
-    # Older versions of this package loaded all rows of a month, and recorded those alone.
+    # Older versions of this package loaded all rows of a month, and recorded only those.
     rows = f"if(JSONHas({details}, 'loaded_rows'), 'loaded_rows', 'rows')"
     loaded = f"attempt, JSONExtractFloat({details}, 'insert_seconds'), JSONExtractUInt({details}, {rows})"
     return (
         "SELECT target_database, target_table, target_uuid, month, "
-        # A check, or a load, after a failure or an insert that came to nothing makes that old.
+        # A later check or load makes a failure or an unsuccessful insert obsolete.
         f"countIf({IS_STATE}), maxIf(sequence, {IS_CHECKED}), {newest(published)}, "
         f"maxIf(sequence, {_INSERTING}), {newest(inserting, condition=_INSERTING)}, "
         f"maxIf(sequence, {_FAILED}), {newest(failed, condition=_FAILED)}, "

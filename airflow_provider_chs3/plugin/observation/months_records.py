@@ -1,4 +1,4 @@
-"""The months in the ledger of one node, as the overview reads them."""
+"""The months in the ledger of one node, for the overview."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class InsertRecord:
     Args:
         attempt: The load's attempt.
         owner: The task that loads, as JSON: DAG, run, task, map index; empty if not known.
-        query_id: The insert that was started last; empty once its end was seen.
+        query_id: The insert that was started last; empty once its end is known.
         total_rows: Rows that it reads; 0 if not known.
     """
 

@@ -1,4 +1,4 @@
-"""Judge which loads were slow, and in which steps: each beside the other loads of its table."""
+"""Judge which loads were slow, and in which steps, against the other loads of the table."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from statistics import median
 
 from airflow_provider_chs3.core.workflow.step_timer import STEP_NAMES
 
-#: So many loads of a table tell what is usual; the one that is judged is among them.
+#: The fewest loads of a table that show what is usual, including the judged one.
 MIN_LOADS = 3
-#: Slow is what took more than so many times the usual time …
+#: A load or step is slow if it took more than this many times the usual time …
 _SLOW_FACTOR = 2.0
-#: … and so many seconds more than that: small loads differ by as much for no reason.
+#: … and at least this many seconds more: small loads vary that much for no reason.
 _SLOW_SECONDS = 2.0
 
-#: Seconds of all threads together; they are spent within the insert.
+#: Seconds of all threads added up; they are part of the insert.
 S3 = "s3"
 MERGES = "merges"
-#: The whole load, from listing to publishing, is made of all steps but these.
+#: The whole load, from listing to publishing, consists of all other steps.
 _BESIDE = frozenset({S3, MERGES})
 _WHOLE = "whole"
 
@@ -27,19 +27,19 @@ _WORDS = {
     "list": "listing",
     "inspect": "inspecting the cluster",
     "plan": "planning",
-    "stage": "making the staging table",
+    "stage": "creating the staging table",
     "insert": "the insert",
     "verify": "verifying",
     "publish": "publishing",
-    "start_over": "what it did in vain before it started over",
-    S3: "reading from S3, which all threads of the insert together waited for,",
+    "start_over": "failed work before it started over",
+    S3: "reading from S3, summed over all threads of the insert,",
     MERGES: "merges after it",
 }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadTiming:
-    """The time of one load.
+    """The timing of one load.
 
     Args:
         rows: Rows that it loaded.
@@ -51,7 +51,7 @@ class LoadTiming:
 
     @property
     def is_known_by_steps(self) -> bool:
-        """Whether more is known than its insert, as records of older versions have."""
+        """Whether more than its insert is known; records of older versions have only that."""
         return bool(self.seconds.keys() - _BESIDE - {"insert"})
 
     @property
@@ -74,15 +74,15 @@ class Judgement:
 
 
 def judge(loads: Sequence[LoadTiming]) -> list[Judgement]:
-    """Judge the loads of one table, each beside all of them.
+    """Judge each load of one table against all of them.
 
     A load is slow if it took, from listing to publishing, more than twice the usual time, and at least two seconds more
     than usual; or if the merges after it did. Usual is the larger of two: the median of the seconds, and the median of
     the seconds for each row times the rows of this load, so that a month of twice the rows may take twice as long.
-    Below three loads nothing is usual. The steps that explain it are slow by the same rule.
+    With fewer than three loads, nothing is usual. The same rule finds the slow steps that explain it.
 
     Args:
-        loads: Of one table, in any order.
+        loads: The loads of one table, in any order.
 
     Returns:
         A judgement for each, in the same order.
@@ -98,7 +98,7 @@ def judge(loads: Sequence[LoadTiming]) -> list[Judgement]:
 def _all_seconds(load: LoadTiming) -> dict[str, float]:
     if not load.is_known_by_steps:
         return dict(load.seconds)
-    # A step that did not take place took no time, which is what is usual for a failed attempt.
+    # A step that did not happen took no time, as is usual for failed attempts.
     return {**dict.fromkeys(STEP_NAMES, 0.0), **load.seconds, _WHOLE: load.whole}
 
 
@@ -132,7 +132,7 @@ def _judge(load: LoadTiming, usual: Mapping[str, _Usual]) -> Judgement:
     whole = _WHOLE if load.is_known_by_steps else "insert"
     if not slow & {whole, MERGES}:
         return Judgement()
-    # Where no step is slow by itself, the one that took the most of it explains it.
+    # If no single step is slow, the one with the largest excess explains it.
     explained = slow - {_WHOLE} or {max(beyond.keys() - {_WHOLE}, key=lambda step: beyond[step])}
     steps = {step: beyond[step] for step in sorted(explained, key=lambda step: -beyond[step])}
     texts = [f"{_WORDS[step]} took {_took(seconds[step], beyond[step])}" for step in steps]
@@ -147,4 +147,4 @@ def _is_slow(seconds: float, beyond: float) -> bool:
 
 
 def _took(seconds: float, beyond: float) -> str:
-    return f"{seconds:,.1f} s where {seconds - beyond:,.1f} s are usual"
+    return f"{seconds:,.1f} s instead of the usual {seconds - beyond:,.1f} s"

@@ -52,7 +52,7 @@ class PartsAt:
     Args:
         at: The time, as Unix time by the node's clock.
         parts: Active parts of all tables.
-        backlog: Those beyond one for each partition, which merges could still join.
+        backlog: Parts beyond one for each partition, which merges could still join.
     """
 
     at: float
@@ -90,7 +90,7 @@ def parts_over_time(
     for step in range(int(now) // step_seconds, int(begun_at) // step_seconds, -1):
         for partition, difference in by_step.get(step, ()):
             before = counts.get(partition, 0)
-            # A log that began in mid-time tells of parts that go, and not of how they came.
+            # A log that starts later shows parts being removed, but not how they were created.
             counts[partition] = after = max(0, before - difference)
             total += after - before
             backlog += _beyond_one(after) - _beyond_one(before)
@@ -105,10 +105,10 @@ def _beyond_one(parts: int) -> int:
 _ACCESS_DENIED = 497
 _UNKNOWN_TABLE = 60
 _DAY_SECONDS = 86_400
-#: So many points of time for each node, whatever the range.
+#: Points for each node, whatever the range.
 _POINTS = 144
 
-#: A log of each node: its rows, or why it tells nothing.
+#: A log of each node: its rows, or the reason why it has none.
 _Log = Mapping[Node, list[Row] | str]
 
 
@@ -122,8 +122,8 @@ class Throughput:
         is_cut: Whether there were more loads; the oldest are missing.
         parts: The parts over time, of each node that logs them.
         nodes: The nodes that answered.
-        down: Why the others did not.
-        silent: Node → why each of its logs has nothing, or not enough.
+        down: The reasons why the others did not.
+        silent: Node → the reason why each of its logs has nothing, or not enough.
     """
 
     cluster: str | None
@@ -135,14 +135,14 @@ class Throughput:
     silent: Mapping[Node, tuple[str, ...]]
 
 
-#: Of a cluster that was not seen.
+#: The value for a cluster that has not answered yet.
 NOTHING = Throughput(cluster=None, loads=(), is_cut=False, parts={}, nodes=(), down={}, silent={})
 
 
 def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
-    """Read the recorded loads of every node, and what its logs add to them.
+    """Read the recorded loads of every node, with further data from its logs.
 
-    Logs may be switched off, not granted, or kept for a shorter time: what they would add is missing then.
+    Logs may be switched off, not granted, or kept for a shorter time: their data is missing then.
 
     Args:
         cluster: The cluster; None is the single server of the connection.
@@ -156,16 +156,16 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
     down: dict[Node, Chs3Error] = {}
     columns = yield from query_reachable("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
     statements = {node: throughput_queries.loads(dict(rows), days=days) for node, rows in columns.items() if rows}
-    records = yield from query_reachable("Ask the ledgers for their loads", statements, down)
+    records = yield from query_reachable("Read the loads in the ledgers", statements, down)
     loads = loads_of(row for rows in records.values() for row in rows)
     is_cut = any(len(rows) == throughput_queries.MAX_LOADS for rows in records.values())
-    # A node without a ledger may have parts and logs all the same.
+    # A node without a ledger may still have parts and logs.
     answered = [node for node in columns if node not in down]
     seen = replace(NOTHING, cluster=cluster, loads=loads, is_cut=is_cut, nodes=tuple(answered), down=texts_of(down))
     if not loads:
         return seen
     now_of = throughput_queries.now(sorted({load.table for load in loads}))
-    now = yield from query_reachable("Count parts", dict.fromkeys(answered, now_of), down)
+    now = yield from query_reachable("Count the parts", dict.fromkeys(answered, now_of), down)
     seen = replace(seen, nodes=tuple(now), down=texts_of(down))
     return (yield from _with_logs(seen, {node: rows[0] for node, rows in now.items()}, days)) if now else seen
 
@@ -189,9 +189,9 @@ def _with_logs(seen: Throughput, now: Mapping[Node, Row], days: int) -> Steps[Th
     history = _History(now=max(row[0] for row in now.values()), days=days)
     inserts_of = throughput_queries.inserts([load.attempt for load in seen.loads], begun_at=first, ended_at=last)
     changes_of = throughput_queries.changes(tables, begun_at=history.begun_at, step_seconds=history.step_seconds)
-    inserts = yield from _ask_log("Ask what inserts waited for", now, inserts_of)
-    merges = yield from _ask_log("Ask for merges", now, throughput_queries.merges(tables, begun_at=first))
-    changes = yield from _ask_log("Ask how parts came and went", now, changes_of)
+    inserts = yield from _ask_log("Read how long inserts waited for S3", now, inserts_of)
+    merges = yield from _ask_log("Read the merges", now, throughput_queries.merges(tables, begun_at=first))
+    changes = yield from _ask_log("Read the history of parts", now, changes_of)
     s3_seconds, merge_seconds = _s3_seconds(inserts), _merge_seconds(merges)
     merging = {partition for row in now.values() for partition in row[2]}
     newest = {load.partition: load.attempt for load in seen.loads}
@@ -218,7 +218,7 @@ def _s3_seconds(inserts: _Log) -> dict[str, float]:
 
 
 def _merge_seconds(merges: _Log) -> dict[str, float]:
-    """Return the longest time on any node: all merge in parallel."""
+    """Return the longest time on any node, as all merge in parallel."""
     found: dict[str, float] = {}
     for rows in merges.values():
         for *_, events in () if isinstance(rows, str) else rows:
@@ -228,10 +228,10 @@ def _merge_seconds(merges: _Log) -> dict[str, float]:
 
 
 def _silent(logs: Mapping[str, _Log]) -> dict[Node, tuple[str, ...]]:
-    """Return why logs have nothing.
+    """Return the reasons why logs have no data.
 
-    A log that was switched on later, or cleared, answers and knows no load. So does that of a node without rows, unless
-    it is so on all nodes.
+    A log that was switched on later, or cleared, has no loads. That counts only if it is so on all nodes: the log of a
+    node without rows has none, either.
     """
     found: dict[Node, list[str]] = defaultdict(list)
     for name, log in logs.items():
@@ -247,7 +247,7 @@ class _History:
     """The period that is shown.
 
     Args:
-        now: Its end, as Unix time: one for all nodes, so that their points have the same times.
+        now: Its end, as Unix time; the same for all nodes, so that their points have the same times.
         days: Its length in days.
     """
 
@@ -266,7 +266,7 @@ class _History:
 
     def of(self, now: Row, changes: list[Row]) -> tuple[PartsAt, ...]:
         """Return the parts of a node, from the answers to `throughput_queries.now` and `.changes`."""
-        # Where not all changes are told, what was before them is not known.
+        # If not all changes were returned, the state before them is not known.
         is_cut = len(changes) == throughput_queries.MAX_CHANGES
         return parts_over_time(
             {(database, table, partition): parts for database, table, partition, parts in now[1]},

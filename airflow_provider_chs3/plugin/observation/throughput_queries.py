@@ -10,20 +10,20 @@ from airflow_provider_chs3.core.ledger.table import absent
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.values.models import TableName
 
-#: Newest loads that a node tells of.
+#: The most loads that a node returns, the newest.
 MAX_LOADS = 1000
-#: Rows with which a node tells how the number of parts changed; what is older is left out.
+#: The most changes of the number of parts that a node returns, the newest.
 MAX_CHANGES = 20_000
-#: Merges and publications of one partition that a node tells of.
+#: The most merges and publications of one partition that a node returns.
 _MAX_MERGES = 1000
 _DAY_SECONDS = 86_400
-#: Logs may hold billions of rows, and whoever looks at the page must not slow loads down.
+#: Logs can have billions of rows, and viewers of the page must not slow down loads.
 _GENTLY = "SETTINGS max_execution_time = 5, max_threads = 2"
 
-#: A query id is the staging's name, which ends with the attempt, and what the query does.
+#: A query id consists of the staging's name, which ends with the attempt, and the query's purpose.
 _ATTEMPT_OF_QUERY = "splitByChar('_', {})[3]"
 _PUBLISHES = r"match(query_id, '^chs3_[^_]+_[^_]+_publish_')"
-#: Events that make a part, and those that may take others away.
+#: Events that create a part, and those that may remove others.
 _PART_EVENTS = "'NewPart', 'MergeParts', 'MutatePart', 'DownloadPart', 'RemovePart'"
 
 
@@ -64,7 +64,7 @@ def _loads(database: str, columns: Collection[str], *, days: int) -> str:
         f"({number('peak_memory_bytes')}, {number('memory_bytes')})",
         f"JSONExtractKeysAndValues({details}, 'seconds_by_step', 'Float64')",
     )
-    # A load may have taken a day since it was recorded that it inserts.
+    # A load may have published a day after the record of its insert.
     return (
         "SELECT target_database, target_table, month, attempt, "
         f"maxIf(JSONExtractString({details}, 'owner'), event = 'inserting'), "
@@ -77,9 +77,9 @@ def _loads(database: str, columns: Collection[str], *, days: int) -> str:
 
 
 def inserts(attempts: Iterable[str], *, begun_at: float, ended_at: float) -> Sql:
-    """Return the query for what the inserts of loads spent on reading from S3.
+    """Return the query for the time that the inserts of loads waited for S3.
 
-    The seconds are those of all threads together, which wait for S3 in parallel. `ReadBufferFromS3Microseconds` covers
+    The seconds are added up over all threads, which wait for S3 in parallel. `ReadBufferFromS3Microseconds` covers
     the wait for an answer and its body; `S3ReadMicroseconds` ends with its first byte.
 
     Args:
@@ -97,7 +97,7 @@ def inserts(attempts: Iterable[str], *, begun_at: float, ended_at: float) -> Sql
 
 
 def _between(begun_at: float, ended_at: float) -> str:
-    """Return the condition for events of that time, by a clock that may be a little off.
+    """Return the condition for events of that time, with tolerance for a clock that is slightly off.
 
     The log is sorted by date and time.
     """
@@ -130,7 +130,7 @@ def merges(tables: Iterable[TableName], *, begun_at: float) -> Sql:
 def changes(tables: Iterable[TableName], *, begun_at: float, step_seconds: int) -> Sql:
     """Return the query for changes of the number of active parts: partition, time and difference, the newest first.
 
-    A part is active from the event that made it to the one that removed it: a merge or mutation that names it, a load
+    A part is active from the event that adds it to the one that removes it: a merge or mutation that names it, a load
     that published its month again, or else its removal, which comes minutes after a partition was dropped.
 
     Args:

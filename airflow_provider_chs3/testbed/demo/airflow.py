@@ -1,4 +1,4 @@
-"""A real Airflow with a home of its own, in a process of its own, for the demo."""
+"""A real Airflow with a separate home and process, for the demo."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any, Self
 from airflow_provider_chs3.testbed.processes import kill, spawn
 
 _POLL_SECONDS = 0.1
-#: As Airflow's console log writes them: time, level, message, logger.
+#: A line of Airflow's console log: time, level, message, logger.
 _LOG_LINE = re.compile(r"\S+ \[\w+ *\] (?P<message>.*?) +\[(?P<logger>[\w.]+)\]")
 _LOADER = "airflow.task.operators.airflow_provider_chs3."
 _RESULT = re.compile(r" (published|unchanged) \(")
@@ -28,11 +28,11 @@ _END = "chs3-demo: the command ended with exit code "
 
 
 class DemoError(RuntimeError):
-    """The demo cannot go on; the message says why and what to do."""
+    """An error that stops the demo; the message says why and what to do."""
 
 
 class DemoAirflow:
-    """An Airflow on SQLite, run by its command line; use it in a `with` block.
+    """An Airflow on SQLite, controlled through its command line; use it in a `with` block.
 
     All commands run in one process, because Airflow takes seconds to start.
     """
@@ -43,7 +43,7 @@ class DemoAirflow:
         Args:
             home: Folder for Airflow's database and the logs of its tasks.
             dags: Folder of the DAGs.
-            log: File that gets all output; what it held is gone.
+            log: File for all output; its old content is removed.
             connections: Connection id → the connection, as the JSON of `AIRFLOW_CONN_…`.
         """
         self.environment = {
@@ -66,8 +66,8 @@ class DemoAirflow:
         """Run an `airflow` command to its end.
 
         Args:
-            *arguments: Of the command.
-            tell: Gets the results of loads, and errors, while it runs.
+            *arguments: The arguments of the command.
+            tell: Called with the results of loads, and with errors, while the command runs.
 
         Raises:
             DemoError: If it fails.
@@ -82,12 +82,12 @@ class DemoAirflow:
             for line in self._new_lines():
                 if line.startswith(_END):
                     exit_code = line.removeprefix(_END)
-                elif text := _worth_telling(line):
+                elif text := _text_to_show(line):
                     tell(text)
             if has_ended:
                 break
         if exit_code != "0":
-            raise DemoError(f"`{command(arguments)}` failed; errors are above, and all of its log is in {self.log}")
+            raise DemoError(f"`{command(arguments)}` failed; errors are above, and the full log is in {self.log}")
 
     def __enter__(self) -> Self:
         return self
@@ -104,11 +104,11 @@ class DemoAirflow:
 
 
 def command(arguments: Sequence[str]) -> str:
-    """Return the command as a person would type it."""
+    """Return the command as typed in a shell."""
     return shlex.join(["airflow", *arguments])
 
 
-def _worth_telling(line: str) -> str:
+def _text_to_show(line: str) -> str:
     found = _LOG_LINE.match(line)
     if found and found["logger"].startswith(_LOADER) and _RESULT.search(found["message"]):
         return found["message"]
@@ -116,7 +116,7 @@ def _worth_telling(line: str) -> str:
 
 
 def _serve() -> None:
-    """Run the commands that come in, a JSON list in each line, until the end of input ends this process at once."""
+    """Run the commands from standard input, a JSON list in each line; the end of input ends this process at once."""
     commands: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
 
     def read() -> None:

@@ -1,4 +1,4 @@
-"""What the demo loads, and from where to where: a bucket of trips, and a table on every node."""
+"""The data of the demo: a bucket of trips, and a table on every node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_provider_chs3.testbed.nodes import Cluster, RunningNode
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql, read_facts
 
-# What the DAG's parameters say by default.
+# The defaults of the DAG's parameters.
 BUCKET = "taxi"
 DATABASE = "taxi"
 TABLE = "trips"
@@ -25,10 +25,10 @@ class PartsOnNode:
 
     Attributes:
         parts: Month → active parts.
-        merges: Month → merges that run.
+        merges: Month → running merges.
         names: Names of the active parts.
-        delay_limit: Parts in one partition from which the server slows inserts down.
-        throw_limit: Parts in one partition from which it refuses them.
+        delay_limit: Parts in one partition at which the server slows down inserts.
+        throw_limit: Parts in one partition at which it rejects inserts.
     """
 
     parts: Mapping[str, int]
@@ -47,7 +47,7 @@ class Lake:
         s3: The S3 server.
         trips: The generator of the trips.
         months: `YYYY-MM`, in order.
-        late_month: The one of them whose last file comes late.
+        late_month: The month whose last file arrives late.
     """
 
     cluster: Cluster
@@ -94,7 +94,7 @@ class Lake:
         return key
 
     def differences(self) -> list[str]:
-        """Compare rows, sums and checksum of every month over all nodes with the generator's.
+        """Compare the rows, sums and checksum of every month on all nodes with the generator's.
 
         Returns:
             One line for each month that differs.
@@ -102,10 +102,10 @@ class Lake:
         found = []
         with self.cluster.nodes[0].client() as client:
             for month in self.months:
-                wanted = self.trips.facts(month)
+                expected = self.trips.facts(month)
                 loaded = read_facts(client, f"{DATABASE}.{DISTRIBUTED_TABLE}", month)
-                if loaded != wanted:
-                    found.append(f"{month}: the files hold {wanted}, the table {loaded}")
+                if loaded != expected:
+                    found.append(f"{month}: the files have {expected}, the table has {loaded}")
         return found
 
     def rows_by_month(self) -> list[dict[str, int]]:
@@ -114,7 +114,7 @@ class Lake:
         return [dict(_ask(node, sql)) for node in self.cluster.nodes]
 
     def loads(self) -> list[dict[str, Any]]:
-        """Return what the ledger has of each load, the oldest first."""
+        """Return the ledger's details of each load, the oldest first."""
         sql = (
             f"SELECT details FROM cluster('{self.cluster.name}', {DATABASE}, chs3_ledger) WHERE event = 'load' "
             "ORDER BY recorded_at"
@@ -122,16 +122,16 @@ class Lake:
         return [json.loads(details) for (details,) in _ask(self.cluster.nodes[0], sql)]
 
     def parts(self) -> list[PartsOnNode]:
-        """Look at the parts and merges of each node."""
+        """Return the parts and merges of each node."""
         return [_parts(node) for node in self.cluster.nodes]
 
 
 def months_from(first: str, count: int) -> list[str]:
-    """Return so many months.
+    """Return consecutive months.
 
     Args:
         first: `YYYY-MM`.
-        count: How many.
+        count: Number of months.
 
     Returns:
         `YYYY-MM` of each.

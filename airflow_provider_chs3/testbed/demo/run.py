@@ -1,4 +1,4 @@
-"""The nightly load from start to end on this machine: `./dev demo`."""
+"""The whole nightly load on this machine: `./dev demo`."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ _DAG = _ROOT / "dags" / f"{_DAG_ID}.py"
 _LOG = _ROOT / ".dev" / "demo.log"
 _FIRST_MONTH = "2026-01"
 _NODES = 3
-# Files must outnumber nodes, or nodes have nothing to read.
+# There must be more files than nodes, or some nodes have nothing to read.
 _FILES_PER_MONTH = 6
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Load months of trips into a local cluster with a real Airflow, say how it went, and check it.
+    """Load months of trips into a local cluster with a real Airflow, and show and check the results.
 
     Args:
-        arguments: Of the command line: `--months`, `--rows-per-month`, `--keep`.
+        arguments: The command line: `--months`, `--rows-per-month`, `--keep`.
 
     Returns:
-        The exit code: 0 if every month holds exactly the rows of its files, else 1.
+        The exit code: 0 if every month has exactly the rows of its files, else 1.
     """
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__)
     parser.add_argument("--months", type=int, default=6, help="number of months (%(default)s)")
     parser.add_argument("--rows-per-month", type=int, default=500_000, help="rows of each month (%(default)s)")
-    parser.add_argument("--keep", action="store_true", help="leave the servers running at the end, until Ctrl-C")
+    parser.add_argument("--keep", action="store_true", help="keep the servers running at the end, until Ctrl-C")
     given = parser.parse_args(arguments)
     if given.months < 1 or given.rows_per_month < _FILES_PER_MONTH:
-        parser.error(f"it takes at least 1 month and {_FILES_PER_MONTH} rows a month")
+        parser.error(f"give at least 1 month and {_FILES_PER_MONTH} rows per month")
     screen = Screen()
     try:
         return _demo(screen, months=given.months, rows_per_month=given.rows_per_month, keep=given.keep)
@@ -58,8 +58,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _demo(screen: Screen, *, months: int, rows_per_month: int, keep: bool) -> int:
     if not _DAG.exists():
-        raise DemoError(f"The demo runs {_DAG}, which is not there: run it in a clone of the repository.")
-    _forget_other_airflows()
+        raise DemoError(f"The demo runs {_DAG}, which does not exist: run it in a clone of the repository.")
+    _remove_airflow_settings()
     screen.step(f"Starting {_NODES} ClickHouse nodes, an S3 server and Airflow {version('apache-airflow')} on loopback")
     with (
         tempfile.TemporaryDirectory(prefix="chs3-demo-") as home,
@@ -83,7 +83,7 @@ def _demo(screen: Screen, *, months: int, rows_per_month: int, keep: bool) -> in
     return exit_code
 
 
-def _forget_other_airflows() -> None:
+def _remove_airflow_settings() -> None:
     """Remove the settings of the user's own Airflow, which would otherwise apply to the demo, even its database."""
     for name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
         del os.environ[name]
@@ -93,10 +93,10 @@ def _prepare(screen: Screen, lake: Lake, airflow: DemoAirflow) -> None:
     for node in lake.cluster.nodes:
         screen.detail(f"{node.name} of cluster {lake.cluster.name}: {node.host}:{node.tcp_port}")
     screen.detail(f"S3: {lake.s3.endpoint_url}")
-    screen.detail(f"all of Airflow's log: {airflow.log}")
+    screen.detail(f"Airflow's full log: {airflow.log}")
     screen.step(f"Creating {DATABASE}.{TABLE} on every node, and {DATABASE}.{DISTRIBUTED_TABLE} (Distributed) over it")
     lake.create_tables()
-    screen.step(f"Putting {len(lake.months)} months of trips into s3://{BUCKET}/trips/, making Airflow's database")
+    screen.step(f"Putting {len(lake.months)} months of trips into s3://{BUCKET}/trips/, creating Airflow's database")
     with ThreadPoolExecutor(max_workers=1) as pool:
         uploaded = pool.submit(lake.upload)
         airflow.run("db", "migrate", tell=screen.detail)
@@ -109,7 +109,7 @@ def _run(screen: Screen, lake: Lake, airflow: DemoAirflow) -> bool:
     """Run the DAG three times.
 
     Returns:
-        Whether what had not changed was left alone: months without a load in the ledger, and the objects before the
+        Whether unchanged data was not loaded again: months without a load in the ledger, and the objects before the
         late one.
     """
     screen.step("Loading every month")
@@ -117,17 +117,17 @@ def _run(screen: Screen, lake: Lake, airflow: DemoAirflow) -> bool:
     names = [node.names for node in lake.parts()]
 
     again = lake.months[0]
-    screen.step(f"Running {again} again: nothing changed, so that nothing is loaded")
+    screen.step(f"Running {again} again: nothing changed, so nothing is loaded")
     _run_dag(screen, airflow, [again])
-    left_alone = names == [node.names for node in lake.parts()]
+    is_unchanged = names == [node.names for node in lake.parts()]
 
     screen.step(f"The late file arrives: s3://{BUCKET}/{lake.upload_late_file()}")
-    screen.detail("Running every month again: one of them got a file, which is loaded alone")
+    screen.detail("Running every month again: one of them has a new file, and only that file is loaded")
     _run_dag(screen, airflow, lake.months)
     loads = lake.loads()
     loaded = Counter(load["month"] for load in loads)
     is_alone = loads[-1]["loaded_objects"] == 1
-    return left_alone and is_alone and loaded == Counter([*lake.months, lake.late_month])
+    return is_unchanged and is_alone and loaded == Counter([*lake.months, lake.late_month])
 
 
 def _run_dag(screen: Screen, airflow: DemoAirflow, months: Sequence[str]) -> None:
@@ -159,7 +159,7 @@ def _last_screen(screen: Screen, lake: Lake, unchanged: bool) -> int:
             f"read, {late['loaded_rows']:,} rows in {late['insert_seconds']:.2f} s; no other month was touched."
         )
     else:
-        screen.line("WRONG: objects were loaded again though they had not changed.")
+        screen.line("WRONG: unchanged objects were loaded again.")
     screen.line(f"Done in {screen.seconds:.0f} s.")
     return 1 if differences or not unchanged else 0
 
@@ -168,7 +168,7 @@ def _wait(screen: Screen, lake: Lake, airflow: DemoAirflow) -> None:
     node = lake.cluster.nodes[0]
     login = shlex.quote(f"{node.credentials.login}:{node.credentials.password}")
     query = f"SELECT count() FROM {DATABASE}.{DISTRIBUTED_TABLE}"
-    screen.line("\nThe servers stay up until Ctrl-C. Query them:")
+    screen.line("\nThe servers run until Ctrl-C. Query them:")
     screen.line(f'  curl --user {login} http://{node.host}:{node.http_port}/ --data "{query}"')
     screen.line("Run the DAG from another terminal (`./dev run airflow dags test …`) with:")
     for name, value in airflow.environment.items():

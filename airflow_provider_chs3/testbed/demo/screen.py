@@ -1,4 +1,4 @@
-"""What the demo prints: lines as it goes, and its last screen."""
+"""The output of the demo: lines while it runs, and its last screen."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rich.table import Table
 from airflow_provider_chs3.core.tuning.insert_settings import EXACT_NAMES
 from airflow_provider_chs3.testbed.demo.lake import Lake, PartsOnNode
 
-# Where output goes to a file, rich would take 80 columns.
+# If output goes to a file, rich would use 80 columns.
 _FILE_COLUMNS = 120
-# What background merges leave of a month that is far below the 150 GiB at which parts are merged no more.
+# The parts that background merges leave of a month far below 150 GiB, the size at which parts are no longer merged.
 _FEW_PARTS = 10
 
 
 class Screen:
-    """Where the demo writes, with the seconds since it began."""
+    """The output of the demo, with the seconds since it began."""
 
     def __init__(self) -> None:
         columns = None if sys.stdout.isatty() else _FILE_COLUMNS
@@ -35,15 +35,15 @@ class Screen:
         return time.monotonic() - self._start
 
     def step(self, text: str) -> None:
-        """Say what comes next."""
+        """Announce the next step."""
         self.line(f"{self.seconds:5.1f} s  {text}")
 
     def detail(self, text: str) -> None:
-        """Say something that belongs to the step."""
+        """Write a detail of the step."""
         self.line(f"         {text}")
 
     def line(self, text: str = "") -> None:
-        """Write a line as it is."""
+        """Write a line as is."""
         self._console.print(text, soft_wrap=True)
 
     def settings(self, load: Mapping[str, Any]) -> None:
@@ -54,7 +54,7 @@ class Screen:
         self._console.print(table)
 
     def months(self, lake: Lake) -> None:
-        """Show every month: what its last load did, where its rows are, and how its merges stand."""
+        """Show every month: its last load, the nodes of its rows, and the state of its merges."""
         loads, nodes, rows = lake.loads(), lake.parts(), lake.rows_by_month()
         times = Counter(load["month"] for load in loads)
         newest = {load["month"]: load for load in loads}
@@ -77,14 +77,14 @@ class Screen:
 
 
 def merge_state(month: str, nodes: Sequence[PartsOnNode]) -> str:
-    """Say in words how the merges of a month stand, at this moment.
+    """Describe the current state of the merges of a month.
 
     Args:
         month: `YYYY-MM`.
-        nodes: What each node has.
+        nodes: The parts on each node.
 
     Returns:
-        `healthy`: few parts on every node, and nothing merges; else what there is.
+        `healthy` if every node has few parts and no merge runs; otherwise a description.
     """
     merges = sum(node.merges.get(month, 0) for node in nodes)
     most = max(nodes, key=lambda node: node.parts.get(month, 0))

@@ -1,4 +1,4 @@
-"""The test bed, left running for a person: `./dev cluster`."""
+"""A running test bed for interactive use: `./dev cluster`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _NAMED_COLLECTION = "chs3_s3"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start a cluster and an S3 server with three months of trips, say how to use them, and wait for Ctrl-C.
+    """Start a cluster and an S3 server with three months of trips, print how to use them, and wait for Ctrl-C.
 
     Args:
-        arguments: Of the command line: `--nodes`.
+        arguments: The command line: `--nodes`.
 
     Returns:
-        The exit code; in fact it ends by KeyboardInterrupt.
+        The exit code; in practice, KeyboardInterrupt ends it.
     """
     parser = argparse.ArgumentParser(prog="./dev cluster", description="A local ClickHouse cluster and S3 server.")
     parser.add_argument("--nodes", type=int, default=3, help="number of ClickHouse nodes (%(default)s)")
@@ -68,9 +68,9 @@ def _how_to_use(cluster: ClickHouseCluster, s3: S3Server) -> str:
             "Try:",
             f'  curl --user {login} http://{first.host}:{first.http_port}/ --data "{query}"',
             "",
-            "A table for the trips, to be made on every node:",
+            "A table for the trips, to create on every node:",
             f"  {create_table_sql('default.trips')}",
             "",
-            "Ctrl-C stops it all and removes the data.",
+            "Ctrl-C stops everything and removes the data.",
         ]
     )

@@ -1,1 +1,1 @@
-"""What a node of the test bed runs: the embedded engine, a real server, and the ZooKeeper of replicated ones."""
+"""The programs of the test bed's nodes: the embedded engine, a real server, and ZooKeeper for replicated servers."""

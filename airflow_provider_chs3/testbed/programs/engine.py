@@ -1,8 +1,8 @@
 """One ClickHouse node as an operating-system process, from the engine inside the `chdb-core` wheel.
 
 Since 26.7 the `clickhouse-local` in that wheel can listen on the native and the HTTP protocol. This is the only module
-that touches the wheel's private function, and the wheel's version is pinned for it: fit for tests and a demo, not for
-production.
+that uses the wheel's private function, and the wheel's version is pinned for it. It is suitable for tests and a demo,
+not for production.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import ModuleType
 
 from airflow_provider_chs3.testbed.processes import INSTALL_HINT, die_with_parent, spawn
 
-# The listeners live as long as the last statement does, so that one sleeps for ever. One row a block, because the
+# The listeners live as long as the last statement, so that one sleeps forever. One row per block, because the
 # engine limits how long a block may sleep, not a query.
 _SERVE_SQL = """
 SYSTEM START LISTEN TCP;
@@ -30,7 +30,7 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
     """Start the node whose configuration is in `<folder>/.clickhouse-local/config.xml`.
 
     Args:
-        folder: The node's home; tables go to `data`, what the process prints to `engine.log`.
+        folder: The node's home; tables go to `data`, the output of the process to `engine.log`.
 
     Returns:
         The process. It may not answer yet.
@@ -44,10 +44,10 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _wheel_folder() -> Path:
-    # find_spec does not import chdb: its __init__ opens an embedded connection, whose settings would rule the process.
+    # find_spec does not import chdb: its __init__ opens an embedded connection, whose settings would be the process's.
     spec = importlib.util.find_spec("chdb")
     if spec is None or spec.origin is None:
-        raise RuntimeError(f"The local ClickHouse engine (chdb-core) is not there; {INSTALL_HINT}")
+        raise RuntimeError(f"The local ClickHouse engine (chdb-core) is not installed; {INSTALL_HINT}")
     return Path(spec.origin).parent
 
 
@@ -65,5 +65,5 @@ def _load() -> ModuleType:
 
 if __name__ == "__main__":
     die_with_parent()
-    # TabSeparated becomes the default format of the HTTP interface too, as clients expect of a server.
+    # TabSeparated also becomes the default format of the HTTP interface, as clients expect from a server.
     _load().query(_SERVE_SQL, "TabSeparated", path=sys.argv[1])

@@ -1,4 +1,4 @@
-"""ZooKeeper as Debian packs it, as an operating-system process: the Keeper of a local replicated cluster.
+"""Debian's ZooKeeper as an operating-system process: the Keeper of a local replicated cluster.
 
 The server of the test bed is built without one.
 """
@@ -28,7 +28,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def missing() -> str:
-    """Return why it cannot run here; empty where it can."""
+    """Return the reason why it cannot run here; empty if it can."""
     if _JAR.exists() and shutil.which("java"):
         return ""
     return "replication needs ZooKeeper: apt-get install zookeeper"
@@ -41,8 +41,8 @@ class Keeper(Stoppable):
         """Start it and wait until it answers.
 
         Args:
-            folder: Where its data goes; made if it is not there.
-            port: Where it listens, on 127.0.0.1.
+            folder: Folder for its data; created if it does not exist.
+            port: The port of 127.0.0.1 on which it listens.
 
         Raises:
             RuntimeError: If it is not installed, or does not start.
@@ -60,7 +60,7 @@ class Keeper(Stoppable):
         self.start()
 
     def start(self) -> None:
-        """Start it again, with its data and on its port.
+        """Start it again, with the same data and port.
 
         Raises:
             RuntimeError: If it does not start.
@@ -93,6 +93,6 @@ def _run(config: str) -> int:
 
 
 if __name__ == "__main__":
-    # This process ends with who started it, and Java with this process.
+    # This process ends with the one that started it, and Java with this process.
     die_with_parent()
     sys.exit(_run(sys.argv[1]))

@@ -1,8 +1,8 @@
 """One real ClickHouse server of a supported LTS version as an operating-system process, from the `chdb` wheel.
 
-That wheel holds the whole of `clickhouse-server` 25.8 and exports its entry point. It cannot share an environment with
-`chdb-core`, which the engine comes from, so it is fetched with pip and unpacked into a folder of its own, once. Fit for
-tests, not for production. It has no Keeper of its own; and its reader of ORC crashes the process.
+That wheel contains the whole of `clickhouse-server` 25.8 and exports its entry point. It cannot share an environment
+with `chdb-core`, the source of the engine, so it is fetched with pip and unpacked into a separate folder, once. It is
+suitable for tests, not for production. It has no Keeper, and its ORC reader crashes the process.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
     """Start the node whose configuration is in `<folder>/.clickhouse-local/config.xml`.
 
     Args:
-        folder: The node's home; tables go to `data`, what the process prints to `engine.log`.
+        folder: The node's home; tables go to `data`, the output of the process to `engine.log`.
 
     Returns:
         The process. It may not answer yet.
 
     Raises:
-        RuntimeError: If the wheel is not there and cannot be fetched.
+        RuntimeError: If the wheel is missing and cannot be fetched.
     """
     library = fetch() / _LIBRARY
     config = folder / ".clickhouse-local" / "config.xml"
@@ -47,7 +47,7 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def fetch() -> Path:
-    """Fetch and unpack the wheel (170 MB, unpacked 860 MB), unless that was done before.
+    """Fetch and unpack the wheel (170 MB, unpacked 860 MB), unless it is there already.
 
     Returns:
         Its folder.
@@ -58,7 +58,7 @@ def fetch() -> Path:
     home = Path(os.environ.get(_FOLDER_VARIABLE) or Path.home() / ".cache" / "airflow-provider-chs3")
     folder = home / WHEEL.replace("==", "-")
     home.mkdir(parents=True, exist_ok=True)
-    # Test runs side by side want it at the same moment.
+    # Parallel test runs may fetch it at the same time.
     with (home / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
@@ -77,7 +77,7 @@ def _download(folder: Path) -> Path:
 
 
 def _unpack(wheel: Path, folder: Path) -> Path:
-    """Take out the native libraries: of the Python in it nothing is used."""
+    """Extract the native libraries: the wheel's Python code is not used."""
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
             if ".so" in Path(name).name:

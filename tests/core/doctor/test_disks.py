@@ -19,7 +19,7 @@ def test_a_disk_with_less_than_a_tenth_free_is_a_finding(free_bytes, count):
     ("replica", "match"),
     [
         ((1, 1, 0, 0), "has lost its session with Keeper"),
-        ((1, 0, 0, 0), "is read-only: look at Keeper"),
+        ((1, 0, 0, 0), "is read-only: check Keeper"),
         ((0, 0, 301, 5), "lags 301 s behind"),
     ],
 )

@@ -45,7 +45,7 @@ class TestBacklog:
         check = drive(check_backlog((ONE, TWO)), {ONE: [row], TWO: DOWN}).result
         assert check.summary.startswith("1 run")
         assert check.findings == (
-            "ch-2:9000: no answer: Connection refused. Look whether it is up, and reached from here.",
+            "ch-2:9000: no answer: Connection refused. Check that it is up and reachable from here.",
         )
 
     def test_what_the_user_may_not_see_is_left_out(self):

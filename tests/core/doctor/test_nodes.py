@@ -62,4 +62,4 @@ class TestVersions:
         mixed = probes(0, 0, 0)
         mixed[TWO] = replace(mixed[TWO], version="26.8.1.1")
         (finding,) = check_versions(mixed).findings
-        assert "26.9.2.1 on ch-1:9000, ch-3:9000, 26.8.1.1 on ch-2:9000: bring all to one" in finding
+        assert "26.9.2.1 on ch-1:9000, ch-3:9000, 26.8.1.1 on ch-2:9000: install the same version on all" in finding

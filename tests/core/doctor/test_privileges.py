@@ -35,14 +35,14 @@ class TestRights:
         all_but_b = {"A ON x", "C ON t", "D ON z"}
         check = self.found({ONE: all_but_b, TWO: all_but_b})
         assert check.findings == (
-            "ch-1:9000, ch-2:9000: user 'me' lacks what load, plan need: run GRANT B ON y TO `me` there.",
+            "ch-1:9000, ch-2:9000: user 'me' lacks privileges for load, plan: run GRANT B ON y TO `me` there.",
         )
         assert check.summary == "all that is needed for: page"
 
     def test_what_the_user_is_not_for_is_a_remark(self):
         check = self.found({ONE: {"A ON x", "B ON y", "C ON t"}, TWO: {"A ON x", "B ON y", "C ON t", "D ON z"}})
         assert (check.findings, check.outcome) == ((), CheckOutcome.OK)
-        assert check.remarks == ("ch-1:9000: user 'me' lacks what page needs: run GRANT D ON z TO `me` there.",)
+        assert check.remarks == ("ch-1:9000: user 'me' lacks privileges for page: run GRANT D ON z TO `me` there.",)
 
     def test_without_a_table_nothing_is_asked_about_tables(self):
         on_servers = {"A ON x", "B ON y", "D ON z"}

@@ -21,7 +21,9 @@ def test_a_load_like_the_others_is_not_slow() -> None:
 def test_one_that_took_more_than_twice_the_usual_time_is() -> None:
     found = judged(load(insert=40.0))
     assert found.slow_steps == {"insert": 30.0}
-    assert found.why == "It took 43.0 s where 13.0 s are usual: the insert took 40.0 s where 10.0 s are usual."
+    assert (
+        found.why == "It took 43.0 s instead of the usual 13.0 s: the insert took 40.0 s instead of the usual 10.0 s."
+    )
 
 
 def test_the_others_are_not_slow_for_it() -> None:
@@ -76,7 +78,7 @@ def test_attempts_in_vain_are_never_usual() -> None:
 def test_slow_merges_make_a_load_slow_though_it_published_in_time() -> None:
     alike = [load(merges=30.0)] * 3
     found = judge([load(merges=90.0), *alike])[0]
-    assert found.why == "Merges after it took 90.0 s where 30.0 s are usual."
+    assert found.why == "Merges after it took 90.0 s instead of the usual 30.0 s."
 
 
 def test_loads_of_which_only_the_insert_is_known_are_compared_by_it() -> None:

@@ -173,7 +173,7 @@ def test_a_load_is_judged_beside_those_of_its_table() -> None:
     records = [*(record(f"load{number}", NOW - 100 - number) for number in range(3)), slow]
     answers = tuple(records if rows is RECORDS else rows for rows in ANSWERS)
     *others, last = look(answers).result.loads
-    assert "the insert took 70.0 s where 7.0 s are usual" in last.judgement.why
+    assert "the insert took 70.0 s instead of the usual 7.0 s" in last.judgement.why
     assert {load.judgement.why for load in others} == {""}
 
 

@@ -1,11 +1,11 @@
-// What can be done to a month. Airflow does it, by its own API: it decides who may, and keeps who did.
+// The actions on a month. Airflow performs them through its own API: it checks permissions and records the user.
 import { runLink, taskLink } from "./airflow.js";
 import { bytes, element } from "./dom.js";
 
 const AIRFLOW = "../api/v2/";
 
-// A month `it` has table, month, and the rights on the DAGs. Each action has what it is called and asks for first, whether
-// it makes sense for a month, the DAG whose runs or tasks it touches, and what it asks of Airflow.
+// `it` has the table, the month, and the rights on the DAGs. Each action has its name, the text to confirm, whether it makes
+// sense for a month, the DAG whose runs or tasks it touches, and its request to Airflow.
 const ACTIONS = [
   {
     name: "reload",
@@ -15,13 +15,13 @@ const ACTIONS = [
     dag: (it) => it.rights.dag,
     isFor: ({ month }) => month.task && month.state !== "loading",
     says: (it) => [
-      `Starts a run of DAG ${it.rights.dag.dag_id} that loads this month of this table again from its objects in S3, and no ` +
-        "other month and no other table. What else the DAG does, it does too.",
-      "The table keeps its rows until the new ones are counted and put into their place.",
+      `Starts a run of DAG ${it.rights.dag.dag_id} that loads only this month of this table again from its objects in ` +
+        "S3. Everything else in the DAG runs, too.",
+      "The table keeps its rows until the new ones are counted and replace them.",
     ],
     option: ({ month }) => month.state === "changed" &&
-      "Replace the rows that somebody else put there or changed, too; what was erased on request comes back. " +
-      "Without this the load stops.",
+      "Replace the rows that somebody else put there or changed, too; rows erased on request come back. " +
+      "Otherwise the load stops.",
     act: reload,
   },
   {
@@ -32,9 +32,9 @@ const ACTIONS = [
     dag: (it) => it.rights.dag,
     isFor: ({ month }) => month.task && month.state === "loading",
     says: ({ month: { task } }) => [
-      `Marks task ${task.task_id}${task.map_index >= 0 ? ` [${task.map_index}]` : ""} of run ${task.run_id} as failed. It is not ` +
-        "tried again.",
-      "Its queries end on all nodes, unless the task was told otherwise (cancel_on_kill); the table keeps the rows that it has.",
+      `Marks task ${task.task_id}${task.map_index >= 0 ? ` [${task.map_index}]` : ""} of run ${task.run_id} as failed, ` +
+        "without a retry.",
+      "Its queries end on all nodes, unless cancel_on_kill is off; the table keeps its current rows.",
     ],
     act: endLoad,
   },
@@ -46,8 +46,8 @@ const ACTIONS = [
     dag: (it) => it.rights.actions_dag,
     isFor: ({ month }) => month.parts > 0 && month.state !== "loading",
     says: (it) => [
-      `Starts a run of DAG ${it.rights.actions_dag_id} that merges the parts of the month to one on each node, which reads and ` +
-        `writes ${bytes(it.month.size_bytes)}. Rows stay as they are.`,
+      `Starts a run of DAG ${it.rights.actions_dag_id} that merges the parts of the month into one on each node. This reads and ` +
+        `writes ${bytes(it.month.size_bytes)}. Rows do not change.`,
     ],
     act: (it) => runAction(it, "merge"),
   },
@@ -59,40 +59,40 @@ const ACTIONS = [
     dag: (it) => it.rights.actions_dag,
     isFor: ({ month }) => month.published_at && month.state !== "loading",
     says: (it) => [
-      `Starts a run of DAG ${it.rights.actions_dag_id} that takes the month out of the ledger.`,
-      "Its rows stay, and no load is known to have put them there: the next load of the month stops, until it is told to " +
+      `Starts a run of DAG ${it.rights.actions_dag_id} that removes the month from the ledger.`,
+      "Its rows stay, but no longer belong to a known load: the next load of the month stops unless it may " +
         "replace them or the month is adopted.",
     ],
     act: (it) => runAction(it, "forget"),
   },
 ];
 
-const known = new Map(); // DAG → what the user may do, as it was told last
+const known = new Map(); // DAG → the last known rights of the user
 
 async function ask(url, method = "GET", body = undefined) {
   const headers = { Accept: "application/json", ...(body && { "Content-Type": "application/json" }) };
-  // Airflow takes a run for one that was started in its UI if it is told from where.
+  // With the referrer, Airflow records that the run was started in its UI.
   const options = { method, headers, referrerPolicy: "same-origin", body: body && JSON.stringify(body) };
   const answer = await fetch(url, options);
-  const told = await answer.json().catch(() => ({}));
+  const result = await answer.json().catch(() => ({}));
   if (!answer.ok) {
-    const detail = typeof told.detail === "string" ? told.detail : JSON.stringify(told.detail || "");
+    const detail = typeof result.detail === "string" ? result.detail : JSON.stringify(result.detail || "");
     throw Object.assign(new Error(`Airflow answers ${answer.status}: ${detail}`), { status: answer.status });
   }
-  return told;
+  return result;
 }
 
 function runsOf(dagId) {
   return `${AIRFLOW}dags/${encodeURIComponent(dagId)}/dagRuns`;
 }
 
-// The new run is like the one that loaded the month last, so that the DAG's templates give the same.
+// The new run is like the one that loaded the month last, so that the DAG's templates have the same result.
 async function lastRun(task) {
   try {
     return await ask(`${runsOf(task.dag_id)}/${encodeURIComponent(task.run_id)}`);
   } catch (error) {
     if (error.status === 404) {
-      return {}; // Airflow does not keep runs for ever.
+      return {}; // Airflow does not keep runs forever.
     }
     throw error;
   }
@@ -132,13 +132,13 @@ async function runAction(it, action) {
 }
 
 function started(run) {
-  return ["Airflow has taken it: ", runLink(run.dag_id, run.dag_run_id), "."];
+  return ["Started: ", runLink(run.dag_id, run.dag_run_id), "."];
 }
 
 async function endLoad({ month: { task } }) {
   const path = `${encodeURIComponent(task.run_id)}/taskInstances/${encodeURIComponent(task.task_id)}/${task.map_index}`;
   await ask(`${runsOf(task.dag_id)}/${path}`, "PATCH", { new_state: "failed" });
-  return ["Marked as failed, and its queries are being ended: ", taskLink(task), "."];
+  return ["Marked as failed; its queries are being ended: ", taskLink(task), "."];
 }
 
 function confirm(action, it, key) {
@@ -158,7 +158,7 @@ function confirm(action, it, key) {
   act.addEventListener("click", async () => {
     act.disabled = true;
     close.focus();
-    status.textContent = "Asking Airflow…";
+    status.textContent = "Sending the request to Airflow…";
     try {
       status.replaceChildren(...(await action.act(it, box.checked)));
       act.remove();
@@ -171,7 +171,7 @@ function confirm(action, it, key) {
   });
   dialog.addEventListener("close", () => {
     dialog.remove();
-    // The button may have been drawn anew meanwhile.
+    // The button may have been redrawn in the meantime.
     const again = [...document.querySelectorAll("[data-key]")].find((each) => each.dataset.key === key);
     if (again) {
       again.focus();
@@ -181,13 +181,13 @@ function confirm(action, it, key) {
   dialog.showModal();
 }
 
-// Why the user cannot do something, once for each reason.
+// The reason why the user cannot do something; empty if there is none.
 function obstacle(action, it) {
   const dag = action.dag(it);
   if (!dag) {
-    return action.dag === ACTIONS[0].dag ? "The DAG that loaded this month is gone." :
-      `To force merges and forget months, add the DAG ${it.rights.actions_dag_id} to Airflow: its file is in this package's ` +
-      "folder dags.";
+    return action.dag === ACTIONS[0].dag ? "The DAG that loaded this month no longer exists." :
+      `To force merges and forget months, add the DAG ${it.rights.actions_dag_id} to Airflow: its file is in the folder ` +
+      "dags of this package.";
   }
   return dag[action.right] ? "" : `Airflow does not let you ${action.right === "may_end_tasks" ? "end tasks" : "start runs"} of ` +
     `DAG ${dag.dag_id}.`;
@@ -203,12 +203,12 @@ function offered(it, key) {
   });
   const reasons = new Set(wanted.map((action) => obstacle(action, it)).filter(Boolean));
   if (it.month.published_at && !it.month.task) {
-    reasons.add("No task that loaded this month is known to you: it cannot be reloaded from here.");
+    reasons.add("You cannot reload this month from here: the task that loaded it is unknown, or you may not see it.");
   }
   return [...buttons, ...[...reasons].map((reason) => element("p", { class: "faint" }, reason))];
 }
 
-// What the user may do to a month of a table, seen through a connection. `key` tells it from all others on the page.
+// The actions that the user may take on a month of a table, as seen through a connection. `key` is unique on the page.
 export function actions(seen, table, month, key) {
   const made = element("div", { class: "actions", role: "group", "aria-label": `Actions on ${month.month}` });
   const dagId = month.task ? month.task.dag_id : "";

@@ -1,13 +1,13 @@
-// Links into Airflow's own pages. Airflow shows this page in a frame that may not open others: there, its router is asked.
+// Links into Airflow's own pages. Airflow shows this page in a frame that may not navigate: use its router there.
 import { element } from "./dom.js";
 
-// This page is one step below Airflow, whatever path that is served under.
+// This page is one level below Airflow, whatever its path.
 const AIRFLOW = new URL("../", location.href).pathname;
 
 function goThere(event, path) {
   const airflow = window.parent;
   if (airflow === window || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) {
-    return; // a page by itself, or a tab of its own: the browser knows how
+    return; // outside the frame, or in a new tab: leave it to the browser
   }
   event.preventDefault();
   const { idx = 0 } = airflow.history.state || {};
@@ -27,7 +27,7 @@ export function runLink(dagId, runId) {
   return linkTo(`dags/${encodeURIComponent(dagId)}/runs/${encodeURIComponent(runId)}`, `run ${runId} of DAG ${dagId}`);
 }
 
-// The page of a task instance: `task` has dag_id, run_id, task_id and map_index, which is -1 where it is not mapped.
+// The page of a task instance: `task` has dag_id, run_id, task_id and map_index, which is -1 if it is not mapped.
 export function taskLink(task) {
   const [dagId, runId, taskId] = [task.dag_id, task.run_id, task.task_id].map(encodeURIComponent);
   const mapped = task.map_index >= 0 ? `/mapped/${task.map_index}` : "";

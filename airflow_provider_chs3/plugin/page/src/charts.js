@@ -1,10 +1,10 @@
-// Charts over time. uPlot draws them on canvases, which tell nothing to screen readers: who shows a chart shows its figures, too.
+// Charts over time. uPlot draws them on canvases, which screen readers cannot read: each chart needs its figures beside it.
 import uPlot from "uplot";
 import { element } from "./dom.js";
 
 const HEIGHT = 220; // CSS pixels
 const AXIS_WIDTH = 84;
-// Where the lines of an axis may be: at round decimals unless a chart asks for others.
+// Steps between the lines of an axis: round decimals unless a chart sets others.
 const LINES = {
   decimal: undefined,
   whole: Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat(),
@@ -12,9 +12,9 @@ const LINES = {
 };
 const COLOURS = 6; // --series-1 and so on, in page.css
 
-const shown = new Map(); // chart → what watches its width
+const shown = new Map(); // chart → the observer of its width
 
-// A canvas does not follow the theme by itself: colours are asked for whenever it is drawn.
+// A canvas does not follow the theme: look up the colours whenever it is drawn.
 function colour(name) {
   return () => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
@@ -27,7 +27,7 @@ function axis(format) {
 const STYLES = {
   line: (stroke) => ({ stroke, width: 2, points: { show: false } }),
   points: (stroke) => ({ stroke, paths: () => null, points: { show: true, size: 7, fill: stroke, stroke } }),
-  // They stand out without their colour, too.
+  // They stand out even without their colour.
   rings: (stroke) => ({ stroke, paths: () => null, points: { show: true, size: 15, width: 3, fill: "transparent", stroke } }),
 };
 
@@ -62,7 +62,7 @@ export function chart({ title, times, series, format, lines = "decimal", from, t
   return element("figure", { role: "img", "aria-label": label }, element("figcaption", {}, title), place);
 }
 
-// Whoever draws anew lets the old charts go: they listen to the window.
+// Call this before drawing again: old charts keep listening to the window.
 export function forgetCharts() {
   for (const [drawn, resized] of shown) {
     resized.disconnect();

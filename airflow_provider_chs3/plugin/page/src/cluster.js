@@ -1,4 +1,4 @@
-// The nodes of each cluster: what they have, how full they are, and what they work on.
+// The nodes of each cluster: their size, how full they are, and their work.
 import { taskLink } from "./airflow.js";
 import { bytes, connectionSection, duration, element, figures, number, withoutConnections } from "./dom.js";
 
@@ -30,11 +30,11 @@ function load(each) {
 
 function loads(seen) {
   if (!seen.loads.length) {
-    return element("div", {}, element("h3", {}, "Loads at work"), element("p", {}, "None."));
+    return element("div", {}, element("h3", {}, "Running loads"), element("p", {}, "None."));
   }
   const columns = [["Table"], ["Month"], ["Task"], ["Rows read", "number"], ["Done", "number"], ["Rows/s", "number"], ["Read", "number"],
     ["Since", "number"], ["Peak memory of a node", "number"]];
-  return figures("Loads at work", columns, seen.loads.map(load));
+  return figures("Running loads", columns, seen.loads.map(load));
 }
 
 function size(node) {
@@ -53,7 +53,7 @@ function nodeRow(node) {
 }
 
 function nodes(answered) {
-  const columns = [["Node"], ["Version"], ["Up for", "number"], ["What loads take it to have"], ["Server's cores and memory limit"],
+  const columns = [["Node"], ["Version"], ["Uptime", "number"], ["Size that loads assume"], ["Server's cores and memory limit"],
     ["Machine's memory", "number"], ["Memory of queries", "number"], ["Busy merge threads", "number"], ["Merges", "number"]];
   return figures("Nodes", columns, answered.map(nodeRow));
 }
@@ -63,7 +63,7 @@ function disks(answered) {
     ["Reserved by merges and inserts", "number"]];
   const rows = answered.flatMap((node) => node.disks.map((disk) => [node.name, disk.name, disk.kind,
     ...(disk.total_bytes ? [bytes(disk.free_bytes), bytes(disk.total_bytes), percent(disk.free_bytes, disk.total_bytes),
-      bytes(disk.reserved_bytes)] : ["without end", "", "", ""])]));
+      bytes(disk.reserved_bytes)] : ["unlimited", "", "", ""])]));
   return figures("Disks", columns, rows);
 }
 
@@ -74,7 +74,7 @@ function parts(answered) {
     table.partition_id, number(table.partition_parts), number(table.parts_to_delay_insert), number(table.parts_to_throw_insert),
     number(table.table_parts), number(table.max_parts_in_total),
     element("span", table.inserts === "taken" ? {} : { class: "trouble" }, INSERTS[table.inserts])]));
-  return figures("Tables nearest to their limits of parts", columns, rows);
+  return figures("Tables nearest to their limits for parts", columns, rows);
 }
 
 function merges(answered) {
@@ -83,7 +83,7 @@ function merges(answered) {
     bytes(merge.size_bytes), duration(merge.seconds)]));
   const columns = [["Node"], ["Table"], ["Partition"], ["Kind"], ["Done", "number"], ["Parts", "number"], ["Size", "number"],
     ["Since", "number"]];
-  return rows.length ? figures("Merges that run longest", columns, rows) : "";
+  return rows.length ? figures("Longest-running merges", columns, rows) : "";
 }
 
 function replication(answered) {
@@ -91,16 +91,16 @@ function replication(answered) {
   if (!replicated.length) {
     return [];
   }
-  const columns = [["Node"], ["Replicated tables", "number"], ["Read-only", "number"], ["Furthest behind", "number"],
+  const columns = [["Node"], ["Replicated tables", "number"], ["Read-only", "number"], ["Longest delay", "number"],
     ["Queue", "number"]];
-  const made = [figures("Replication", columns, replicated.map(({ name, replication: told }) => [name, number(told.tables),
-    number(told.readonly_tables), duration(told.delay_seconds), number(told.queued)]))];
-  const oldest = replicated.flatMap(({ name, replication: told }) => told.oldest.map((each) => [name,
+  const made = [figures("Replication", columns, replicated.map(({ name, replication: state }) => [name, number(state.tables),
+    number(state.readonly_tables), duration(state.delay_seconds), number(state.queued)]))];
+  const oldest = replicated.flatMap(({ name, replication: state }) => state.oldest.map((each) => [name,
     `${each.database}.${each.table}`, each.kind, each.part, duration(each.age_seconds), number(each.tries),
     each.last_exception || each.postpone_reason]));
   if (oldest.length) {
-    made.push(figures("Oldest of the replication queues", [["Node"], ["Table"], ["What"], ["Part"], ["Since", "number"],
-      ["Tries", "number"], ["Why not yet"]], oldest));
+    made.push(figures("Oldest entries of the replication queues", [["Node"], ["Table"], ["What"], ["Part"], ["Since", "number"],
+      ["Tries", "number"], ["Why it waits"]], oldest));
   }
   return made;
 }

@@ -1,4 +1,4 @@
-// What is known of one month beyond the calendar: asked for when the month is opened.
+// The details of one month, requested when the month is opened.
 import { bytes, element, figures, number } from "./dom.js";
 
 const STEPS = {
@@ -9,11 +9,11 @@ const STEPS = {
   insert: "insert",
   verify: "verify",
   publish: "publish",
-  start_over: "tries before",
+  start_over: "failed attempts",
 };
 const HEADING = "h5";
 
-const answers = new Map(); // month → what was told last: shown until there is news
+const answers = new Map(); // month → the last answer: shown until a new one arrives
 
 function percent(part, whole) {
   return whole ? `${Math.round((100 * part) / whole)} %` : "";
@@ -58,9 +58,9 @@ function load(found, nodes, name) {
     rows.push(["Left out", `${number(found.other_month_rows)} rows of other months`]);
   }
   if (found.memory_steps) {
-    rows.push(["Memory lowered", `${number(found.memory_steps)} times, as nodes ran out of it`]);
+    rows.push(["Memory lowered", `${number(found.memory_steps)} times, because nodes ran out of it`]);
   }
-  const title = found.is_published ? "Load that published it" : "Last load that published, not what is there now";
+  const title = found.is_published ? "Load that published it" : "Last load that published, but not the current rows";
   return figures(`${title}: ${name}`, [["What"], ["Value"]], rows, HEADING);
 }
 
@@ -92,7 +92,7 @@ function inserting(found, name) {
 
 function shares(nodes, name) {
   const all = nodes.reduce((sum, each) => sum + (each.rows || 0), 0);
-  const rows = nodes.map((each) => each.error ? [each.name, `left out: ${each.error}`, "", "", "", ""] :
+  const rows = nodes.map((each) => each.error ? [each.name, `skipped: ${each.error}`, "", "", "", ""] :
     [each.name, number(each.rows), percent(each.rows, all), known(each.published_rows, number), number(each.parts),
       bytes(each.size_bytes)]);
   const columns = [["Node"], ["Rows now", "number"], ["Share", "number"], ["Rows at publishing", "number"],
@@ -100,12 +100,12 @@ function shares(nodes, name) {
   return figures(`Nodes: ${name}`, columns, rows, HEADING);
 }
 
-function told(found, name) {
+function detailsOf(found, name) {
   if (found === null) {
-    return [element("p", { class: "faint" }, "No load has recorded anything of it.")];
+    return [element("p", { class: "faint" }, "No load has recorded anything about it.")];
   }
   if (found.error) {
-    return [element("p", { class: "trouble" }, `The cluster cannot be asked for details: ${found.error}`)];
+    return [element("p", { class: "trouble" }, `The cluster cannot be queried for details: ${found.error}`)];
   }
   const shown = found.failure ? [failure(found.failure)] : [];
   if (found.inserting) {
@@ -135,15 +135,15 @@ export function monthDetails(place) {
   const content = element("div");
   const box = element("div", {}, status, content);
   if (answers.has(key)) {
-    content.append(...told(answers.get(key), name));
+    content.append(...detailsOf(answers.get(key), name));
   } else {
-    status.textContent = "Asking for details…";
+    status.textContent = "Loading details…";
   }
   ask(place).then((found) => {
     status.textContent = "";
     if (!answers.has(key) || JSON.stringify(answers.get(key)) !== JSON.stringify(found)) {
       answers.set(key, found);
-      content.replaceChildren(...told(found, name));
+      content.replaceChildren(...detailsOf(found, name));
     }
   }, (error) => { status.textContent = `No details: ${error.message}`; });
   return box;

@@ -1,4 +1,4 @@
-// What all views build with. Texts from outside go into the page as text nodes: names of tables and errors may look like HTML.
+// Shared building blocks of the views. Outside texts become text nodes: names of tables and errors may look like HTML.
 
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -37,28 +37,28 @@ export function figuresTable(name, columns, rows) {
     element(index ? "td" : "th", { class: columns[index][1] || "text", ...(index ? {} : { scope: "row" }) }, cell)));
   const head = columns.map(([text, kind]) => element("th", { scope: "col", class: kind || "text" }, text));
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows.map(row)));
-  // It scrolls by itself where the page is narrow, with the keys too.
+  // It scrolls on its own if the page is narrow, also by keyboard.
   const box = element("div", { class: "figures", role: "region", "aria-label": name, tabindex: "0" }, table);
   box.dataset.key = `figures-${name}`;
   return box;
 }
 
-// The same under its heading, of that level.
+// The same table under a heading of the given level.
 export function figures(name, columns, rows, heading = "h3") {
   return element("div", {}, element(heading, {}, name), figuresTable(name, columns, rows));
 }
 
-// A connection's heading, and what stands in the way of looking at it.
+// A connection's heading, and the errors of its cluster and nodes.
 export function connectionSection(seen) {
   const place = seen.cluster === null ? "one server" : `cluster ${seen.cluster}`;
-  const made = element("section", {}, element("h2", {}, `${seen.conn_id} (${seen.seen_at === null ? "not seen yet" : place})`));
+  const made = element("section", {}, element("h2", {}, `${seen.conn_id} (${seen.seen_at === null ? "no data yet" : place})`));
   if (seen.error) {
-    const seenAt = seen.seen_at === null ? "It was not seen before." :
-      `What follows was seen at ${new Date(seen.seen_at * 1000).toLocaleString()}.`;
-    made.append(element("p", { class: "trouble" }, `The cluster cannot be asked: ${seen.error} ${seenAt}`));
+    const seenAt = seen.seen_at === null ? "There is no earlier data." :
+      `The data below is from ${new Date(seen.seen_at * 1000).toLocaleString()}.`;
+    made.append(element("p", { class: "trouble" }, `The cluster cannot be queried: ${seen.error} ${seenAt}`));
   }
   for (const node of seen.nodes.filter((each) => each.error)) {
-    made.append(element("p", { class: "trouble" }, `Node ${node.name || "of the connection"} is left out: ${node.error}`));
+    made.append(element("p", { class: "trouble" }, `Node ${node.name || "of the connection"} is skipped: ${node.error}`));
   }
   return made;
 }

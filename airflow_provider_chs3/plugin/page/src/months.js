@@ -1,4 +1,4 @@
-// The calendar of months of each table, and the details of those that were opened.
+// The calendar of months of each table, and the details of opened months.
 import { actions } from "./actions.js";
 import { taskLink } from "./airflow.js";
 import { monthDetails } from "./details.js";
@@ -23,13 +23,13 @@ const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "
 const opened = new Map(); // table → the month whose details are shown
 let isPlaceShown = false;
 
-// Links of tasks name a place: a connection, a table, and months of it. Those of people may leave some of it out.
+// Links of tasks name a connection, a table, and months of it. Links that people write may omit some.
 function isPlace(scope, seen, table) {
   const place = { conn_id: seen.conn_id, database: table.database, table: table.table };
   return scope.has("table") && Object.entries(place).every(([name, value]) => [null, value].includes(scope.get(name)));
 }
 
-// Opens the place that the link names, once it is there.
+// Opens the month or table that the link names, once it exists.
 function showPlace(scope, seen, table, section) {
   const wanted = scope.get("month");
   const button = section.querySelector(wanted ? `[data-month="${CSS.escape(wanted)}"]` : ".month");
@@ -55,7 +55,7 @@ function missingPlace(answer, scope) {
   const connection = scope.has("conn_id") ? `of connection ${scope.get("conn_id")}` : "";
   const place = [table, wanted, connection].filter(Boolean).join(" ");
   const text =
-    `${place} is not here yet: its load has not begun to insert, or Airflow cannot list its connection.`;
+    `${place} is not here yet: its load has not started inserting, or Airflow cannot list its connection.`;
   return [element("p", { class: "faint" }, text)];
 }
 
@@ -77,7 +77,7 @@ function progressText(insert) {
 function details(month) {
   const list = element("dl");
   const add = (term, ...values) => list.append(element("dt", {}, term), element("dd", {}, ...values));
-  // How it failed stands below, in full.
+  // The full error is shown below.
   add("State", month.state === "failed" ? stateText(month) : `${stateText(month)}: ${month.why}`);
   if (month.insert) {
     const values = [progressText(month.insert)];
@@ -111,7 +111,7 @@ function summary(months) {
     .map((state) => `${number(counts[state])} ${STATES[state][1]}`).join(", ");
 }
 
-// Arrow keys move within a calendar, of which one month is in the order of the Tab key.
+// Arrow keys move within a calendar; the Tab key stops at one month of it.
 function move(event, buttons) {
   const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 12, ArrowUp: -12 };
   const from = buttons.indexOf(event.target);
@@ -136,7 +136,7 @@ function calendar(key, seen, table) {
     buttons.forEach((each) => each.setAttribute("aria-pressed", String(each === button)));
     const offered = actions(seen, table, month, button.dataset.key);
     const place = { conn_id: seen.conn_id, database: table.database, table: table.table, month: month.month };
-    // No load has told anything of a month that was never loaded.
+    // There are no details of a month that was never loaded.
     const more = month.state === "never_loaded" ? "" : monthDetails(place);
     panel.replaceChildren(element("h4", {}, month.month), details(month), offered, more);
   };
@@ -184,7 +184,7 @@ function connection(seen, scope) {
     made.append(section);
   });
   if (!seen.tables.length && !seen.error) {
-    made.append(element("p", {}, scope.has("dag_id") ? "None of its months is here." : "No load has left a ledger here yet."));
+    made.append(element("p", {}, scope.has("dag_id") ? "No months to show." : "There is no ledger here yet."));
   }
   return made;
 }
@@ -192,7 +192,7 @@ function connection(seen, scope) {
 function legend() {
   const items = Object.entries(STATES).map(([state, [sign, text]]) =>
     element("li", {}, element("span", { class: `sign ${state}`, "aria-hidden": "true" }, sign), ` ${text}`));
-  return element("ul", { class: "legend", "aria-label": "What the signs mean" }, ...items);
+  return element("ul", { class: "legend", "aria-label": "Meaning of the signs" }, ...items);
 }
 
 export function render(answer, scope) {

@@ -1,8 +1,8 @@
-// The frame of all views: which of them is shown, its news every few seconds, and the theme.
+// The frame of all views: it selects the view, refreshes it every few seconds, and sets the theme.
 import "../page.css";
 
 const REFRESH_MILLISECONDS = 10000;
-// A view has `path`, where its news comes from, and `render(answer, scope)`, the elements that show it.
+// A view has `path`, the URL of its data, and `render(answer, scope)`, which returns its elements.
 const VIEWS = {
   months: () => import("./months.js"),
   throughput: () => import("./throughput.js"),
@@ -14,7 +14,7 @@ const name = scope.get("view") in VIEWS ? scope.get("view") : "months";
 scope.delete("view");
 let drawn = "";
 
-// What did not change is left alone, with its focus and selection.
+// Keep what did not change, with its focus and selection.
 function fingerprint(answer) {
   return JSON.stringify(answer, (_, value) =>
     value && value.seen_at && !value.error ? { ...value, seen_at: null } : value);
@@ -41,17 +41,17 @@ async function refresh(view) {
     const answer = await fetch(`${view.path}?${scope}`, { headers: { Accept: "application/json" } });
     if (!answer.ok) {
       throw new Error(answer.status === 401 || answer.status === 403 ?
-        "Airflow does not let you see this: log in again, or ask for the right." : `Airflow answers ${answer.status}.`);
+        "Airflow does not let you see this: log in again, or ask for permission." : `Airflow answers ${answer.status}.`);
     }
     draw(view, await answer.json());
     status.textContent = "";
   } catch (error) {
-    status.textContent = `No news: ${error.message}`;
+    status.textContent = `Refresh failed: ${error.message}`;
   }
   setTimeout(refresh, REFRESH_MILLISECONDS, view);
 }
 
-// Airflow says on which of its pages this one is shown, and leaves its placeholder where a task is not mapped.
+// Airflow passes the page on which this one is shown, with its placeholder if a task is not mapped.
 function scopeText() {
   const [dag, run, task, index] = ["dag_id", "run_id", "task_id", "map_index"].map((part) => scope.get(part));
   const mapped = /^\d+$/.test(index) ? ` [${index}]` : "";
@@ -77,7 +77,7 @@ function showWhereWeAre() {
   }
 }
 
-// Airflow's UI keeps the theme that was chosen there; without a choice it is the system's.
+// Airflow's UI stores the theme that the user chose there; the default is the system's.
 function theme() {
   const chosen = localStorage.getItem("theme");
   const isDark = chosen === "dark" || (chosen !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);

@@ -1,4 +1,4 @@
-// How fast loads were, which of them were slow and why, and how parts came and went.
+// The speed of loads, which of them were slow and why, and the parts over time.
 import { taskLink } from "./airflow.js";
 import { chart, forgetCharts } from "./charts.js";
 import { bytes, connectionSection, element, figuresTable, number, withoutConnections } from "./dom.js";
@@ -53,7 +53,7 @@ function columnsOf(loads) {
   ];
 }
 
-// The figures of charts, for whoever does not see them or wants them exactly; they stay open when there is news.
+// The figures of charts, for users who cannot see them or want exact values; they stay open on refresh.
 function figures(key, title, columns, rows) {
   const summary = element("summary", {}, title);
   summary.dataset.key = key;
@@ -76,8 +76,8 @@ function loadCharts(loads, range) {
     ],
   });
   return element("div", { class: "charts" },
-    points("Rows a second", rate, "decimal", ["load", "rows_per_second"]),
-    points("Bytes a second", byteRate, "binary", ["load", "bytes_per_second"]),
+    points("Rows per second", rate, "decimal", ["load", "rows_per_second"]),
+    points("Bytes per second", byteRate, "binary", ["load", "bytes_per_second"]),
     points("Time from listing", seconds, "decimal", ["to published", "seconds_to_published"], ["to healthy", "seconds_to_healthy"]),
     points("Memory on the busiest node", bytes, "binary", ["peak", "peak_memory_bytes"], ["allowed", "memory_bytes"]));
 }
@@ -85,7 +85,7 @@ function loadCharts(loads, range) {
 function slowLoads(loads) {
   const slow = loads.filter((load) => load.why_slow).reverse();
   if (!slow.length) {
-    return element("p", { class: "faint" }, "None of these loads was slow beside the others.");
+    return element("p", { class: "faint" }, "None of these loads was slow compared to the others.");
   }
   const items = slow.map((load) => element("li", {},
     element("strong", {}, `${load.month}, published ${time(load.published_at)}`),
@@ -137,12 +137,12 @@ function parts(seen, range) {
   return [
     element("h3", {}, "Parts and merges of all tables, by node"),
     element("div", { class: "charts" },
-      lines("Active parts", "parts"), lines("Merge backlog: parts beyond one a partition", "backlog")),
+      lines("Active parts", "parts"), lines("Merge backlog: parts beyond one per partition", "backlog")),
     figures(`${seen.conn_id}-parts`, "Figures of parts and merges", columns, times.map((_, index) => index).reverse()),
   ];
 }
 
-// Logs mostly tell nothing for one reason on all nodes.
+// Logs usually lack data for the same reason on all nodes.
 function silentLogs(seen) {
   const nodes = new Map();
   for (const node of seen.nodes) {
@@ -157,7 +157,7 @@ function connection(seen, days, scope) {
   const made = connectionSection(seen);
   const notes = silentLogs(seen);
   if (seen.is_cut) {
-    notes.push("There were more loads than are shown: the oldest are left out.");
+    notes.push("There were more loads than shown: the oldest are missing.");
   }
   made.append(...notes.map((text) => element("p", { class: "faint" }, text)));
   if (seen.loads.length) {
