@@ -55,7 +55,7 @@ def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_month(l
     page, troubles = open_month(open_page)
     page.get_by_role("button", name="Reload…").click()
     dialog = page.get_by_role("dialog", name=f"Reload: {loaded.database}.trips {MONTH}")
-    assert "loads this month of this table again" in dialog.inner_text()
+    assert "loads only this month of this table again" in dialog.inner_text()
     assert dialog.get_by_role("checkbox").count() == 0
     keep(page, "reload-a-month")
     page.keyboard.press("Escape")

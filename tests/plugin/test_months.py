@@ -63,14 +63,13 @@ def fail(lake: Lake, task: SimpleNamespace) -> None:
 
 
 @contextmanager
-def loading(lake: Lake, month: str = MONTH, **options: Any) -> Iterator[None]:
-    """A load that takes some seconds, as a task of a DAG."""
+def loading(lake: Lake, month: str = MONTH, **options: Any) -> Iterator[str]:
+    """A load that takes some seconds, as a task of a DAG; the query id of its insert."""
     operator = lake.operator(month=month, select=SLOW, settings=SLOW_SETTINGS, **options)
     thread = threading.Thread(target=operator.execute, args=({"ti": TASK},))
     thread.start()
     try:
-        wait_for_insert(lake)
-        yield
+        yield wait_for_insert(lake)
     finally:
         thread.join()
 
