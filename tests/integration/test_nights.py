@@ -11,7 +11,7 @@ from tests.nights.play import Nights
 _LEAST_NIGHTS, _MOST_NIGHTS = 5, 20
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
 def test_nights_by_increments_give_what_whole_loads_give(lake: Lake, engine: Engine) -> None:
     nights = Nights(lake, engine, seed=7)

@@ -136,10 +136,10 @@ class TestLedger:
         assert ".nowhere does not exist" in err
 
     @pytest.mark.parametrize(
-        ("months", "said"), [((), "no month of this table"), (("--month", MONTH), "no such month")]
+        ("months", "said"), [((), "no months of this table"), (("--month", MONTH), "no such month")]
     )
     def test_nothing_known_is_told_as_it_was_asked(self, shell: Shell, months: tuple[str, ...], said: str) -> None:
-        assert shell("ledger", *months)[:2] == (0, f"The ledger knows {said}.\n")
+        assert shell("ledger", *months)[:2] == (0, f"The ledger has {said}.\n")
 
     def test_a_connection_that_is_not_there_ends_with_2(self, shell: Shell) -> None:
         code, _, err = shell("ledger", "--conn-id", "nowhere")

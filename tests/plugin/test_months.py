@@ -25,7 +25,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake, lake_on
-from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
+from tests.integration.slow import SLOW_ENOUGH, SLOW_SETTINGS, wait_for_insert
 from tests.narrow_user import NARROW, narrow_connection
 
 AsUser = Callable[[str | None], TestClient]
@@ -65,7 +65,7 @@ def fail(lake: Lake, task: SimpleNamespace) -> None:
 @contextmanager
 def loading(lake: Lake, month: str = MONTH, **options: Any) -> Iterator[str]:
     """A load that takes some seconds, as a task of a DAG; the query id of its insert."""
-    operator = lake.operator(month=month, select=SLOW, settings=SLOW_SETTINGS, **options)
+    operator = lake.operator(month=month, select=SLOW_ENOUGH, settings=SLOW_SETTINGS, **options)
     thread = threading.Thread(target=operator.execute, args=({"ti": TASK},))
     thread.start()
     try:

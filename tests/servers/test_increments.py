@@ -18,7 +18,6 @@ def events(lake: Lake) -> Lake:
     return lake
 
 
-@pytest.mark.thorough
 def test_new_objects_are_loaded_alone(events: Lake) -> None:
     for number in (6, 7):
         put(events, number)
@@ -27,6 +26,7 @@ def test_new_objects_are_loaded_alone(events: Lake) -> None:
     assert load(events)["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_copies_of_objects_are_loaded_too(events: Lake) -> None:
     """Replicated tables drop parts of equal content without a word where they can."""
     expected = list(range(60))
