@@ -7,8 +7,15 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_chs3.core.sql.quoting import literal
-from airflow_provider_chs3.core.staging.ending import end_attempt, end_earlier_attempts, take_over
-from airflow_provider_chs3.core.staging.tables import Attempt, check_not_superseded, create_staging, ddl_settings
+from airflow_provider_chs3.core.staging.tables import (
+    Attempt,
+    check_not_superseded,
+    create_staging,
+    ddl_settings,
+    end_attempt,
+    end_earlier_attempts,
+    take_over,
+)
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Sleep, Step
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
