@@ -28,7 +28,8 @@ HOSTILE = [
 CONTROL = ["t/a\rb", "t/\x01", "t/\x1f\x0b"]
 
 
-@pytest.fixture(scope="module", params=["moto", "versitygw"])
+# VersityGW is compiled once on a machine, which takes minutes.
+@pytest.fixture(scope="module", params=["moto", pytest.param("versitygw", marks=pytest.mark.thorough)])
 def server(request: pytest.FixtureRequest) -> Any:
     try:
         with s3_server(request.param) as server:
