@@ -11,12 +11,14 @@
     │   ├── TargetChangedError      the target holds rows that no load put there
     │   ├── SupersededError         a newer attempt of the same load took over
     │   ├── VerificationError       what was loaded differs from the source
-    │   └── MergeHealthError        merges are stuck, or left too many parts
+    │   ├── MergeHealthError        merges are stuck, or left too many parts
+    │   └── MonthsFailedError       some months of a load of several failed, and a retry would not help
     ├── TransientError              worth a retry
     │   ├── NotReadyError               the objects are not there yet
     │   ├── ObjectsChangedError         objects changed while they were loaded
     │   ├── BaseChangedError            published rows changed while new ones were added to them
     │   ├── InsertLostError             an insert ended with an unknown outcome
+    │   ├── MonthsNotLoadedError        some months of a load of several failed: a retry loads them again
     │   └── ClickHouseConnectionError   no answer, or a connection that broke
     └── ClickHouseServerError       an answer with an error code: the code decides
 
@@ -114,6 +116,14 @@ class BaseChangedError(TransientError):
 
 class InsertLostError(TransientError):
     """An insert started by another process has stopped, and no server knows its outcome. Nothing was published."""
+
+
+class MonthsFailedError(TerminalError):
+    """Some months of a load of several failed, and a retry would end the same way. The others are published."""
+
+
+class MonthsNotLoadedError(TransientError):
+    """Some months of a load of several failed: a retry loads them again. The others are published."""
 
 
 class ClickHouseConnectionError(TransientError):

@@ -17,11 +17,7 @@ def get_provider_info() -> dict[str, object]:
                 "tags": ["service"],
             }
         ],
-        "operators": [
-            _modules(
-                "s3_to_clickhouse", "plan_months", "calibrate", "optimize", "ledger", "assets", package="operators"
-            )
-        ],
+        "operators": [_modules(*_OPERATORS, package="operators")],
         "sensors": [_modules("merge_health", package="sensors")],
         "triggers": [_modules("load", "merge_health", "optimize", package="triggers")],
         "hooks": [_modules("clickhouse", package="hooks")],
@@ -47,6 +43,10 @@ def get_provider_info() -> dict[str, object]:
 
 
 _INTEGRATION = "ClickHouse (S3 loads)"
+_OPERATORS = (
+    *("s3_to_clickhouse", "s3_months_to_clickhouse", "plan_months"),
+    *("calibrate", "optimize", "ledger", "assets"),
+)
 
 
 def _modules(*names: str, package: str) -> dict[str, object]:

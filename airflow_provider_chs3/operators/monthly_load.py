@@ -14,6 +14,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.assets import EmitMonthOperator
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 
@@ -22,6 +23,14 @@ _OF_THE_SENSOR = (_SHARED | {"deferrable"}) & set(inspect.signature(ClickHouseMe
 
 #: Airflow 3.2 and later know it before the task runs; in older versions the task sets it.
 _LABEL = "{{ month | default(task.month) }}"
+_LABEL_OF_MONTHS = "{{ month | default(task.months | join(', ')) }}"
+#: Arguments with these values take a load for each month.
+_ONE_BY_ONE: Mapping[str, Any] = {
+    "deferrable": True,
+    "wait_for_merges": True,
+    "null_as_default": True,
+    "on_other_months": "leave_out",
+}
 
 
 def monthly_load(
@@ -32,6 +41,7 @@ def monthly_load(
     last_month: str | None = None,
     all_months: bool = False,
     parallel_months: int = 2,
+    months_per_task: int = 60,
     merge_health: Mapping[str, Any] | None = None,
     outlets: Sequence[Asset] = (),
     default_args: Mapping[str, Any] | None = None,
@@ -41,7 +51,8 @@ def monthly_load(
 
     The group is plan → (load → merges, mapped over the months) → end. Tasks after the group run when all months are
     loaded and healthy, and also when there is nothing to load. A month that fails does not stop the others, but `end`,
-    and so the run, fails.
+    and so the run, fails. Small months share a task and an insert (see `S3MonthsToClickHouseOperator`), unless they
+    have `outlets`, are deferrable, or take an argument that needs a load for each month.
 
     With `outlets`, each month has a third task, `emit`, after its merges. It emits the assets' event, with the month as
     its partition key if Airflow supports that; it is skipped if the load changed nothing.
@@ -55,6 +66,7 @@ def monthly_load(
         parallel_months: Number of months that load at the same time in one run; it limits the tasks and sets each
             load's resource share. Default: 2, the fastest in measurements: one is read while the other is sorted and
             written.
+        months_per_task: The most months that share a task, if they are small; 1 has a task for each. Default: 60.
         merge_health: Further arguments of `ClickHouseMergeHealthSensor`, such as `on_stuck` or `timeout`.
         outlets: Assets that get an event for each published and settled month. Default: none.
         default_args: Arguments of all tasks in the group, such as `retries`. Default: none.
@@ -71,6 +83,8 @@ def monthly_load(
     load_arguments["parallel_months"] = parallel_months
     shared = {name: value for name, value in load_arguments.items() if name in _SHARED}
     of_the_sensor = {name: value for name, value in load_arguments.items() if name in _OF_THE_SENSOR}
+    of_the_sensor = {"mode": "reschedule", **of_the_sensor, **(merge_health or {})}
+    are_grouped = months_per_task > 1 and not outlets and _can_be_grouped(load_arguments)
     with TaskGroup(group_id=group_id, default_args=dict(default_args or {})) as group:  # type: ignore[arg-type]
         plan = PlanMonthsOperator(
             task_id="plan",
@@ -79,32 +93,70 @@ def monthly_load(
             last_month=last_month,
             all_months=all_months,
             definition=_compared(load_arguments),
+            months_per_task=months_per_task if are_grouped else None,
             **shared,
         )
 
-        @task_group(group_id="month")
-        def load_one(month: str) -> None:
-            load = S3ToClickHouseOperator(
-                task_id="load",
-                month=month,
-                max_active_tis_per_dagrun=parallel_months,
-                map_index_template=_LABEL,
-                **load_arguments,
-            )
-            merges = ClickHouseMergeHealthSensor(
-                task_id="merges",
-                month=month,
-                map_index_template=_LABEL,
-                **{"mode": "reschedule", **of_the_sensor, **(merge_health or {})},
-            )
-            load >> merges
-            if outlets:
-                merges >> _emit(load, outlets)
-
+        if are_grouped:
+            loads = _each_group(plan, parallel_months, load_arguments, of_the_sensor)
+        else:
+            loads = _each_month(plan, parallel_months, load_arguments, of_the_sensor, outlets)
         # An empty plan skips the months, but must not skip the tasks that follow; a failed month must.
         end = EmptyOperator(task_id="end", trigger_rule=TriggerRule.NONE_FAILED)
-        load_one.expand(month=plan.output) >> end
+        loads >> end
     return group
+
+
+def _each_month(
+    plan: PlanMonthsOperator,
+    parallel_months: int,
+    load_arguments: Mapping[str, Any],
+    of_the_sensor: Mapping[str, Any],
+    outlets: Sequence[Asset],
+) -> Any:
+    @task_group(group_id="month")
+    def load_one(month: str) -> None:
+        load = S3ToClickHouseOperator(
+            task_id="load",
+            month=month,
+            max_active_tis_per_dagrun=parallel_months,
+            map_index_template=_LABEL,
+            **load_arguments,
+        )
+        merges = ClickHouseMergeHealthSensor(task_id="merges", month=month, map_index_template=_LABEL, **of_the_sensor)
+        load >> merges
+        if outlets:
+            merges >> _emit(load, outlets)
+
+    return load_one.expand(month=plan.output)
+
+
+def _each_group(
+    plan: PlanMonthsOperator,
+    parallel_months: int,
+    load_arguments: Mapping[str, Any],
+    of_the_sensor: Mapping[str, Any],
+) -> Any:
+    @task_group(group_id="month")
+    def load_several(months: Sequence[str]) -> None:
+        load = S3MonthsToClickHouseOperator(
+            task_id="load",
+            months=months,
+            max_active_tis_per_dagrun=parallel_months,
+            map_index_template=_LABEL_OF_MONTHS,
+            **load_arguments,
+        )
+        merges = ClickHouseMergeHealthSensor(
+            task_id="merges", months=months, map_index_template=_LABEL_OF_MONTHS, **of_the_sensor
+        )
+        load >> merges
+
+    return load_several.expand(months=plan.output)
+
+
+def _can_be_grouped(load_arguments: Mapping[str, Any]) -> bool:
+    defaults = inspect.signature(S3ToClickHouseOperator.__init__).parameters
+    return not any(load_arguments.get(name, defaults[name].default) == value for name, value in _ONE_BY_ONE.items())
 
 
 def _emit(load: S3ToClickHouseOperator, outlets: Sequence[Asset]) -> EmitMonthOperator:

@@ -47,8 +47,11 @@ class PlanMonthsOperator(MonthlyOperator):
             `file_format`, `compression`, `settings`; `{}` for none. A change to them, or to the table's columns, is a
             reason to load; settings are compared if it contains them. Default: only the load compares them.
 
+        months_per_task: Group small months, at most so many of them and 1 GiB of objects, for
+            `S3MonthsToClickHouseOperator`; in a run that asks for a reload each month is a group. Default: no groups.
+
     Returns:
-        The months to load, `YYYY-MM`, in order.
+        The months to load, `YYYY-MM`, in order; with `months_per_task` a list of them for each group.
     """
 
     template_fields: Sequence[str] = (
@@ -68,6 +71,7 @@ class PlanMonthsOperator(MonthlyOperator):
         last_month: str | None = None,
         all_months: bool = False,
         definition: Mapping[str, Any] | None = None,
+        months_per_task: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -76,6 +80,9 @@ class PlanMonthsOperator(MonthlyOperator):
         self.last_month = last_month
         self.all_months = all_months
         self.definition = definition
+        self.months_per_task = months_per_task
+        if months_per_task is not None and months_per_task < 1:
+            raise ConfigurationError(f"months_per_task={months_per_task}: give a number of months, 1 or more.")
         if all_months and lookback_months is not None:
             raise ConfigurationError("all_months and lookback_months exclude each other: give one of them.")
         check_definition(definition or {})
@@ -93,14 +100,23 @@ class PlanMonthsOperator(MonthlyOperator):
             runner = Runner(hook=hook, listing=listing, log=self.log, progress_interval_seconds=10)
             return runner.run(plan_months(self._request(months, reload, listing)))
 
-    def execute(self, context: Context) -> list[str]:
+    def execute(self, context: Context) -> list[str] | list[list[str]]:
         """Compare, and return the months to load."""
         planned = self.planned(context)
         if (ti := context.get("ti")) is not None and planned:
             ti.xcom_push(key=PLAN_KEY, value=self._found(planned))
         to_load = [str(each.month) for each in planned if each.is_to_load]
         self.log.info("%d of %d months to load: %s", len(to_load), len(planned), ", ".join(to_load) or "none")
-        return to_load
+        if self.months_per_task is None:
+            return to_load
+        return self._groups(planned, most_months=1 if self.reload_of_run(context) else self.months_per_task)
+
+    def _groups(self, planned: Sequence[PlannedMonth], *, most_months: int) -> list[list[str]]:
+        from airflow_provider_chs3.core.months.grouping import group_months
+
+        groups = [[str(month) for month in group] for group in group_months(planned, most_months=most_months)]
+        self.log.info("Tasks to load them: %d", len(groups))
+        return groups
 
     def _found(self, planned: Sequence[PlannedMonth]) -> dict[str, Any]:
         """Return the plan for the months page: per month, why its objects differ from those published, or None."""

@@ -280,7 +280,7 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         if merges is not None:
             count_merges(self, merges, waited_seconds=time.time() - since if since else None)
             result = result | {"merges": merges}
-        self.result = result
+        self.results = [result]
         emit_month(self, context, result)
         return result
 

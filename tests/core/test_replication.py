@@ -11,7 +11,8 @@ from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.topology import KeeperPlace
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import Selection
-from airflow_provider_chs3.core.insertion.insert import Inserted, Staged, verify
+from airflow_provider_chs3.core.insertion.insert import Inserted, verify
+from airflow_provider_chs3.core.insertion.staged_rows import Staged
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import LedgerKey, MonthOnNode, Record
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas

@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 from airflow.sdk import DAG
 
+from airflow_provider_chs3.operators.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
@@ -72,6 +73,8 @@ def _tasks(where: dict[str, str]) -> None:
     for task_id, options in tasks.items():
         key = f"{where['bucket']}/trips/{{YYYY-MM}}/" if task_id == "collection" else "trips/{YYYY-MM}/"
         made[task_id] = S3ToClickHouseOperator(task_id=task_id, **{**where, "key": key} | options)
+    together = {**where, "key": "trips/{YYYY-MM}/", "months": ["2026-05", "2026-06"]}
+    S3MonthsToClickHouseOperator(task_id="together", **together)
     made["few"] >> made["again"]
     made["collection"] >> made["wrong"]
 
@@ -84,7 +87,10 @@ def emitted(
     where = {"bucket": name.replace("_", "-"), "database": name, "table": "trips", "cluster": chs3_cluster.name}
     s3 = chs3_s3.client()
     s3.create_bucket(Bucket=where["bucket"])
-    for month, trips in {"2026-01": FEW, "2026-02": MANY, "2026-03": FEW, "2026-04": FEW}.items():
+    months = dict.fromkeys(("2026-01", "2026-03", "2026-04", "2026-05"), FEW) | dict.fromkeys(
+        ("2026-02", "2026-06"), MANY
+    )
+    for month, trips in months.items():
         trips.upload(s3, month, bucket=where["bucket"], prefix=f"trips/{month}/")
     _on_every_node(chs3_cluster, f"CREATE DATABASE {name}", create_table_sql(f"{name}.trips"))
     with DAG("lineage", schedule=None, start_date=datetime(2026, 1, 1)) as dag:
@@ -137,6 +143,16 @@ def test_many_objects_are_told_as_their_prefix_with_number_and_size(emitted: Emi
 
 def test_objects_that_a_named_collection_leads_to_are_told_with_their_bucket(emitted: Emitted) -> None:
     assert {namespace for namespace, _ in emitted.inputs("collection")} == {f"s3://{emitted.where['bucket']}"}
+
+
+def test_months_that_were_loaded_together_are_told_as_their_prefixes_and_partitions(emitted: Emitted) -> None:
+    bucket, output = f"s3://{emitted.where['bucket']}", emitted.output("together")
+    assert emitted.inputs("together") == [(bucket, "trips/2026-05"), (bucket, "trips/2026-06")]
+    partitions = output["outputFacets"]["subset"]["outputCondition"]["partitions"]
+    assert [each["identifier"] for each in partitions] == ["2026-05", "2026-06"]
+    assert output["outputFacets"]["outputStatistics"]["rowCount"] == 1200
+    (query_id,) = {query_id for each in emitted.results["together"] for query_id in each["query_ids"]}
+    assert emitted.of("together")["run"]["facets"]["externalQuery"]["externalQueryId"] == query_id
 
 
 def test_the_table_is_named_by_server_and_database(emitted: Emitted, chs3_cluster: Cluster) -> None:

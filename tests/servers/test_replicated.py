@@ -11,6 +11,7 @@ from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.faults.strikes import Strikes, strikes
@@ -135,6 +136,23 @@ def test_a_file_that_comes_later_is_planned_and_loaded(lake: Lake) -> None:
     assert plan.execute({}) == [MONTH]
     lake.load()
     assert lake.facts() == OTHER.facts(MONTH)
+
+
+def test_months_are_loaded_together_and_what_comes_later_is_added(lake: Lake) -> None:
+    months = ["2026-08", "2026-09", MONTH]
+    for month in months[:2]:
+        lake.upload(TRIPS, month)
+    arguments = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": lake.table, "database": lake.database}
+    load = S3MonthsToClickHouseOperator(task_id="load", cluster=lake.cluster.name, months=months, **arguments)
+    assert [each["status"] for each in load.execute({})] == ["published"] * 3
+    assert len(load.inserts) == 1
+    assert [lake.facts(month) for month in months] == [TRIPS.facts(month) for month in months]
+    lake.upload(OTHER, "2026-09")
+    lake.upload(OTHER)
+    assert [each["status"] for each in load.execute({})] == ["unchanged", "published", "published"]
+    assert [lake.facts(month) for month in months[1:]] == [OTHER.facts(month) for month in months[1:]]
+    rows = lake.rows_per_node()
+    assert rows[0::2] == rows[1::2]
 
 
 def test_merges_are_waited_for_and_made(lake: Lake) -> None:

@@ -30,10 +30,23 @@ def list_ready_month(request: LoadRequest) -> Steps[tuple[S3Source, Manifest]]:
         NotReadyError: If the ready marker is missing, an object is too young, or there are no objects and that is an
             error.
     """
-    policies = request.policies
-    if policies.ready_key is not None:
-        yield from _check_ready(request, policies.ready_key)
+    yield from check_ready(request)
     source, manifest = yield from request.source.list_month(request.month)
+    check_manifest(request, manifest)
+    return source, manifest
+
+
+def check_manifest(request: LoadRequest, manifest: Manifest) -> None:
+    """Check that a month has objects, and that none is too young.
+
+    Args:
+        request: The load of the month.
+        manifest: Its objects.
+
+    Raises:
+        NotReadyError: If it has none and that is an error, or one may not be complete yet.
+    """
+    policies = request.policies
     if not manifest.objects and policies.on_no_objects == "fail":
         where = f"{request.source.bucket or request.source.credentials.named_collection}/{request.source.template.text}"
         raise NotReadyError(
@@ -43,16 +56,26 @@ def list_ready_month(request: LoadRequest) -> Steps[tuple[S3Source, Manifest]]:
     youngest = max(manifest.objects, key=lambda each: each.last_modified, default=None)
     # With no age asked for no clock is looked at: the storage's may be ahead, and objects may come after `now`.
     if policies.min_object_age_seconds <= 0 or youngest is None:
-        return source, manifest
+        return
     if (request.now - youngest.last_modified).total_seconds() < policies.min_object_age_seconds:
         raise NotReadyError(
             f"{youngest.path} was written at {youngest.last_modified:%Y-%m-%d %H:%M:%S} UTC, less than "
             f"min_object_age_seconds={policies.min_object_age_seconds:g} ago: it may not be complete yet."
         )
-    return source, manifest
 
 
-def _check_ready(request: LoadRequest, ready_key: str) -> Steps[None]:
+def check_ready(request: LoadRequest) -> Steps[None]:
+    """Check that the ready marker is there, if the load asks for one.
+
+    Args:
+        request: The load of the month.
+
+    Raises:
+        NotReadyError: If it is missing.
+        ConfigurationError: If it may be several objects.
+    """
+    if (ready_key := request.policies.ready_key) is None:
+        return
     key = ready_key
     if "{" in ready_key:
         keys = KeyTemplate(ready_key).keys_of(request.month)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lac
 from airflow_provider_chs3.core.ledger.comparison import ExpectedMonth, spread
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
+from airflow_provider_chs3.core.ledger.queries import look_up_each
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, look_up, month_on_node
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LedgerKey
@@ -21,10 +22,12 @@ from airflow_provider_chs3.core.source.csv_dialect import reading_settings
 from airflow_provider_chs3.core.source.file_set import LOOK_THREADS, Files
 from airflow_provider_chs3.core.source.s3_source import S3Source
 from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
+from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
 from airflow_provider_chs3.core.staging.tables import Attempt
-from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges, SettingValues, TableName
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.values.models import Manifest, Month, Node, ObjectChanges, SettingValues, TableName
+from airflow_provider_chs3.core.values.month_group import MonthGroup
+from airflow_provider_chs3.core.workflow.operations import QueryOneOfSeveral, Steps
 from airflow_provider_chs3.core.workflow.step_timer import NO_STEPS, StepTimer
 
 #: Types of what GeoParquet holds.
@@ -59,6 +62,19 @@ def node_key(node: Node) -> str:
     return f"{node.shard_num}_{node.replica_num}"
 
 
+@dataclass(frozen=True, slots=True)
+class GroupOfFiles:
+    """The files of months that one insert reads together.
+
+    Args:
+        months: The months.
+        is_of_month: Condition that a row belongs to the month of its file.
+    """
+
+    months: MonthGroup
+    is_of_month: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoadContext:
     """A load in progress.
@@ -72,6 +88,7 @@ class LoadContext:
         timer: The time spent so far.
         increment: What is added to the published rows, and `files` are the new ones; None if the month is loaded whole.
         changes: How the objects changed since the month was published; None if not known.
+        group: The months that are loaded together, of which the request names the first; None of one month.
     """
 
     request: LoadRequest
@@ -82,6 +99,7 @@ class LoadContext:
     timer: StepTimer = NO_STEPS
     increment: Increment | None = None
     changes: ObjectChanges | None = None
+    group: GroupOfFiles | None = None
 
     @classmethod
     def of(
@@ -113,7 +131,12 @@ class LoadContext:
     @property
     def attempt(self) -> Attempt:
         """This attempt."""
-        return Attempt(self.context.target, self.request.month, self.request.nonce)
+        return Attempt(self.context.target, self.months, self.request.nonce)
+
+    @property
+    def months(self) -> Month | MonthGroup:
+        """The month, or the months that are loaded together."""
+        return self.group.months if self.group else self.request.month
 
     @property
     def staging(self) -> TableName:
@@ -168,8 +191,23 @@ class LoadContext:
             node: look_up(ledger, self.key_on(node), columns=facts.ledger_columns)
             for node, facts in self.context.nodes.items()
         }
-        answers = yield from QueryNodes(name=f"Look up {self.request.month} in the ledger", sql=statements)
+        step = QueryOneOfSeveral(
+            name=f"Look up {self.request.month} in the ledger",
+            sql=statements,
+            subject=self,
+            of_several=_look_up_several,
+        )
+        answers = yield from step
         return with_records_of_replicas(self.context, {node: month_on_node(rows[0]) for node, rows in answers.items()})
+
+
+def _look_up_several(loads: Sequence[LoadContext]) -> dict[Node, Sql]:
+    """Return the statements for the months of loads into one table."""
+    nodes = loads[0].context.nodes
+    return {
+        node: look_up_each(loads[0].context.ledger, [load.key_on(node) for load in loads], columns=facts.ledger_columns)
+        for node, facts in nodes.items()
+    }
 
 
 def values_of(

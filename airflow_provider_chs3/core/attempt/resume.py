@@ -18,7 +18,8 @@ from airflow_provider_chs3.core.ledger.table import LedgerKey, lacks_of_ledger
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
-from airflow_provider_chs3.core.staging.tables import Attempt, is_staging_there, superseded
+from airflow_provider_chs3.core.staging.ending import is_staging_there
+from airflow_provider_chs3.core.staging.tables import Attempt, superseded
 from airflow_provider_chs3.core.values.models import Manifest, Month, Node, ObjectChanges, TableName
 from airflow_provider_chs3.core.workflow.operations import InsertStats, QueryNodes, SourceRead, Steps
 from airflow_provider_chs3.exceptions import ObjectsChangedError, SupersededError

@@ -90,9 +90,10 @@ def _tell_of_views(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None
     if not viewed:
         return
     views = sorted({view for node in viewed for view in now[node].views})
-    statements = yield from fill_statements(load, viewed[0])
+    # Of several months it would be a page of them.
+    statements = [] if load.group else (yield from fill_statements(load, viewed[0]))
     text = (
-        f"{', '.join(views)} read from {load.context.target}, but see no rows of {load.request.month}: to a "
+        f"{', '.join(views)} read from {load.context.target}, but see no rows of {load.months}: to a "
         "materialized view, a partition that is put into place is no INSERT. Fill them from the table afterwards."
     )
     if statements:
@@ -113,7 +114,7 @@ def nodes_without_room(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterat
             names = ", ".join(disk.name for disk in each.disks)
             yield (
                 f"There are {free_bytes:,} bytes free on {names} of {shown(node)}, but its part of "
-                f"{load.request.month} is about {needed_bytes:,} bytes: make room there. The month before stays until "
+                f"{load.months} is about {needed_bytes:,} bytes: make room there. The month before stays until "
                 "the new one is published."
             )
 
@@ -161,7 +162,7 @@ def _counts(others: OtherParts) -> bool:
 
 
 def _remarks(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
-    target, month = load.context.target, load.request.month
+    target, month = load.context.target, load.months
     if load.request.policies.write_mode == "append":
         return
     if load.context.table_facts.rows_expire:

@@ -26,7 +26,7 @@ from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.staging.tables import end_attempt, end_earlier_attempts
+from airflow_provider_chs3.core.staging.ending import end_attempt, end_earlier_attempts
 from airflow_provider_chs3.core.tuning.calibrated_profile import Knobs, Profile, short_version
 from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS, REQUIRED_SETTINGS
 from airflow_provider_chs3.core.tuning.resource_share import smallest

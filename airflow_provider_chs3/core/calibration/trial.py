@@ -14,7 +14,8 @@ from airflow_provider_chs3.core.files.data_volume import DataVolume, shape_of
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.insertion.insert_statement import insert_step
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
-from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, end_attempt
+from airflow_provider_chs3.core.staging.ending import end_attempt
+from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
 from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Circumstances, Knobs, Profile
 from airflow_provider_chs3.core.tuning.insert_settings import load_settings
 from airflow_provider_chs3.core.tuning.resource_share import ResourceShare, resource_share_of, smallest

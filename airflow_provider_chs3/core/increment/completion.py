@@ -9,7 +9,7 @@ from dataclasses import replace
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, node_key
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.increment.base import why_no_base
-from airflow_provider_chs3.core.insertion.insert import Staged, count_staged
+from airflow_provider_chs3.core.insertion.staged_rows import Staged, count_staged
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.resume import DoneInsert, InitialState, ResumableLoad, record_resumable_load
-from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.files.parse_errors import file_of
 from airflow_provider_chs3.core.insertion.insert_statement import insert_step
-from airflow_provider_chs3.core.ledger.parts import CONTENT, MOST_PARTS, NOTHING_BESIDE, Contents
+from airflow_provider_chs3.core.insertion.staged_rows import Staged, count_staged
 from airflow_provider_chs3.core.proof.failed_insert import explain_conversion, explain_parsing
 from airflow_provider_chs3.core.proof.misfits import find_misfits
 from airflow_provider_chs3.core.proof.row_counts import rows_of_source
-from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import Gather, Insert, InsertStats, Log, Steps
@@ -28,8 +26,6 @@ _THROWN = 395
 _VALUE_ERRORS = frozenset(
     [*(6, 25, 26, 27, 28, 32, 36, 38, 41, 43, 53, 69, 70, 72, 117, 130, 131), *(321, 349, 376, _THROWN, 407, 441, 467)]
 ) | {632, 675, 676, 691}
-#: How `system.parts` writes NULL.
-_NULL = "ᴺᵁᴸᴸ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,21 +146,6 @@ def _explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServerErr
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
-    """The staged rows of one node.
-
-    Args:
-        rows: Rows of the month.
-        other_rows: Rows of other months, by partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
-        contents: Contents of the month's parts, whose number merges change.
-    """
-
-    rows: int
-    other_rows: Mapping[str, int]
-    contents: Contents = field(default=NOTHING_BESIDE, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Verified:
     """The staged rows, and the proof that they are the objects' rows.
 
@@ -238,30 +219,3 @@ def _check_replicas(load: LoadContext, staged: Mapping[Node, Staged]) -> None:
                 f"Staging {load.staging} holds other rows on {node} than on {publisher}, its replica: {each.rows} and "
                 f"{staged[publisher].rows} of {load.request.month}. Nothing was published."
             )
-
-
-def count_staged(load: LoadContext, *, name: str) -> Steps[dict[Node, Staged]]:
-    """Count the rows of each node's staging, by partition.
-
-    Args:
-        load: The load.
-        name: Name of the step.
-    """
-    yield from follow(load.context, load.staging)
-    sql = Sql(
-        f"SELECT partition_id, any(partition), sum(rows), groupArrayIf({MOST_PARTS + 1})({CONTENT}, rows > 0) "
-        f"FROM system.parts WHERE active AND database = {literal(load.staging.database)} "
-        f"AND table = {literal(load.staging.table)} GROUP BY partition_id"
-    )
-    answers = yield from load.context.on_each(name=name, sql=sql)
-    staged = {}
-    for node, rows in answers.items():
-        own, parts = next((each[2:] for each in rows if each[0] == load.key.partition_id), (0, ()))
-        others = {
-            partition.replace(_NULL, "NULL"): count
-            for partition_id, partition, count, _ in rows
-            if partition_id != load.key.partition_id
-        }
-        contents = Contents(own, tuple(parts) if len(parts) <= MOST_PARTS else None)
-        staged[node] = Staged(own, others, contents)
-    return staged

@@ -11,6 +11,8 @@ from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, tab
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import Insert
 
+#: What is thrown of a row of another month.
+OF_ANOTHER_MONTH = "a row belongs to another month than its file"
 #: What holds of each row's file: that it is one of the month's. No column of a file is called so.
 _OF_MONTH = "`chs3: of the month`"
 
@@ -32,10 +34,10 @@ def insert_step(
     names = ", ".join(identifier(each.column.name) for each in group.loaded)
     expressions = ", ".join(each.cast(null_as_default=null_as_default).value for each in group.loaded)
     function = load.files.read(batch.glob, structure=group.structure)
-    where = _where(group, batch, null_as_default=null_as_default)
+    where = _where(load, group, batch)
     text = f"INSERT INTO {_written(load, into)} ({names}) SELECT {expressions} FROM {function.text} WHERE {where}"
     return Insert(
-        name=f"Insert {len(batch.paths)} objects of {load.request.month}",
+        name=f"Insert {len(batch.paths)} objects of {load.months}",
         sql=passed_on(
             Sql(text, function.secrets), {**load.files.neutral, **load.files.settings, **plan.setting_values}
         ),
@@ -48,13 +50,19 @@ def insert_step(
     )
 
 
-def _where(group: FileGroup, batch: Batch, *, null_as_default: bool) -> str:
-    """Return the condition that keeps the month's rows, and fails on a value that differs from its file's."""
+def _where(load: LoadContext, group: FileGroup, batch: Batch) -> str:
+    """Return the condition that keeps the month's rows, and fails on a value that differs from its file's.
+
+    Of months that are loaded together it also fails on a row of another month than its file's: counts of rows would not
+    tell two files that have a row of each other's month.
+    """
+    null_as_default = load.request.selection.null_as_default
     held = [held for each in group.loaded if (held := each.holds(null_as_default=null_as_default))]
-    if not held:
-        return batch.condition
-    broken = f"{_OF_MONTH} AND NOT ifNull({' AND '.join(held)}, 0)"
-    return f"({batch.condition} AS {_OF_MONTH}) AND NOT throwIf({broken}, {literal(DOES_NOT_FIT)})"
+    thrown = [(" AND ".join(held), DOES_NOT_FIT)] if held else []
+    if load.group:
+        thrown.append((load.group.is_of_month, OF_ANOTHER_MONTH))
+    checks = [f"NOT throwIf({_OF_MONTH} AND NOT ifNull({must}, 0), {literal(text)})" for must, text in thrown]
+    return " AND ".join([f"({batch.condition} AS {_OF_MONTH})", *checks]) if checks else batch.condition
 
 
 def _written(load: LoadContext, into: TableName) -> str:

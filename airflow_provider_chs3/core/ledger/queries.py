@@ -9,11 +9,12 @@ from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import have_one_replica
 from airflow_provider_chs3.core.ledger.mutations import mutations_of, mutations_query
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import partition_states
+from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states
 from airflow_provider_chs3.core.ledger.records import IS_STATE, MonthOnNode, Record, newest, record_columns, record_of
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
+from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of, table
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
 from airflow_provider_chs3.core.workflow.operations import Query, QueryNodes, Row, Steps
 
@@ -117,6 +118,40 @@ def _look_up_months(
         f"(SELECT groupArray(found) FROM ({states})), {mutations}"
     )
     return passed_on(sql) if cluster else sql
+
+
+def look_up_each(ledger: TableName, keys: Sequence[LedgerKey], *, columns: Collection[str]) -> Sql:
+    """Return the query for several months of one table, each as `core.ledger.records.look_up` asks for it.
+
+    Args:
+        ledger: The ledger.
+        keys: The months; at least one.
+        columns: Columns of the node's ledger; none if it has no ledger.
+
+    Returns:
+        A SELECT with a row for each month: its place among the keys, from 0, and the columns of `look_up`.
+    """
+    key, months, ids = keys[0], literals(str(each.month) for each in keys), literals(each.partition_id for each in keys)
+    records, known = "emptyArrayString()", "emptyArrayString()"
+    own = "emptyArrayString()"
+    if columns:
+        of_months = f"month IN ({months}) AND {IS_STATE}"
+        records = (
+            f"(SELECT groupArray((month, record)) FROM (SELECT month, {newest(record_columns(columns))} AS record "
+            f"FROM {table(ledger)} WHERE {key.table_condition} AND {of_months} GROUP BY month))"
+        )
+        known = f"(SELECT groupUniqArray(month) FROM {table(ledger)} WHERE {key.name_condition} AND {of_months})"
+        own = "arrayMap(each -> each.2, arrayFilter(each -> each.1 = month, records))"
+    of_table = f"database = {literal(key.target.database)} AND table = {literal(key.target.table)}"
+    states = partition_states(f"{of_table} AND {PARTITION} IN ({ids})")
+    return Sql(
+        f"WITH {records} AS records, {known} AS known, (SELECT groupArray(found) FROM ({states})) AS states "
+        f"SELECT toUInt32(number - 1), id, {own}, has(known, month), "
+        f"(SELECT sum(rows) > 0 FROM system.parts WHERE {of_table} AND active), {mutations_query(of_table)}, "
+        "arrayFilter(each -> each.1 = id, states) "
+        f"FROM (SELECT arrayJoin(arrayZip(range(1, {len(keys) + 1}), [{months}], [{ids}])) AS each, "
+        "each.1 AS number, each.2 AS month, each.3 AS id)"
+    )
 
 
 def _from(name: TableName, cluster: str | None) -> str:

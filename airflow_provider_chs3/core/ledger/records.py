@@ -246,5 +246,6 @@ def _unless_gone(staging: TableName) -> str:
 
 def _value(value: str | int | Mapping[str, object]) -> str:
     if isinstance(value, int):
-        return str(value)
+        # Of one type, whatever the number: of several statements in one UNION, columns of one name must have it.
+        return f"toInt64({value})"
     return literal(value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False))

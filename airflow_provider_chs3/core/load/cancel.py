@@ -10,7 +10,8 @@ from airflow_provider_chs3.core.attempt.resume import attempts_of
 from airflow_provider_chs3.core.cluster.node_facts import inspect_target
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.staging.tables import Attempt, end_attempt
+from airflow_provider_chs3.core.staging.ending import end_attempt, end_attempts_with
+from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.core.workflow.operations import Steps
@@ -26,16 +27,19 @@ class StopRequest(TableRequest):
         month: The month.
         nonce: The attempt.
         owner: The task that loads: what its earlier tries started is ended too. Empty ends this attempt alone.
+        is_of_months: Whether the load is of several months, so that all attempts of the nonce are ended, and only they.
     """
 
     month: Month
     nonce: str
     owner: str = ""
+    is_of_months: bool = False
 
     @classmethod
-    def of(cls, request: LoadRequest) -> StopRequest:
+    def of(cls, request: LoadRequest, *, is_of_months: bool = False) -> StopRequest:
         """Create the request that ends a load."""
-        return cls(**{name: getattr(request, name) for name in cls.__dataclass_fields__})
+        given = {name: getattr(request, name) for name in cls.__dataclass_fields__ if name != "is_of_months"}
+        return cls(**given, is_of_months=is_of_months)
 
     def as_json(self) -> dict[str, str | None]:
         """Return JSON-safe values, without the default cluster, which is the connection's."""
@@ -70,6 +74,9 @@ def stop_load(request: StopRequest) -> Steps[None]:
         TransientError: If queries do not end.
     """
     context = yield from inspect_target(request, settings=DDL_SETTINGS)
+    if request.is_of_months:
+        yield from end_attempts_with(context, request.nonce)
+        return
     nonces = {request.nonce}
     if request.owner:
         nonces |= yield from attempts_of(context, request.month, request.owner)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.attempt.resume import PUBLISHED_BY_OWNER, is_published_by_owner
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, evidence_of, standing
 from airflow_provider_chs3.core.ledger.partition_changes import missing_parts
 from airflow_provider_chs3.core.ledger.parts import Evidence
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
+from airflow_provider_chs3.core.ledger.replicas import look_up_caught_up
+from airflow_provider_chs3.core.load.cleaning import clean_up_published
+from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
+from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
+from airflow_provider_chs3.core.request.reload import ASKED_FOR
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 from airflow_provider_chs3.exceptions import SourceError, TargetChangedError, TransientError
@@ -18,6 +26,50 @@ _BROKEN = "parts of it were broken when a server started, as after a power cut"
 _STALE = "a load that another one had taken over from published after it, from a replica that was down meanwhile"
 #: Attempts that are looked for are of the last nights.
 _MOST_RECORDS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class MonthToLoad:
+    """A month that is not published as its objects are.
+
+    Args:
+        before: The month on each node.
+        found: The comparison with the ledger.
+        reason: The reason to load it, as a text.
+    """
+
+    before: Mapping[Node, MonthOnNode]
+    found: ComparisonStatus
+    reason: str
+
+
+def check_month(load: LoadContext) -> Steps[tuple[LoadContext, LoadResult | MonthToLoad]]:
+    """Compare the month with the ledger; if it is published as its objects are, nothing is left to do.
+
+    Args:
+        load: The load.
+
+    Returns:
+        The load, and its result or what is to be loaded.
+
+    Raises:
+        TargetChangedError: As in `compare`.
+        SourceError: As in `compare`.
+    """
+    before = yield from look_up_caught_up(load.context, load.look_up)
+    found, reason = yield from compare(load, before)
+    load = yield from load.end_step("inspect")
+    if found is not ComparisonStatus.UNCHANGED:
+        return load, MonthToLoad(before, found, reason)
+    is_own = yield from is_published_by_owner(load, before)
+    if load.request.reload and not is_own:
+        return load, MonthToLoad(before, found, ASKED_FOR)
+    yield from clean_up_published(load, before)
+    yield from record_unchanged(load)
+    yield from renew_records(load, before)
+    status, reason = ("published", PUBLISHED_BY_OWNER) if is_own else ("unchanged", reason)
+    states = {node: month.state for node, month in before.items()}
+    return load, result_of(load, states, status=status, reason=reason)
 
 
 def compare(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[tuple[ComparisonStatus, str]]:

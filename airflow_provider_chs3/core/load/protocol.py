@@ -13,12 +13,10 @@ from airflow_provider_chs3.core.attempt.discovery import inspect_target_for_load
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.resume import (
-    PUBLISHED_BY_OWNER,
     DoneInsert,
     InitialState,
     ResumableLoad,
     find_resumable_load,
-    is_published_by_owner,
     record_resumable_load,
 )
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState, next_retry
@@ -26,28 +24,24 @@ from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.increment.completion import begin_increment, complete_increment
 from airflow_provider_chs3.core.increment.decision import load_of_resumable
 from airflow_provider_chs3.core.insertion.insert import await_insert, insert, verify
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
-from airflow_provider_chs3.core.ledger.replicas import look_up_caught_up
 from airflow_provider_chs3.core.ledger.table import make_ledger
-from airflow_provider_chs3.core.load.month_check import compare
-from airflow_provider_chs3.core.load.outcome import record_failure, record_load, record_unchanged, result_of
+from airflow_provider_chs3.core.load.cleaning import clean_up
+from airflow_provider_chs3.core.load.month_check import check_month
+from airflow_provider_chs3.core.load.outcome import record_failure, record_load, result_of
 from airflow_provider_chs3.core.load.planning import plan_load, plan_objects
 from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
-from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
 from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.request.reload import ASKED_FOR
-from airflow_provider_chs3.core.staging.tables import (
+from airflow_provider_chs3.core.staging.ending import (
     check_not_superseded,
-    create_staging,
-    end_attempt,
     end_earlier_attempts,
     rename_staging,
     take_over,
 )
+from airflow_provider_chs3.core.staging.tables import create_staging
 from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.load_result import LoadResult
@@ -135,21 +129,12 @@ def _load(
 
 def _load_into(load: LoadContext) -> Steps[LoadResult]:
     """Compare the month with the ledger, and load it if it changed."""
-    before = yield from look_up_caught_up(load.context, load.look_up)
-    found, reason = yield from compare(load, before)
-    load = yield from load.end_step("inspect")
-    if found is ComparisonStatus.UNCHANGED:
-        is_own = yield from is_published_by_owner(load, before)
-        if is_own or not load.request.reload:
-            yield from _clean_up_published(load, before)
-            yield from record_unchanged(load)
-            yield from renew_records(load, before)
-            status, reason = ("published", PUBLISHED_BY_OWNER) if is_own else ("unchanged", reason)
-            states = {node: month.state for node, month in before.items()}
-            return result_of(load, states, status=status, reason=reason)
-        reason = ASKED_FOR
+    load, checked = yield from check_month(load)
+    if isinstance(checked, LoadResult):
+        return checked
+    before, reason = checked.before, checked.reason
     yield from Log(name=f"{load.request.month}: {reason}. {_sizes(load)}")
-    load, plan = yield from plan_load(load, before, found)
+    load, plan = yield from plan_load(load, before, checked.found)
     load = yield from load.end_step("plan")
     return (yield from _replace(load, plan, before, reason))
 
@@ -179,10 +164,10 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, timer: StepTimer) -> 
     except Exception as error:
         # After a broken connection the insert may go on: the next try looks for it again.
         if not isinstance(error, ClickHouseConnectionError):
-            yield from _clean_up(load)
+            yield from clean_up(load)
         yield from _record_failure(load, error)
         raise
-    yield from _clean_up(load)
+    yield from clean_up(load)
     return result
 
 
@@ -219,9 +204,9 @@ def _replace(load: LoadContext, plan: InsertPlan, before: Mapping[Node, MonthOnN
         yield from create_staging(load.context, load.attempt, without_merges=load.increment is not None)
         result = yield from _stage_and_publish(load, plan, initial_state)
     except Exception:
-        yield from _clean_up(load)
+        yield from clean_up(load)
         raise
-    yield from _clean_up(load)
+    yield from clean_up(load)
     return result
 
 
@@ -255,24 +240,6 @@ def _record_failure(load: LoadContext, error: Exception) -> Steps[None]:
         yield from record_failure(load, error)
 
 
-def _clean_up(load: LoadContext) -> Steps[None]:
-    try:
-        yield from end_attempt(load.context, load.attempt)
-    except Chs3Error as error:
-        yield from Log(
-            name=f"Staging {load.staging} could not be removed; the next load of this month will do it. ({error})"
-        )
-
-
-def _clean_up_published(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[None]:
-    """Remove the staging of the attempt that published, in case it died right afterwards.
-
-    Staging of other attempts stays: one that is running knows newer objects.
-    """
-    for nonce in sorted({month.record.attempt for month in before.values() if month.record}):
-        yield from _clean_up(replace(load, request=replace(load.request, nonce=nonce)))
-
-
 def _append(load: LoadContext) -> Steps[LoadResult]:
     load = yield from load.end_step("inspect")
     plan = yield from plan_objects(load)
@@ -282,6 +249,6 @@ def _append(load: LoadContext) -> Steps[LoadResult]:
         inserted = yield from insert(load, plan, into=load.context.target)
         load = yield from load.end_step("insert")
     except Exception:
-        yield from _clean_up(load)
+        yield from clean_up(load)
         raise
     return result_of(load, {}, status="appended", reason="write_mode='append'", plan=plan, inserted=inserted)

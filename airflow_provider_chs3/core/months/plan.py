@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,13 +14,11 @@ from airflow_provider_chs3.core.ledger.structure_record import structure_of
 from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.request.reload import ASKED_FOR, Reload
 from airflow_provider_chs3.core.source.key_template import KeyTemplate, MonthKeys
+from airflow_provider_chs3.core.source.months_together import PASSES_AT_ONCE, prefixes_of
 from airflow_provider_chs3.core.source.s3_source import S3Source
 from airflow_provider_chs3.core.values.models import Fingerprint, Month, Node, S3Object, SettingValues, TableName
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
 from airflow_provider_chs3.exceptions import SourceError
-
-#: Prefixes that the worker lists at the same time; boto3 holds ten connections.
-_PASSES_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +176,7 @@ def list_months(source: S3Source, months: Collection[Month] | None) -> Steps[dic
     narrower = source.template.narrower if months is None else None
     passes = [_fold(source, keys, wanted, narrower) for keys, wanted in _passes(source.template, months)]
     # A dozen of ClickHouse's own listings would be a dozen queries to one server.
-    at_once = 1 if source.lists_through_clickhouse else _PASSES_AT_ONCE
+    at_once = 1 if source.lists_through_clickhouse else PASSES_AT_ONCE
     for first in range(0, len(passes), at_once):
         for found in (yield from _side_by_side(passes[first : first + at_once])):
             folded.update(found)
@@ -198,10 +195,7 @@ def list_months(source: S3Source, months: Collection[Month] | None) -> Steps[dic
 def _passes(template: KeyTemplate, months: Collection[Month] | None) -> list[tuple[MonthKeys, set[Month] | None]]:
     if months is None:
         return [(template.keys_of_all, None)]
-    by_prefix: dict[str, set[Month]] = defaultdict(set)
-    for month in months:
-        by_prefix[template.keys_of(month).prefix].add(month)
-    return [(template.keys_of(min(some)), some) for some in by_prefix.values()]
+    return [*prefixes_of(template, months)]
 
 
 def _side_by_side(passes: Sequence[Steps[dict[Month, _Folded]]]) -> Steps[list[dict[Month, _Folded]]]:

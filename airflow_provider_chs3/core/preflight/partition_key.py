@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of, table
 from airflow_provider_chs3.core.sql.server_text import elements, strings
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 _VALUE = "_partition_value"
+_INTEGER_PART = re.compile(r"CAST\(.* AS U?Int(?:8|16|32|64)\)", re.DOTALL)
 _DATES = ("Nullable(Date)", "LowCardinality(Date)", "LowCardinality(Nullable(Date))")
 
 _DAY_MS = 24 * 60 * 60 * 1000
+#: A month, with two days before and after.
+_MONTH_AROUND_MS = 35 * _DAY_MS
 _TEN_YEARS_MS = 3660 * _DAY_MS
 _QUARTER_OF_AN_HOUR_MS = 15 * 60 * 1000
 #: Some ten minutes and some three hours, such that each hour, minute, second and millisecond has its turn.
@@ -84,30 +89,32 @@ def zones_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
     return tuple(name for name in names if name in known)
 
 
-def partition_ids_query(column: Column, parts: tuple[str, ...], month: Month, *, zone: str | None) -> str:
+def partition_ids_query(column: Column, parts: tuple[str, ...], months: Sequence[Month], *, zone: str | None) -> str:
     """Return a SELECT of months, such as 202610, each with the ids of the partitions of its moments.
 
     The server makes the moments, and says of each which month it belongs to: texts of local times would name some that
-    a change of the clock skips. They are the first and last millisecond of each quarter of an hour of the month and of
-    two days before and after, as no time zone is further from UTC; odd times in it; and odd times of ten years before
-    and after.
+    a change of the clock skips. They are the first and last millisecond of each quarter of an hour of the months and of
+    two days before and after each, as no time zone is further from UTC; odd times in them; and odd times of ten years
+    before and after.
 
     Args:
         column: The one column of the key.
         parts: The result of `parts_of_key`.
-        month: The month.
+        months: The months.
         zone: The time zone of the months; None uses the column's.
     """
-    begin = _begin_ms(month.year, month.number) - 2 * _DAY_MS
-    end = begin + 35 * _DAY_MS
+    begins = [_begin_ms(month.year, month.number) - 2 * _DAY_MS for month in months]
     # No more than a DateTime holds.
-    first, last = max(begin - _TEN_YEARS_MS, 0), min(end + _TEN_YEARS_MS, _begin_ms(2106, 1))
-    ranges = (
-        f"range({begin}, {end}, {_QUARTER_OF_AN_HOUR_MS})",
-        f"range({begin - 1}, {end}, {_QUARTER_OF_AN_HOUR_MS})",
-        f"range({begin}, {end}, {_ODD_STEP_MS})",
-        f"range({first}, {last}, {_ODD_STEP_OF_OTHERS_MS})",
-    )
+    first = max(min(begins) - _TEN_YEARS_MS, 0)
+    last = min(max(begins) + _MONTH_AROUND_MS + _TEN_YEARS_MS, _begin_ms(2106, 1))
+    ranges = [f"range({first}, {last}, {_ODD_STEP_OF_OTHERS_MS})"]
+    for begin in begins:
+        end = begin + _MONTH_AROUND_MS
+        ranges += [
+            f"range({begin}, {end}, {_QUARTER_OF_AN_HOUR_MS})",
+            f"range({begin - 1}, {end}, {_QUARTER_OF_AN_HOUR_MS})",
+            f"range({begin}, {end}, {_ODD_STEP_MS})",
+        ]
     instant = f"fromUnixTimestamp64Milli(toInt64(arrayJoin(arrayConcat({', '.join(ranges)}))), 'UTC')"
     name = identifier(column.name)
     month_of = f"toYYYYMM({name}, {literal(zone)})" if zone else f"toYYYYMM({name})"
@@ -115,6 +122,30 @@ def partition_ids_query(column: Column, parts: tuple[str, ...], month: Month, *,
         f"SELECT DISTINCT {month_of}, partitionId({', '.join(parts)}) "
         f"FROM (SELECT CAST({instant} AS {column.type}) AS {name})"
     )
+
+
+def is_of_month(
+    column: Column, parts: tuple[str, ...], value: str, partition_ids: Mapping[str, str], of_file: str
+) -> str:
+    """Return the condition that a value belongs to the partition of its file's month.
+
+    Args:
+        column: The one column of the key.
+        parts: The result of `parts_of_key`.
+        value: The value, as it is written.
+        partition_ids: File → the partition of its month.
+        of_file: The expression for the file.
+    """
+    # A lambda gives the value the column's name, which the key's text has.
+    key = f"arrayMap({identifier(column.name)} -> {{}}, [CAST({value} AS {column.type})])[1]"
+    files, ids = list(partition_ids), list(partition_ids.values())
+    matched = _INTEGER_PART.fullmatch(parts[0]) if len(parts) == 1 else None
+    if matched:
+        # Of an integer, the id is its digits. Comparing numbers is cheaper than making texts.
+        wanted, none, own = f"[{', '.join(ids)}]", "-1", f"toInt64({parts[0]})"
+    else:
+        wanted, none, own = f"[{literals(ids)}]", "''", f"partitionId({', '.join(parts)})"
+    return f"{key.format(own)} = transform({of_file}, [{literals(files)}], {wanted}, {none})"
 
 
 def _begin_ms(year: int, month: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.table import lacks_of_ledger
@@ -17,7 +17,8 @@ from airflow_provider_chs3.core.preflight.partition_key import (
 )
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier
 from airflow_provider_chs3.core.values.models import Month, Node
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.values.month_group import MonthGroup
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: What ClickHouse makes of toYYYYMM and of toStartOfMonth.
@@ -157,10 +158,31 @@ def month_of_partition(partition_id: str) -> Month | None:
 
 
 def partition_id_of(context: TargetContext, month: Month) -> Steps[str]:
-    """Return the id of the month's partition, as the servers compute it.
+    """Return the id of the month's partition, as in `partition_ids_of`."""
+    return (yield from partition_ids_of(context, (month,)))[month]
+
+
+def _number(month: Month) -> int:
+    return month.year * 100 + month.number
+
+
+def _why_not_of_month(month: Month, rows: Sequence[Row]) -> str:
+    own = {partition_id for number, partition_id in rows if number == _number(month)}
+    others = {partition_id for number, partition_id in rows if number != _number(month)}
+    if len(own) > 1:
+        return f"{month} falls into {len(own)} partitions"
+    return "" if own and not own & others else f"{month} shares a partition with other months"
+
+
+def partition_ids_of(context: TargetContext, months: Sequence[Month]) -> Steps[dict[Month, str]]:
+    """Return the ids of months' partitions, as the servers compute them.
 
     A partition key is monthly if it is constant in the month and different in the months before and after, in the time
     zone that the key names, or else in that of its column.
+
+    Args:
+        context: The nodes and the target.
+        months: The months; at least one.
 
     Raises:
         PreflightError: If the key is not monthly.
@@ -172,20 +194,18 @@ def partition_id_of(context: TargetContext, month: Month) -> Steps[str]:
     zones = (yield from zones_of_key(context)) if has_times(columns[0]) else ()
     whys = []
     for zone in (*zones, None):
-        sql = Sql(partition_ids_query(columns[0], parts, month, zone=zone))
+        sql = Sql(partition_ids_query(columns[0], parts, months, zone=zone))
         ask = QueryNodes(
-            name=f"Ask for the partition of {month}", sql={context.coordinator: sql}, settings=context.evaluating
+            name=f"Ask for the partition of {MonthGroup(tuple(months))}",
+            sql={context.coordinator: sql},
+            settings=context.evaluating,
         )
         rows = (yield from ask)[context.coordinator]
-        own = {partition_id for number, partition_id in rows if number == month.year * 100 + month.number}
-        others = {partition_id for number, partition_id in rows if number != month.year * 100 + month.number}
-        if len(own) == 1 and not own & others:
-            return str(own.pop())
-        whys.append(
-            f"{month} falls into {len(own)} partitions"
-            if len(own) > 1
-            else f"{month} shares a partition with other months"
-        )
+        why = next(filter(None, (_why_not_of_month(month, rows) for month in months)), "")
+        if not why:
+            ids = {number: str(partition_id) for number, partition_id in rows}
+            return {month: ids[_number(month)] for month in months}
+        whys.append(why)
     raise PreflightError([_not_monthly(context, whys[0])])
 
 

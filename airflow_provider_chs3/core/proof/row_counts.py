@@ -78,7 +78,7 @@ def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInser
         why = yield from _why_not_proven(load, reading, done)
         if not why:
             return SourceRows(sum(each.stats.read_rows for each in done), INSERT)
-    yield from Log(name=f"The rows of {load.request.month} are counted by reading its objects a second time: {why}.")
+    yield from Log(name=f"The rows of {load.months} are counted by reading its objects a second time: {why}.")
     return SourceRows((yield from count_rows(load.files, reading)), SECOND_READ)
 
 
@@ -103,7 +103,7 @@ def _check_all_was_sent(load: LoadContext, read: SourceRead, wanted: SourceRead)
     """Check that servers received all of the text: a second read of cut-off objects would count the same rows."""
     if read.files == wanted.files and read.size_bytes < wanted.size_bytes and not load.files.format.is_typed:
         raise TransientError(
-            f"The servers read {read.size_bytes} bytes of the {read.files} objects of {load.request.month}, which have "
+            f"The servers read {read.size_bytes} bytes of the {read.files} objects of {load.months}, which have "
             f"{wanted.size_bytes}: the storage cut them off, or they are in a cache of the servers. Nothing was "
             "published. If it is a cache, count_again=True counts rows by a second read."
         )

@@ -8,7 +8,7 @@ from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, rows_of_shards, values_of
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.increment.completion import changed_unseen, require_base
-from airflow_provider_chs3.core.insertion.insert import Staged, count_staged
+from airflow_provider_chs3.core.insertion.staged_rows import Staged, count_staged
 from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.partition_changes import is_made_of_staged
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState

@@ -12,7 +12,8 @@ from airflow_provider_chs3.core.cluster.untested_engines import NAME_PREFIX
 from airflow_provider_chs3.core.object_history.table import objects_table
 from airflow_provider_chs3.core.rehearsal.scratch import MONTH, Where
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
-from airflow_provider_chs3.core.staging.tables import Attempt, end_earlier_attempts
+from airflow_provider_chs3.core.staging.ending import end_earlier_attempts
+from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps

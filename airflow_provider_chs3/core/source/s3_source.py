@@ -268,9 +268,22 @@ def _selected(objects: Iterable[S3Object], keys: MonthKeys, base: str) -> Iterat
     for each in objects:
         key = each.path[len(base) :]
         if keys.select(key, each.size_bytes):
-            if unreadable := next((part for part in _UNREADABLE if part in key), ""):
-                raise SourceError(
-                    f"ClickHouse cannot read {each.path}: {unreadable!r} in a key means something else to it. Copy the "
-                    "object to another key, or leave it out with key=…."
-                )
+            check_readable(each, key)
             yield each
+
+
+def check_readable(each: S3Object, key: str) -> None:
+    """Check that ClickHouse can read an object.
+
+    Args:
+        each: The object.
+        key: Its key.
+
+    Raises:
+        SourceError: If something in its key means something else to ClickHouse.
+    """
+    if unreadable := next((part for part in _UNREADABLE if part in key), ""):
+        raise SourceError(
+            f"ClickHouse cannot read {each.path}: {unreadable!r} in a key means something else to it. Copy the "
+            "object to another key, or leave it out with key=…."
+        )

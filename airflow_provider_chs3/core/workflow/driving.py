@@ -21,7 +21,7 @@ def drive(steps: Steps[T], perform: Callable[[AnyStep], Any]) -> T:
     Returns:
         The workflow's result.
     """
-    running = _Running(steps)
+    running = Running(steps)
     while (step := running.step) is not None:
         try:
             answer = perform(step)
@@ -34,7 +34,7 @@ def drive(steps: Steps[T], perform: Callable[[AnyStep], Any]) -> T:
 
 async def drive_async(steps: Steps[T], perform: Callable[[AnyStep], Awaitable[Any]]) -> T:
     """Run a workflow on an event loop, with the arguments of `drive`."""
-    running = _Running(steps)
+    running = Running(steps)
     while (step := running.step) is not None:
         try:
             answer = await perform(step)
@@ -52,7 +52,7 @@ def interpose(steps: Steps[T], perform: Callable[[AnyStep], Steps[Any]]) -> Step
         steps: The inner workflow.
         perform: Performs one step, as a workflow itself.
     """
-    running = _Running(steps)
+    running = Running(steps)
     while (step := running.step) is not None:
         try:
             answer = yield from perform(step)
@@ -63,8 +63,16 @@ def interpose(steps: Steps[T], perform: Callable[[AnyStep], Steps[Any]]) -> Step
     return running.result
 
 
-class _Running(Generic[T]):
-    """A workflow that waits for the answer to a step; without a step, it has ended with a result."""
+class Running(Generic[T]):
+    """A workflow that waits for the answer to a step; without a step, it has ended with a result.
+
+    Args:
+        steps: The workflow.
+
+    Attributes:
+        step: The step that waits for its answer; None once the workflow has ended.
+        result: The result of a workflow that has ended.
+    """
 
     step: AnyStep | None
     result: T
@@ -74,9 +82,11 @@ class _Running(Generic[T]):
         self.send(None)
 
     def send(self, answer: Any) -> None:
+        """Answer the step."""
         self._advance(partial(self._steps.send, answer))
 
     def throw(self, error: Exception) -> None:
+        """Have the step fail."""
         self._advance(partial(self._steps.throw, error))
 
     def _advance(self, go_on: Callable[[], AnyStep]) -> None:

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.operators._support.tasks import LoadTask, ReadsFiles
 
 
-def load_request(task: LoadTask, context: Context, listing: S3Listing, *, resumes: str | None) -> LoadRequest:
+def load_request(
+    task: LoadTask, context: Context, listing: S3Listing, *, resumes: str | None, month: Month | None = None
+) -> LoadRequest:
     """One attempt at the month of a task.
 
     Args:
@@ -38,6 +40,7 @@ def load_request(task: LoadTask, context: Context, listing: S3Listing, *, resume
         context: Airflow's.
         listing: Says how the servers get at the objects.
         resumes: The attempt that the task has waited for; None where none.
+        month: The month; None takes the task's.
 
     Raises:
         ConfigurationError: If an argument is wrong.
@@ -52,7 +55,7 @@ def load_request(task: LoadTask, context: Context, listing: S3Listing, *, resume
     replace_rows_of_others = reload is not None and reload.replace_rows_of_others
     return LoadRequest(
         **what_is_loaded(task, listing),
-        month=_month(task, context, reload),
+        month=month or _month(task, context, reload),
         policies=Policies(
             write_mode=task.write_mode,
             distribution=task.distribution,
@@ -76,14 +79,16 @@ def load_request(task: LoadTask, context: Context, listing: S3Listing, *, resume
     )
 
 
-def end_load(request: LoadRequest, **runner_arguments: Any) -> None:
+def end_load(request: LoadRequest, *, is_of_months: bool = False, **runner_arguments: Any) -> None:
     """End a load from outside, in a handler of a signal.
 
     Args:
         request: The load.
+        is_of_months: Whether it is of several months.
         **runner_arguments: Of the `Runner`.
     """
-    Runner(**runner_arguments, listing=None, in_turns=True).run(stop_load(StopRequest.of(request)))
+    stop = StopRequest.of(request, is_of_months=is_of_months)
+    Runner(**runner_arguments, listing=None, in_turns=True).run(stop_load(stop))
 
 
 def what_is_loaded(task: ReadsFiles, listing: S3Listing) -> dict[str, Any]:

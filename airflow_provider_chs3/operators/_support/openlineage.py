@@ -26,15 +26,15 @@ _SQL_CHARACTERS = 10_000
 
 
 class LoadLineage(MonthlyOperator):
-    """A load of a month that Airflow's OpenLineage provider can ask: objects in, table out.
+    """A load of months that Airflow's OpenLineage provider can ask: objects in, table out.
 
     Attributes:
         inserts: The inserts that this process has seen.
-        result: What the load has done; None until it is done.
+        results: What the load has done, for each month; empty until it is done.
     """
 
     inserts: Sequence[Insert] = ()
-    result: Mapping[str, Any] | None = None
+    results: Sequence[Mapping[str, Any]] = ()
     _request: LoadRequest | None = None
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
@@ -45,14 +45,15 @@ class LoadLineage(MonthlyOperator):
         """The objects that were read, the table with its rows, the statement and its id."""
         from airflow_provider_chs3.core.values.models import Month
 
-        if self.result is None:  # it was skipped
+        if not self.results:  # it was skipped
             return self._lineage(inserts=(), inputs=[])
-        ran = [each for each in self.inserts if each.query_id in self.result["query_ids"]]
-        if len(ran) < len(self.result["query_ids"]):
-            # An earlier process of the task has seen some: what is known of all is where the objects are.
-            return self._lineage(inserts=ran, inputs=self._inputs((), month=Month.parse(self.result["month"])))
-        paths = [path for each in ran for path in each.paths]
-        return self._lineage(inserts=ran, inputs=self._inputs(paths, month=Month.parse(self.result["month"])))
+        read = self._that_read() or self.results
+        query_ids = {query_id for each in read for query_id in each["query_ids"]}
+        ran = [each for each in self.inserts if each.query_id in query_ids]
+        # An earlier process of the task may have seen some: what is known of all is where the objects are.
+        paths = [path for each in ran for path in each.paths] if len(ran) == len(query_ids) else []
+        months = [Month.parse(each["month"]) for each in read]
+        return self._lineage(inserts=ran, inputs=self._inputs(paths, months=months))
 
     def get_openlineage_facets_on_failure(self, task_instance: object) -> OperatorLineage[Any, Any]:
         """The objects that were to be read, and the statement. The provider itself adds the error."""
@@ -61,7 +62,19 @@ class LoadLineage(MonthlyOperator):
         # Attempts before the last one have started over.
         last = [each for each in self.inserts if each.attempt == self.inserts[-1].attempt]
         paths = [path for each in last for path in each.paths]
-        return self._lineage(inserts=last, inputs=self._inputs(paths, month=self._request.month), has_failed=True)
+        inputs = self._inputs(paths, months=self._months_of_task(self._request))
+        return self._lineage(inserts=last, inputs=inputs, has_failed=True)
+
+    def _months_of_task(self, request: LoadRequest) -> Sequence[Month]:
+        """Return the months that the task was to load.
+
+        Args:
+            request: The load.
+        """
+        return [request.month]
+
+    def _that_read(self) -> list[Mapping[str, Any]]:
+        return [each for each in self.results if each["query_ids"]]
 
     def _lineage(
         self, *, inserts: Sequence[Insert], inputs: list[InputDataset], has_failed: bool = False
@@ -82,7 +95,7 @@ class LoadLineage(MonthlyOperator):
             )
         return lineage
 
-    def _inputs(self, paths: Sequence[str], *, month: Month) -> list[InputDataset]:
+    def _inputs(self, paths: Sequence[str], *, months: Sequence[Month]) -> list[InputDataset]:
         from openlineage.client.event_v2 import InputDataset
 
         from airflow_provider_chs3.core.source.key_template import KeyTemplate
@@ -90,7 +103,11 @@ class LoadLineage(MonthlyOperator):
         if 0 < len(paths) <= _MOST_OBJECTS:
             return [InputDataset(*_named(path)) for path in sorted(paths)]
         if self.bucket:
-            prefix = f"{self.bucket}/{KeyTemplate(self.key).keys_of(month).prefix}"
+            template = KeyTemplate(self.key)
+            prefixes = {f"{self.bucket}/{template.keys_of(month).prefix}" for month in months}
+            if len(prefixes) > 1:
+                return [InputDataset(*_named(prefix.rstrip("/"))) for prefix in sorted(prefixes)]
+            (prefix,) = prefixes
         elif paths:
             alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(paths), max(paths), strict=False))
             prefix = "".join(each for each, _ in alike)
@@ -101,9 +118,9 @@ class LoadLineage(MonthlyOperator):
     def _input_facets(self) -> dict[str, Any]:
         from openlineage.client.generated.input_statistics_input_dataset import InputStatisticsInputDatasetFacet
 
-        if self.result is None or not self.result["query_ids"]:
+        if not (read := self._that_read()):
             return {}
-        objects, size_bytes = self.result["loaded_objects"], self.result["loaded_bytes"]
+        objects, size_bytes = (sum(each[name] for each in read) for name in ("loaded_objects", "loaded_bytes"))
         return {"inputStatistics": InputStatisticsInputDatasetFacet(fileCount=objects, size=size_bytes)}
 
     def _output(self, *, with_schema: bool) -> OutputDataset:
@@ -116,9 +133,9 @@ class LoadLineage(MonthlyOperator):
         table = TableName(self.database or options.database, self.table)
         facets = self._schema(table) if with_schema else {}
         output_facets: dict[str, Any] = {}
-        if self.result and self.result["status"] in ("published", "appended"):
-            facets |= _overwritten() if self.result["status"] == "published" else {}
-            output_facets = _written(self.result)
+        if written := [each for each in self.results if each["status"] in ("published", "appended")]:
+            facets |= _overwritten() if written[0]["status"] == "published" else {}
+            output_facets = _written(written)
         namespace = f"clickhouse://{f'[{host}]' if ':' in host else host}:{port}"
         return OutputDataset(namespace, str(table), facets=facets, outputFacets=output_facets)
 
@@ -158,17 +175,16 @@ def _overwritten() -> dict[str, DatasetFacet]:
     return {"lifecycleStateChange": lifecycle.LifecycleStateChangeDatasetFacet(lifecycleStateChange=change)}
 
 
-def _written(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how much was written, and the month as a subset of the table."""
+def _written(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return how much was written, and the months as a subset of the table."""
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
     from openlineage.client.generated import base_subset_dataset as subset
 
-    month = subset.Partition(identifier=result["month"], dimensions={"month": result["month"]})
+    months = [subset.Partition(identifier=each["month"], dimensions={"month": each["month"]}) for each in results]
+    rows, size_bytes = (sum(each[name] for each in results) for name in ("rows", "table_bytes"))
     return {
-        "outputStatistics": statistics.OutputStatisticsOutputDatasetFacet(
-            rowCount=result["rows"], size=result["table_bytes"] or None
-        ),
+        "outputStatistics": statistics.OutputStatisticsOutputDatasetFacet(rowCount=rows, size=size_bytes or None),
         "subset": subset.OutputSubsetOutputDatasetFacet(
-            outputCondition=subset.PartitionSubsetCondition(partitions=[month])
+            outputCondition=subset.PartitionSubsetCondition(partitions=months)
         ),
     }

@@ -38,7 +38,9 @@ def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, write_mode="rep
         context=surroundings(),
         files=SimpleNamespace(manifest=Manifest(objects)),
         key=SimpleNamespace(partition_id="202610"),
-        request=SimpleNamespace(month=Month(2026, 10), policies=Policies(write_mode=write_mode)),
+        request=SimpleNamespace(policies=Policies(write_mode=write_mode)),
+        months=Month(2026, 10),
+        group=None,
     )
     steps, sent = [], None
     workflow = warn_of_risks(load, {ONE: one, TWO: two, THREE: three})

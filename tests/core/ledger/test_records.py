@@ -80,7 +80,7 @@ class TestStatements:
         text = record(LEDGER, HOSTILE, "published", {"rows": 7, "attempt": "a'b"}).text
         names = re.search(r"chs3_ledger` \((.*?)\) SELECT", text)[1].replace("`", "").split(", ")
         assert names[:2] + names[-2:] == ["sequence", "event", "rows", "attempt"]
-        assert r", 7, 'a\'b' FROM" in text
+        assert r", toInt64(7), 'a\'b' FROM" in text
 
     def test_details_go_in_as_json(self):
         details = {"settings": {"x": 1}, "note": 'it\'s "ü"\n'}

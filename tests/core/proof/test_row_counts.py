@@ -33,7 +33,10 @@ def load(file_format: str = "CSV", *, count_again: bool = False):
     )
     policies = SimpleNamespace(count_again=count_again)
     return SimpleNamespace(
-        files=files, request=SimpleNamespace(month="2026-10", policies=policies), context=SimpleNamespace(nodes=NODES)
+        files=files,
+        request=SimpleNamespace(policies=policies),
+        months="2026-10",
+        context=SimpleNamespace(nodes=NODES),
     )
 
 

@@ -7,15 +7,8 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_chs3.core.sql.quoting import literal
-from airflow_provider_chs3.core.staging.tables import (
-    Attempt,
-    check_not_superseded,
-    create_staging,
-    ddl_settings,
-    end_attempt,
-    end_earlier_attempts,
-    take_over,
-)
+from airflow_provider_chs3.core.staging.ending import check_not_superseded, end_attempt, end_earlier_attempts, take_over
+from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, ddl_settings
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Sleep, Step
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
@@ -155,8 +148,9 @@ class TestEnd:
         (look,) = drive(end_earlier_attempts(AROUND, ATTEMPT), on_all()).steps
         (text,) = statements(look)
         prefix = literal(ATTEMPT.prefix)
-        assert f"startsWith(name, {prefix})" in text
-        assert f"startsWith(initial_query_id, {prefix})" in text
+        assert f"arrayExists(prefix -> startsWith(name, prefix), [{prefix}])" in text
+        assert "arrayExists(name -> startsWith(initial_query_id, name) OR (" in text
+        assert f"position(query, name) > 0), [{prefix}])" in text
 
     def test_each_table_is_dropped_where_it_is(self):
         left = {ONE: [("table", "chs3_a")], TWO: [("table", "chs3_b"), ("table", "chs3_a")], THREE: []}
@@ -185,7 +179,8 @@ class TestSuperseded:
         _, look = drive(take_over(AROUND, ATTEMPT), {ONE: [(ATTEMPT.name,), (OTHER.name,)]}, on_all()).steps
         (text,) = statements(look)
         assert f"name IN ({literal(OTHER.name)})" in text
-        assert f"startsWith(initial_query_id, name), [{literal(OTHER.name)}])" in text
+        assert "arrayExists(name -> startsWith(initial_query_id, name) OR (" in text
+        assert f"position(query, name) > 0), [{literal(OTHER.name)}])" in text
 
     @pytest.mark.parametrize("names", [[(OTHER.name,), (ATTEMPT.name,)], []])
     def test_any_other_stops_before_it_ends_anything(self, names):

@@ -1,0 +1,1 @@
+"""Load several small months with one INSERT, and publish each of them."""

@@ -1,0 +1,164 @@
+"""The load of several months: together where that is possible, else one by one. See docs/protocol.md for the reasons.
+
+list → inspect → compare with the ledger → plan → stage → insert → verify; then for each month: publish → record
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from airflow_provider_chs3.core.group.eligibility import why_one_by_one
+from airflow_provider_chs3.core.group.insertion import insert_group
+from airflow_provider_chs3.core.group.planning import GroupPlan, check_months, plan_group
+from airflow_provider_chs3.core.group.publication import publish_month
+from airflow_provider_chs3.core.load.cleaning import clean_up_all
+from airflow_provider_chs3.core.load.protocol import load_month
+from airflow_provider_chs3.core.request.load_request import LoadRequest
+from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
+from airflow_provider_chs3.core.values.load_result import LoadResult
+from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.workflow.lockstep import in_lockstep
+from airflow_provider_chs3.core.workflow.operations import Log, Steps
+from airflow_provider_chs3.core.workflow.step_timer import start_timer
+from airflow_provider_chs3.exceptions import (
+    Chs3Error,
+    ClickHouseConnectionError,
+    MonthsFailedError,
+    MonthsNotLoadedError,
+    SupersededError,
+)
+
+#: Servers refuse an INSERT of more partitions (`max_partitions_per_insert_block`).
+MOST_MONTHS = 100
+#: Months of which an error tells: more would hide the first.
+_TOLD = 10
+
+
+@dataclass(frozen=True, slots=True)
+class MonthsOutcome:
+    """What a load of several months did.
+
+    Args:
+        results: The result of each month that did not fail.
+        errors: The error of each that did.
+    """
+
+    results: Mapping[Month, LoadResult] = field(default_factory=dict)
+    errors: Mapping[Month, Chs3Error] = field(default_factory=dict)
+
+    def and_then(self, results: Iterable[LoadResult], errors: Mapping[Month, Chs3Error]) -> MonthsOutcome:
+        """Return the outcome with that of further months."""
+        return MonthsOutcome({**self.results, **{each.month: each for each in results}}, {**self.errors, **errors})
+
+    @property
+    def error(self) -> Chs3Error | None:
+        """One error for all months that failed; None if none did."""
+        if not self.errors:
+            return None
+        if not self.results and len(self.errors) == 1:
+            return next(iter(self.errors.values()))
+        told = [f"{month}: {error} {hint_of(error)}".rstrip() for month, error in sorted(self.errors.items())]
+        rest = [f"and {len(told) - _TOLD} more"] if len(told) > _TOLD else []
+        text = f"{len(told)} of {len(told) + len(self.results)} months failed; the others are as their objects are."
+        kind = MonthsFailedError if all(map(is_terminal, self.errors.values())) else MonthsNotLoadedError
+        return kind("\n  ".join([text, *told[:_TOLD], *rest]))
+
+    def missing_of(self, months: Iterable[Month]) -> list[Month]:
+        """Return the months without an outcome."""
+        return [month for month in months if month not in self.results and month not in self.errors]
+
+
+def load_months(request: LoadRequest, months: Sequence[Month]) -> Steps[MonthsOutcome]:
+    """Make each month's partition hold exactly the rows of that month's objects.
+
+    Months are inserted with one statement where they can be, and published month by month. A month that cannot be, or
+    that fails, is loaded by itself: its error is that of `load_month`, and the others are published.
+
+    Args:
+        request: The load; its month is none of them.
+        months: The months, in any order.
+
+    Raises:
+        Chs3Error: If no month could be loaded, as servers do not answer or the target cannot take a load.
+    """
+    months = sorted(set(months))
+    outcome = MonthsOutcome()
+    if len(months) > 1:
+        why = why_one_by_one(request)
+        if why:
+            yield from Log(name=f"{len(months)} months are loaded one by one: {why}.")
+        else:
+            for first in range(0, len(months), MOST_MONTHS):
+                outcome = yield from _load_together(request, months[first : first + MOST_MONTHS], outcome)
+    return (yield from _load_one_by_one(request, outcome.missing_of(months), outcome))
+
+
+def _load_together(request: LoadRequest, months: Sequence[Month], outcome: MonthsOutcome) -> Steps[MonthsOutcome]:
+    timer = yield from start_timer()
+    checked = yield from check_months(request, months, timer)
+    outcome = outcome.and_then(checked.unchanged, {})
+    if len(checked.to_load) < 2:
+        return outcome
+    timer = yield from checked.to_load[0].load.timer.end("inspect")
+    try:
+        group = yield from plan_group(request, checked.to_load, timer)
+        if group is None:
+            return outcome
+        return (yield from _load_group(group, outcome))
+    except SupersededError:
+        raise
+    except ClickHouseConnectionError:
+        raise
+    except Chs3Error as error:
+        yield from Log(name=f"{error} The months are loaded one by one, so that each tells of itself.")
+        return outcome
+
+
+def _load_group(group: GroupPlan, outcome: MonthsOutcome) -> Steps[MonthsOutcome]:
+    load = group.load
+    manifest = load.files.manifest
+    yield from Log(
+        name=f"{load.months} are loaded together: {len(manifest.objects)} objects, {manifest.size_bytes:,} bytes, "
+        f"{len(load.context.nodes)} nodes."
+    )
+    try:
+        staged = yield from insert_group(group)
+        group = staged.group
+        yield from Log(name=f"The rows of {load.months} are staged and proved: publishing month by month.")
+        published = yield from in_lockstep(
+            [publish_month(staged, each) for each in group.months], name=load.attempt.name
+        )
+    except Exception:
+        yield from clean_up_all(load)
+        raise
+    yield from clean_up_all(load)
+    by_month = dict(zip((each.month for each in group.months), published, strict=True))
+    for month, each in by_month.items():
+        if isinstance(each, Chs3Error):
+            yield from Log(name=f"{month} was not published with the others: {each}")
+    # A load that came later may still be at it: this one must not end it.
+    final = {month: each for month, each in by_month.items() if isinstance(each, SupersededError)}
+    return outcome.and_then((each for each in published if isinstance(each, LoadResult)), final)
+
+
+def _load_one_by_one(request: LoadRequest, months: Sequence[Month], outcome: MonthsOutcome) -> Steps[MonthsOutcome]:
+    lost: ClickHouseConnectionError | None = None
+    for month in months:
+        if lost:
+            # The next one would wait for the same server.
+            outcome = outcome.and_then((), {month: lost})
+            continue
+        try:
+            # Of another name than the group's attempt: staging is never used again.
+            result = yield from load_month(replace(request, month=month, nonce=f"{request.nonce}m"))
+        except Chs3Error as error:
+            lost = error if isinstance(error, ClickHouseConnectionError) else None
+            if len(months) > 1:
+                yield from Log(name=f"{month} failed: {error}")
+            outcome = outcome.and_then((), {month: error})
+        else:
+            if len(months) > 1:
+                yield from Log(name=result.summary())
+            outcome = outcome.and_then([result], {})
+    return outcome

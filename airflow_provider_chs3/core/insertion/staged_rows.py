@@ -1,0 +1,87 @@
+"""Count what is staged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.cluster.replication import follow
+from airflow_provider_chs3.core.ledger.parts import CONTENT, MOST_PARTS, NOTHING_BESIDE, Contents
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.operations import Steps
+
+#: How `system.parts` writes NULL.
+_NULL = "ᴺᵁᴸᴸ"
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The staged rows of one node.
+
+    Args:
+        rows: Rows of the month.
+        other_rows: Rows of other months, by partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
+        contents: Contents of the month's parts, whose number merges change.
+    """
+
+    rows: int
+    other_rows: Mapping[str, int]
+    contents: Contents = field(default=NOTHING_BESIDE, compare=False)
+
+
+def count_staged(load: LoadContext, *, name: str) -> Steps[dict[Node, Staged]]:
+    """Count the rows of each node's staging, by partition.
+
+    Args:
+        load: The load.
+        name: Name of the step.
+    """
+    partitions = yield from count_partitions(load, name=name)
+    staged = {}
+    for node, found in partitions.items():
+        own = found.get(load.key.partition_id, NO_PARTITION)
+        others = {each.name: each.rows for partition_id, each in found.items() if partition_id != load.key.partition_id}
+        staged[node] = Staged(own.rows, others, own.contents)
+    return staged
+
+
+class StagedPartition(NamedTuple):
+    """A partition of staging.
+
+    Args:
+        name: The partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
+        rows: Its rows.
+        contents: Contents of its parts.
+    """
+
+    name: str
+    rows: int
+    contents: Contents
+
+
+NO_PARTITION = StagedPartition("", 0, NOTHING_BESIDE)
+
+
+def count_partitions(load: LoadContext, *, name: str) -> Steps[dict[Node, dict[str, StagedPartition]]]:
+    """Count the rows of each partition of each node's staging, by the partitions' ids.
+
+    Args:
+        load: The load.
+        name: Name of the step.
+    """
+    yield from follow(load.context, load.staging)
+    sql = Sql(
+        f"SELECT partition_id, any(partition), sum(rows), groupArrayIf({MOST_PARTS + 1})({CONTENT}, rows > 0) "
+        f"FROM system.parts WHERE active AND database = {literal(load.staging.database)} "
+        f"AND table = {literal(load.staging.table)} GROUP BY partition_id"
+    )
+    answers = yield from load.context.on_each(name=name, sql=sql)
+    return {node: {row[0]: _partition_of(*row[1:]) for row in rows} for node, rows in answers.items()}
+
+
+def _partition_of(name: str, rows: int, parts: Sequence[str]) -> StagedPartition:
+    contents = Contents(rows, tuple(parts) if len(parts) <= MOST_PARTS else None)
+    return StagedPartition(name.replace(_NULL, "NULL"), rows, contents)

@@ -1,0 +1,54 @@
+"""Remove what a load has staged, once it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.ledger.records import MonthOnNode
+from airflow_provider_chs3.core.staging.ending import end_attempt, end_attempts_with
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.operations import Log, Steps
+from airflow_provider_chs3.exceptions import Chs3Error
+
+
+def clean_up(load: LoadContext) -> Steps[None]:
+    """Remove the staging of an attempt; if that fails, the next load does it.
+
+    Args:
+        load: The load.
+    """
+    try:
+        yield from end_attempt(load.context, load.attempt)
+    except Chs3Error as error:
+        yield from Log(
+            name=f"Staging {load.staging} could not be removed; the next load of this month will do it. ({error})"
+        )
+
+
+def clean_up_all(load: LoadContext) -> Steps[None]:
+    """Remove the staging of several months that were loaded together; if that fails, the next load does it.
+
+    Args:
+        load: The load of them.
+    """
+    try:
+        yield from end_attempts_with(load.context, load.request.nonce)
+    except Chs3Error as error:
+        yield from Log(
+            name=f"Staging of {load.months} could not be removed; the next load of them will do it. ({error})"
+        )
+
+
+def clean_up_published(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[None]:
+    """Remove the staging of the attempt that published, in case it died right afterwards.
+
+    Staging of other attempts stays: one that is running knows newer objects.
+
+    Args:
+        load: The load that finds the month published.
+        before: The month on each node.
+    """
+    for nonce in sorted({month.record.attempt for month in before.values() if month.record}):
+        yield from clean_up(replace(load, request=replace(load.request, nonce=nonce)))

@@ -1,0 +1,140 @@
+"""Several months in one load: each holds exactly its objects' rows, whatever becomes of the others."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
+
+from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, MonthsNotLoadedError
+from tests.integration.several_months import MONTHS, Months, months
+
+__all__ = ["months"]
+
+
+def test_all_months_take_one_insert_and_each_is_published_and_recorded(months: Months) -> None:
+    load = months.operator()
+    results = load.execute({})
+    assert [(each["month"], each["status"], each["rows"]) for each in results] == [
+        (month, "published", len(months.rows[month])) for month in MONTHS
+    ]
+    assert len(load.inserts) == 1
+    assert {tuple(each["query_ids"]) for each in results} == {(load.inserts[0].query_id,)}
+    assert months.found() == months.expected()
+    lake = months.lake
+    ledger = lake.on_node(0, f"SELECT month, event, count() FROM {lake.database}.chs3_ledger GROUP BY ALL")
+    assert sorted(ledger) == sorted((m, e, 1) for m in MONTHS for e in ("inserting", "intent", "published", "load"))
+    objects = lake.on_node(0, f"SELECT month, count(), sum(rows) FROM {lake.database}.chs3_objects GROUP BY month")
+    assert sorted(objects) == [(month, 2, len(months.rows[month])) for month in MONTHS]
+
+
+def test_a_second_run_loads_what_changed_and_of_months_that_grew_their_new_objects(months: Months) -> None:
+    months.load()
+    for month in ("2026-07", "2026-08"):
+        months.put(month, "c")
+    load = months.operator()
+    results = {each["month"]: each for each in load.execute({})}
+    assert {month: (each["status"], each["loaded_objects"]) for month, each in results.items()} == {
+        "2026-07": ("published", 1),
+        "2026-08": ("published", 1),
+        "2026-09": ("unchanged", 0),
+        "2026-10": ("unchanged", 0),
+    }
+    assert len(load.inserts) == 1
+    assert months.found() == months.expected()
+    assert set(months.statuses().values()) == {"unchanged"}
+
+
+@pytest.mark.three_nodes
+def test_three_nodes_share_the_rows(months: Months) -> None:
+    months.load()
+    assert months.found() == months.expected()
+    months.put("2026-07", "c")
+    months.put("2026-10", "c")
+    assert [each["loaded_objects"] for each in months.load().values()] == [1, 0, 0, 1]
+    assert months.found() == months.expected()
+
+
+def test_text_is_told_apart_too(months: Months) -> None:
+    for month in MONTHS:
+        for name in "ab":
+            months.lake.s3.delete_object(Bucket=months.lake.bucket, Key=f"n/{month}/{name}.parquet")
+    text = Months(months.lake, "csv")
+    for month in MONTHS:
+        text.put(month, "a")
+    load = text.operator()
+    load.execute({})
+    assert len(load.inserts) == 1
+    assert text.found() == text.expected()
+
+
+@pytest.mark.parametrize(
+    "key", ["toStartOfMonth(day)", "toYear(day) * 100 + toMonth(day)", "(toYear(day), toMonth(day))"]
+)
+def test_every_monthly_key_guards_its_months(months: Months, key: str) -> None:
+    lake = months.lake
+    lake.on_every_node(f"DROP TABLE {lake.database}.numbers SYNC")
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.numbers (day Date, n UInt32) ENGINE MergeTree ORDER BY n PARTITION BY {key}"
+    )
+    load = months.operator()
+    load.execute({})
+    assert len(load.inserts) == 1
+    assert months.found() == months.expected()
+
+
+def test_files_with_a_row_of_each_others_month_publish_neither(months: Months) -> None:
+    wrong = {"2026-07": date(2026, 8, 31), "2026-08": date(2026, 7, 31)}
+    for number, (month, day) in enumerate(wrong.items()):
+        months.lake.put(f"n/{month}/wrong.parquet", months.body([(day, number)]))
+    with pytest.raises(AirflowFailException, match=r"2 of 4 months failed(?s:.*)2026-07: .*rows of other months"):
+        months.load()
+    assert months.found() == months.expected(*wrong)
+
+
+def test_a_month_that_fails_leaves_the_others_published_and_a_retry_loads_it_alone(months: Months) -> None:
+    months.lake.put("n/2026-08/bad.parquet", b"no parquet")
+    with pytest.raises((AirflowFailException, Chs3Error), match="1 of 4 months failed") as caught:
+        months.load()
+    assert "2026-08: " in str(caught.value)
+    assert "bad.parquet" in str(caught.value)
+    assert months.found() == months.expected("2026-08")
+    months.lake.s3.delete_object(Bucket=months.lake.bucket, Key="n/2026-08/bad.parquet")
+    assert list(months.statuses().values()) == ["unchanged", "published", "unchanged", "unchanged"]
+    assert months.found() == months.expected()
+
+
+def test_months_that_somebody_changed_or_that_have_no_objects_fail_alone(months: Months) -> None:
+    months.load()
+    lake = months.lake
+    lake.on_node(0, f"INSERT INTO {lake.database}.numbers VALUES ('2026-07-01', 1000000)")
+    for month in ("2026-07", "2026-09", "2026-10"):
+        months.put(month, "c")
+    with pytest.raises(MonthsNotLoadedError, match="2 of 5 months failed") as caught:
+        months.load(*MONTHS, "2026-11")
+    assert "2026-07: " in str(caught.value)
+    assert "No objects for 2026-11" in str(caught.value)
+    found = months.found()
+    assert (date(2026, 7, 1), 1000000) in found.pop("2026-07")
+    assert found == months.expected("2026-07")
+
+
+def test_months_without_objects_are_skipped_where_that_is_no_error(months: Months) -> None:
+    assert months.statuses("2026-10", "2026-11", on_no_objects="skip") == {"2026-10": "published", "2026-11": "skipped"}
+    with pytest.raises(AirflowSkipException):
+        months.load("2026-11", "2026-12", on_no_objects="skip")
+
+
+def test_loads_that_cannot_share_a_statement_are_made_one_by_one(months: Months) -> None:
+    load = months.operator(null_as_default=True)
+    load.execute({})
+    assert len(load.inserts) == len(MONTHS)
+    assert months.found() == months.expected()
+
+
+@pytest.mark.parametrize("asked", [{"deferrable": True}, {"wait_for_merges": True}, {"write_mode": "append"}])
+def test_what_takes_a_task_a_month_is_refused(months: Months, asked: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="a task of several months does not take this"):
+        months.operator(**asked)
