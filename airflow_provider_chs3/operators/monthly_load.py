@@ -23,7 +23,8 @@ _OF_THE_SENSOR = (_SHARED | {"deferrable"}) & set(inspect.signature(ClickHouseMe
 
 #: Airflow 3.2 and later know it before the task runs; in older versions the task sets it.
 _LABEL = "{{ month | default(task.month) }}"
-_LABEL_OF_MONTHS = "{{ month | default(task.months | join(', ')) }}"
+#: Airflow keeps 250 characters of it, which are fewer than 60 months take.
+_LABEL_OF_MONTHS = "{{ month | default(task.months[0] ~ (' …' if task.months | length > 1 else '')) }}"
 #: Arguments with these values take a load for each month.
 _ONE_BY_ONE: Mapping[str, Any] = {
     "deferrable": True,
