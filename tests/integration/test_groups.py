@@ -121,6 +121,25 @@ def test_months_that_somebody_changed_or_that_have_no_objects_fail_alone(months:
     assert found == months.expected("2026-07")
 
 
+def test_an_object_that_cannot_be_listed_or_read_fails_its_month_alone(months: Months) -> None:
+    for month, key in {"2026-07": "x//y.parquet", "2026-09": "of_another.format"}.items():
+        months.lake.put(f"n/{month}/{key}", b"x")
+    with pytest.raises(AirflowFailException, match="2 of 4 months failed") as caught:
+        months.load()
+    assert "2026-07: ClickHouse cannot read" in str(caught.value)
+    assert "2026-09: " in str(caught.value)
+    assert months.found() == months.expected("2026-07", "2026-09")
+
+
+def test_a_table_that_is_not_partitioned_by_month_fails_once(months: Months) -> None:
+    lake = months.lake
+    lake.on_every_node(f"DROP TABLE {lake.database}.numbers SYNC")
+    lake.on_every_node(f"CREATE TABLE {lake.database}.numbers (day Date, n UInt32) ENGINE MergeTree ORDER BY n")
+    with pytest.raises(AirflowFailException, match="is not partitioned by month") as caught:
+        months.load()
+    assert "months failed" not in str(caught.value)
+
+
 def test_months_without_objects_are_skipped_where_that_is_no_error(months: Months) -> None:
     assert months.statuses("2026-10", "2026-11", on_no_objects="skip") == {"2026-10": "published", "2026-11": "skipped"}
     with pytest.raises(AirflowSkipException):

@@ -9,6 +9,7 @@ from itertools import count
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.exceptions import ClickHouseServerError
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.several_months import MONTHS, Months, months
 
@@ -65,6 +66,18 @@ def test_an_earlier_load_of_one_month_is_ended(months: Months, strikes: Strikes)
         months.load_one("2026-08")
     assert set(statuses.values()) == {"published"}
     assert months.found() == months.expected()
+
+
+def test_an_insert_that_somebody_kills_fails_all_months(months: Months, strikes: Strikes) -> None:
+    def kill() -> None:
+        raise ClickHouseServerError(394, "QUERY_WAS_CANCELLED", "Query was cancelled", "h:1")
+
+    strikes.before("Insert ", kill)
+    with pytest.raises(AirflowFailException, match="Somebody ended the query"):
+        months.load()
+    strikes.reset()
+    assert months.found() == {}
+    assert set(months.statuses().values()) == {"published"}
 
 
 class KilledError(BaseException):

@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.group.publication import publish_month
 from airflow_provider_chs3.core.load.cleaning import clean_up_all
 from airflow_provider_chs3.core.load.protocol import load_month
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
+from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED, hint_of, is_terminal
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.core.workflow.lockstep import in_lockstep
@@ -24,8 +24,10 @@ from airflow_provider_chs3.core.workflow.step_timer import start_timer
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,
+    ClickHouseServerError,
     MonthsFailedError,
     MonthsNotLoadedError,
+    PreflightError,
     SupersededError,
 )
 
@@ -96,7 +98,13 @@ def load_months(request: LoadRequest, months: Sequence[Month]) -> Steps[MonthsOu
 
 def _load_together(request: LoadRequest, months: Sequence[Month], outcome: MonthsOutcome) -> Steps[MonthsOutcome]:
     timer = yield from start_timer()
-    checked = yield from check_months(request, months, timer)
+    try:
+        checked = yield from check_months(request, months, timer)
+    except PreflightError:
+        # Each month would meet it.
+        raise
+    except Chs3Error as error:
+        return (yield from _one_by_one_after(error, outcome))
     outcome = outcome.and_then(checked.unchanged, {})
     if len(checked.to_load) < 2:
         return outcome
@@ -106,13 +114,17 @@ def _load_together(request: LoadRequest, months: Sequence[Month], outcome: Month
         if group is None:
             return outcome
         return (yield from _load_group(group, outcome))
-    except SupersededError:
-        raise
-    except ClickHouseConnectionError:
-        raise
     except Chs3Error as error:
-        yield from Log(name=f"{error} The months are loaded one by one, so that each tells of itself.")
-        return outcome
+        return (yield from _one_by_one_after(error, outcome))
+
+
+def _one_by_one_after(error: Chs3Error, outcome: MonthsOutcome) -> Steps[MonthsOutcome]:
+    """Go on with each month by itself, unless servers do not answer, or somebody ended the load."""
+    was_ended = isinstance(error, ClickHouseServerError) and error.code == QUERY_WAS_CANCELLED
+    if was_ended or isinstance(error, (SupersededError, ClickHouseConnectionError)):
+        raise error
+    yield from Log(name=f"{error} The months are loaded one by one, so that each tells of itself.")
+    return outcome
 
 
 def _load_group(group: GroupPlan, outcome: MonthsOutcome) -> Steps[MonthsOutcome]:
