@@ -15,8 +15,10 @@
     │   └── MonthsFailedError       some months of a load of several failed, and a retry would not help
     ├── TransientError              worth a retry
     │   ├── NotReadyError               the objects are not there yet
-    │   ├── ObjectsChangedError         objects changed while they were loaded
+    │   ├── ObjectsChangedError         objects changed while they were loaded, or another load published them
+    │   ├── ColumnsAddedError           the target got columns that its files have: the load begins anew
     │   ├── BaseChangedError            published rows changed while new ones were added to them
+    │   ├── ReplicasBehindError         replicas have not caught up with each other in time
     │   ├── InsertLostError             an insert ended with an unknown outcome
     │   ├── MonthsNotLoadedError        some months of a load of several failed: a retry loads them again
     │   └── ClickHouseConnectionError   no answer, or a connection that broke
@@ -107,11 +109,19 @@ class NotReadyError(TransientError):
 
 
 class ObjectsChangedError(TransientError):
-    """Objects were added, overwritten or deleted while they were loaded. Nothing was published."""
+    """Objects changed while they were loaded, or another load published the month. This one published nothing."""
+
+
+class ColumnsAddedError(TransientError):
+    """The target got columns that its files have: the load begins anew."""
 
 
 class BaseChangedError(TransientError):
     """Published rows changed while new ones were added to them. The load starts over with all objects."""
+
+
+class ReplicasBehindError(TransientError):
+    """Replicas of a shard have not caught up with each other in time. What is published stays."""
 
 
 class InsertLostError(TransientError):

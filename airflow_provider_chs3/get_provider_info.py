@@ -18,9 +18,11 @@ def get_provider_info() -> dict[str, object]:
             }
         ],
         "operators": [_modules(*_OPERATORS, package="operators")],
+        "transfers": [*(_transfer(source, module) for source, module in _TRANSFERS.items()), _LANDING],
         "sensors": [_modules("merge_health", package="sensors")],
         "triggers": [_modules("load", "merge_health", "optimize", package="triggers")],
         "hooks": [_modules("clickhouse", package="hooks")],
+        "cli": ["airflow_provider_chs3.cli.airflow_commands.get_commands"],
         "extra-links": ["airflow_provider_chs3.operators.links.MonthsPageLink"],
         "connection-types": [
             {
@@ -47,6 +49,33 @@ _OPERATORS = (
     *("s3_to_clickhouse", "s3_months_to_clickhouse", "plan_months"),
     *("calibrate", "optimize", "ledger", "assets"),
 )
+
+
+_TRANSFERS = {
+    "Microsoft Azure Blob Storage": "azure_blob_to_clickhouse",
+    "Google Cloud Storage (GCS)": "gcs_to_clickhouse",
+    "Hadoop Distributed File System (HDFS)": "hdfs_to_clickhouse",
+    "PostgreSQL": "postgres_to_clickhouse",
+    "MySQL": "mysql_to_clickhouse",
+    "Apache Iceberg": "iceberg_to_clickhouse",
+    "Delta Lake": "delta_to_clickhouse",
+}
+
+
+def _transfer(source: str, module: str) -> dict[str, str]:
+    return {
+        "source-integration-name": source,
+        "target-integration-name": _INTEGRATION,
+        "python-module": f"airflow_provider_chs3.transfers.{module}",
+    }
+
+
+#: Kafka's provider knows that integration; Amazon's knows this one.
+_LANDING = {
+    "source-integration-name": "Apache Kafka",
+    "target-integration-name": "Amazon Simple Storage Service (S3)",
+    "python-module": "airflow_provider_chs3.transfers.kafka_to_s3",
+}
 
 
 def _modules(*names: str, package: str) -> dict[str, object]:

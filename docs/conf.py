@@ -19,7 +19,8 @@ version = release = _package["Version"]
 author = "the airflow-provider-chs3 authors"
 project_copyright = author
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "sphinx_design"]
+myst_enable_extensions = ["colon_fence"]
 source_suffix = {".md": "markdown"}
 # Pages of `benchmarks/` are parts of benchmarks.md.
 exclude_patterns = ["newsfragments", "benchmarks", "tested"]

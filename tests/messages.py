@@ -23,6 +23,8 @@ _BY_OTHER_WAYS = (
     "_is_missing",
     "_what_zone",
     "_weighed",
+    "_problem",
+    "_is_elsewhere",
 )
 #: Texts without a word are only parts of messages.
 _SHORTEST = 12

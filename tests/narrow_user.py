@@ -53,6 +53,12 @@ def _privileges() -> list[str]:
         "names the Distributed table",
         "the load is `deferrable`, which",
         "reads them twice",
+        "reads Azure Blob Storage",
+        "reads HDFS",
+        "a table of PostgreSQL",
+        "a table of MySQL",
+        "create_table='if_missing'",
+        "on_new_columns='add'",
     ):
         loader += documented_also(where)
     found = dict.fromkeys(

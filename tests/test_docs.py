@@ -26,6 +26,17 @@ PRELUDE = """
 from datetime import datetime, timedelta
 from airflow.sdk import DAG, task
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.lakehouse import DeltaTable, IcebergTable
+from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles
+from airflow_provider_chs3.rows import MySqlRows, PostgresRows
+from airflow_provider_chs3.transfers.azure_blob_to_clickhouse import AzureBlobToClickHouseOperator
+from airflow_provider_chs3.transfers.delta_to_clickhouse import DeltaToClickHouseOperator
+from airflow_provider_chs3.transfers.gcs_to_clickhouse import GCSToClickHouseOperator
+from airflow_provider_chs3.transfers.hdfs_to_clickhouse import HdfsToClickHouseOperator
+from airflow_provider_chs3.transfers.iceberg_to_clickhouse import IcebergToClickHouseOperator
+from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
+from airflow_provider_chs3.transfers.mysql_to_clickhouse import MySqlToClickHouseOperator
+from airflow_provider_chs3.transfers.postgres_to_clickhouse import PostgresToClickHouseOperator
 from airflow_provider_chs3.operators.monthly_load import monthly_load
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
@@ -109,6 +120,7 @@ def test_the_connection_of_the_example_is_right(block: str) -> None:
     from airflow.providers.common.compat.sdk import Connection
 
     from airflow_provider_chs3.hooks.connection import ConnectionOptions
+    from airflow_provider_chs3.hooks.listing.webhdfs import WebHdfsAccess
 
     given = json.loads(block)
     if "conn_type" not in given:
@@ -116,8 +128,10 @@ def test_the_connection_of_the_example_is_right(block: str) -> None:
     connection = Connection(conn_id="example", **given | {"extra": json.dumps(given["extra"])})
     if connection.conn_type in ("chs3", "clickhouse"):
         assert ConnectionOptions.from_airflow(connection).hosts
+    elif connection.conn_type == "webhdfs":
+        assert WebHdfsAccess.of(connection).urls == ("http://namenode:9870/webhdfs/v1",)
     else:
-        assert connection.conn_type == "aws"
+        assert connection.conn_type in ("aws", "iceberg", "wasb")
 
 
 def test_the_table_of_tested_servers_is_that_of_the_runs():

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_provider_chs3.cli.storages import STORAGES
 from airflow_provider_chs3.core.doctor.privileges import PURPOSES
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -28,7 +29,7 @@ _EXIT_CODES = """exit codes:
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m airflow_provider_chs3",
+        prog="chs3",
         description=_ABOUT,
         epilog=_EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -42,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
     _add_doctor(commands)
     _add_calibrate(commands)
     _add_rehearse(commands)
+    _add_ddl(commands)
     return parser
 
 
@@ -174,6 +176,17 @@ def _add_rehearse(commands: Any) -> None:
     _add_access(command)
 
 
+def _add_ddl(commands: Any) -> None:
+    about = "print CREATE TABLE for the files of a month, with the reason of each choice; nothing is written"
+    command = _command(commands, "ddl", about)
+    command.add_argument("--table", required=True, help="name of the new table on every node: [DATABASE.]TABLE")
+    command.add_argument("--database", help="its database; the connection's by default")
+    command.add_argument("--cluster", help="cluster; the connection's by default, else one server")
+    _add_source(command)
+    command.add_argument("--month", required=True, metavar="YYYY-MM", help="month whose files tell the columns")
+    command.add_argument("--file-format", metavar="NAME", help="format of the files; by their endings by default")
+
+
 def _command(commands: Any, name: str, about: str) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = commands.add_parser(
         name,
@@ -203,8 +216,15 @@ def _add_table(command: argparse.ArgumentParser, *, is_required: bool = True) ->
 
 def _add_source(command: argparse.ArgumentParser, *, is_required: bool = True) -> None:
     command.add_argument("--key", required=is_required, help="template of the keys, such as trips/{YYYY-MM}/*.parquet")
-    command.add_argument("--bucket", help="bucket of the objects")
+    command.add_argument("--bucket", help="bucket of the objects, or container")
     _add_access(command)
+    command.add_argument(
+        "--storage", choices=STORAGES, default="s3", help="what the objects are in, if it is not S3 (%(default)s)"
+    )
+    command.add_argument(
+        "--storage-conn-id", metavar="ID", help="connection to such a storage; by default that of its operator"
+    )
+    command.add_argument("--hdfs-url", metavar="URL", help="name node of HDFS, as seen from the servers")
 
 
 def _add_access(command: argparse.ArgumentParser) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 from airflow_provider_chs3.cli.arguments import months_of
 from airflow_provider_chs3.cli.doctor_output import described, diagnosis
+from airflow_provider_chs3.cli.new_table import suggested_table
 from airflow_provider_chs3.cli.rehearse import Rehearsal
+from airflow_provider_chs3.cli.storages import access_arguments, source_arguments
 from airflow_provider_chs3.cli.tables import age, rendered, size
 from airflow_provider_chs3.core.months.adopt import AdoptedMonth
 from airflow_provider_chs3.core.months.forget import ForgottenMonth
@@ -84,7 +86,7 @@ def _published(each: MonthInLedger) -> list[object]:
 
 def _plan(given: argparse.Namespace) -> CommandResult:
     operator = PlanMonthsOperator(
-        task_id="plan", definition=given.definition, **_table(given), **_source(given), **_named_months(given)
+        task_id="plan", definition=given.definition, **_table(given), **source_arguments(given), **_named_months(given)
     )
     planned: list[PlannedMonth] = operator.planned({})
     rows = [
@@ -114,7 +116,7 @@ def _plan(given: argparse.Namespace) -> CommandResult:
 
 def _adopt(given: argparse.Namespace) -> CommandResult:
     operator = AdoptMonthsOperator(
-        task_id="adopt", definition=given.definition, **_table(given), **_source(given), **_named_months(given)
+        task_id="adopt", definition=given.definition, **_table(given), **source_arguments(given), **_named_months(given)
     )
     adopted: list[AdoptedMonth] = operator.adopted()
     rows = [[each.month, each.status, sum(each.rows_by_node.values()), each.reason] for each in adopted]
@@ -167,7 +169,7 @@ def _clean(given: argparse.Namespace) -> CommandResult:
 
 
 def _doctor(given: argparse.Namespace) -> CommandResult:
-    arguments = {**_table(given), **_source(given)}
+    arguments = {**_table(given), **source_arguments(given)}
     found = diagnosis(arguments, month=given.month, purposes=tuple(given.purposes or ("load",)))
     return CommandResult(found.as_json(), described(found), found.is_ok)
 
@@ -179,13 +181,13 @@ def _calibrate(given: argparse.Namespace) -> CommandResult:
         budget_seconds=given.budget_seconds,
         least_try_seconds=given.least_try_seconds,
         **_table(given),
-        **_source(given),
+        **source_arguments(given),
     ).calibrated({})
     return CommandResult(found.as_json(), found.described(), is_fine=True)
 
 
 def _rehearse(given: argparse.Namespace) -> CommandResult:
-    arguments = {**_access(given), "cluster": given.cluster, "clickhouse_conn_id": given.conn_id}
+    arguments = {**access_arguments(given), "cluster": given.cluster, "clickhouse_conn_id": given.conn_id}
     like = given.like.rpartition(".") if given.like else None
     rehearsed = Rehearsal(
         arguments,
@@ -204,6 +206,12 @@ def _rehearse(given: argparse.Namespace) -> CommandResult:
     return CommandResult(asdict(found), text, found.is_exact)
 
 
+def _ddl(given: argparse.Namespace) -> CommandResult:
+    arguments = {**_named_table(given), **source_arguments(given)}
+    found = suggested_table(arguments, month=given.month, file_format=given.file_format)
+    return CommandResult(found.as_json(), found.as_text, is_fine=True)
+
+
 def _cleaned(count: int) -> str:
     if not count:
         return "No table of a rehearsal was left."
@@ -211,6 +219,10 @@ def _cleaned(count: int) -> str:
 
 
 def _table(given: argparse.Namespace) -> dict[str, Any]:
+    return {**_named_table(given), "staging_database": given.staging_database}
+
+
+def _named_table(given: argparse.Namespace) -> dict[str, Any]:
     # `DATABASE.TABLE`, as elsewhere in this package. A table with a dot in its name needs --database.
     database, dot, table = (given.table or "").partition(".")
     is_qualified = bool(database and dot and table and not given.database)
@@ -218,22 +230,7 @@ def _table(given: argparse.Namespace) -> dict[str, Any]:
         "table": table if is_qualified else given.table,
         "database": database if is_qualified else given.database,
         "cluster": given.cluster,
-        "staging_database": given.staging_database,
         "clickhouse_conn_id": given.conn_id,
-    }
-
-
-def _source(given: argparse.Namespace) -> dict[str, Any]:
-    return {"key": given.key, **_access(given)}
-
-
-def _access(given: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "bucket": given.bucket,
-        "aws_conn_id": given.aws_conn_id or None,
-        "named_collection": given.named_collection,
-        "role_arn": given.role_arn,
-        "endpoint_url": given.endpoint_url,
     }
 
 
@@ -254,4 +251,5 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], CommandResult]] = {
     "doctor": _doctor,
     "calibrate": _calibrate,
     "rehearse": _rehearse,
+    "ddl": _ddl,
 }

@@ -11,13 +11,14 @@ from typing import Any
 from airflow_provider_chs3.cli.tables import rendered, size
 from airflow_provider_chs3.core.doctor.report import Check, CheckOutcome, Diagnosis, NodeReport
 from airflow_provider_chs3.core.doctor.run import DoctorRequest, examine
-from airflow_provider_chs3.core.source.s3_source import S3Source
+from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.tuning.insert_settings import settings_table, tunable
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import ConnectionOptions
 from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.objects import ObjectStore
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 from airflow_provider_chs3.runners.blocking import Runner
 
@@ -45,7 +46,8 @@ def diagnosis(arguments: Mapping[str, Any], *, month: str | None, purposes: tupl
     options = ClickHouseHook(clickhouse_conn_id=conn_id).options
     patience_seconds = min(_PATIENCE_SECONDS, options.send_receive_timeout_seconds)
     hasty = replace(options, send_receive_timeout_seconds=patience_seconds)
-    listing = S3Listing(arguments["aws_conn_id"], is_patient=False)
+    store: ObjectStore | None = arguments.get("objects")
+    listing = store.listing() if store else S3Listing(arguments.get("aws_conn_id"), is_patient=False)
     runner = Runner(
         hook=ClickHouseHook.with_options(hasty, clickhouse_conn_id=conn_id),
         listing=listing,
@@ -71,21 +73,28 @@ def _request(arguments: Mapping[str, Any], options: ConnectionOptions, purposes:
     )
 
 
-def _source(arguments: Mapping[str, Any], listing: S3Listing) -> tuple[S3Source | None, str]:
+def _source(arguments: Mapping[str, Any], listing: Any) -> tuple[ObjectSource | None, str]:
     """Return the source of the objects, or why it is not known."""
-    if not arguments["key"] or not (arguments["bucket"] or arguments["named_collection"]):
+    store: ObjectStore | None = arguments.get("objects")
+    collection = getattr(store, "named_collection", None) if store else arguments.get("named_collection")
+    if not store and not (arguments.get("key") and (arguments.get("bucket") or collection)):
         return None, ""
     operator = MonthlyOperator(task_id="doctor", **{**arguments, "table": arguments["table"] or "none"})
     try:
-        if not arguments["named_collection"]:
+        if not collection:
             listing.access()
+        source = operator.source(listing)
+        assert isinstance(source, ObjectSource)  # the command line names objects alone
+        return source, ""
     except Chs3Error as error:
         return None, str(error)
     except Exception as error:
-        # Airflow's connection, boto3's chain of credentials and STS all raise different errors.
+        # Airflow's connection, the storages' libraries and their chains of credentials all raise different errors.
+        why = f"{type(error).__name__}: {error}."
+        if store:
+            return None, f"No access to the objects: {why} Fix their connection, or give --storage-conn-id."
         where = f"AWS connection {arguments['aws_conn_id']!r}"
-        return None, f"{where} gives no access to S3: {type(error).__name__}: {error}. Fix it, or give --aws-conn-id."
-    return operator.source(listing), ""
+        return None, f"{where} gives no access to S3: {why} Fix it, or give --aws-conn-id."
 
 
 def described(found: Diagnosis) -> str:
@@ -122,7 +131,7 @@ def _describe_check(check: Check) -> Iterator[tuple[str, str]]:
 
 
 def _nodes(nodes: tuple[NodeReport, ...]) -> str:
-    header = ["node", "version", "answers in", "clock", "cores", "memory", "specs", "disks free", "S3 list", "S3 read"]
+    header = ["node", "version", "answers in", "clock", "cores", "memory", "specs", "disks free", "list", "read"]
     rows = [
         [
             each.node,

@@ -34,7 +34,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: With code 2 if arguments are wrong; with 0 after `--help`.
     """
-    given = parser().parse_args(arguments)
+    return perform(parser().parse_args(arguments))
+
+
+def perform(given: argparse.Namespace) -> int:
+    """Run a command, and print its result.
+
+    Args:
+        given: What `arguments.parser` made of the command line.
+
+    Returns:
+        The exit code, as `main`.
+    """
     stdout = sys.stdout
     # For the progress of long commands, before their result.
     given.tell = (lambda line: None) if given.json else (lambda line: print(line, file=stdout, flush=True))

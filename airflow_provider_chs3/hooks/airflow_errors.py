@@ -35,12 +35,12 @@ class _AirflowErrors(AbstractContextManager[None]):
 
 
 def _told(error: Chs3Error) -> Exception:
-    from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
+    from airflow_provider_chs3.core.values.error_codes import is_terminal, with_hint
 
     if is_terminal(error):
-        return AirflowFailException(f"{error} {hint_of(error)}".rstrip())
+        return AirflowFailException(with_hint(error, str(error)))
     if isinstance(error, ClickHouseServerError):
         # Of the same class: retry policies go by it.
-        message = f"{error.message} {hint_of(error)}".rstrip()
+        message = with_hint(error, error.message)
         return ClickHouseServerError(error.code, error.name, message, error.host, error.query_id)
     return error

@@ -123,7 +123,8 @@ class ClickHouseHook(RowInserts):
             ClickHouseConnectionError: If the server does not answer, or the connection breaks.
             ConfigurationError: If a field of the connection is wrong.
         """
-        settings = {**(READABLE if under_profile else COMPLETE), **NEWER, **(settings or {})}
+        own = check_settings(settings or {}, where="settings")
+        settings = {**(READABLE if under_profile else COMPLETE), **NEWER, **own}
 
         def run() -> list[tuple[Any, ...]]:
             with self._executed(sql, query_id, settings, address, secrets, send_receive_timeout_seconds) as (_, rows):
@@ -146,7 +147,7 @@ class ClickHouseHook(RowInserts):
             The rows read for it on all nodes, as reported in the server's progress; and the servers' counters: event →
             number.
         """
-        settings = {**COMPLETE, **NEWER, **(settings or {})}
+        settings = {**COMPLETE, **NEWER, **check_settings(settings or {}, where="settings")}
 
         def run() -> tuple[int, Mapping[str, int]]:
             with self._executed(sql, query_id, settings, None, secrets, None) as (client, _):
@@ -167,12 +168,13 @@ class ClickHouseHook(RowInserts):
         from airflow_provider_chs3.hooks.native.driver import translated_errors
 
         query_id = query_id or str(uuid.uuid4())
-        all_settings = {"log_comment": airflow_log_comment()} | dict(check_settings(settings, where="settings"))
+        if "log_comment" not in settings:
+            settings = {**settings, "log_comment": airflow_log_comment()}
         with (
             self._connected(address, send_receive_timeout_seconds) as client,
             translated_errors(client, query_id=query_id, secrets=secrets),
         ):
-            rows = client.execute(sql, query_id=query_id, settings=all_settings)
+            rows = client.execute(sql, query_id=query_id, settings=settings)
             yield client, rows if isinstance(rows, list) else []
 
     @contextmanager
@@ -216,6 +218,7 @@ class ClickHouseHook(RowInserts):
             ((version, node),) = self.query(
                 "SELECT version(), hostName()", address=address, send_receive_timeout_seconds=timeout_seconds
             )
+            unknown_cluster = self._unknown_cluster(address) if self.options.cluster else ""
         except ClickHouseServerError as error:
             return False, explain_server_error(error, self.options)
         except ClickHouseConnectionError as error:
@@ -223,7 +226,17 @@ class ClickHouseHook(RowInserts):
         except ConfigurationError as error:
             return False, str(error)
         host, port = address
-        return True, f"{host}:{port} is ClickHouse {version} on node {node!r}."
+        return not unknown_cluster, f"{host}:{port} is ClickHouse {version} on node {node!r}{unknown_cluster}."
+
+    def _unknown_cluster(self, address: Address) -> str:
+        """Return what is wrong if a server does not know the connection's cluster, and nothing if it does."""
+        known = [name for (name,) in self.query("SELECT DISTINCT cluster FROM system.clusters", address=address)]
+        if self.options.cluster in known:
+            return ""
+        return (
+            f", which knows no cluster {self.options.cluster!r}: change the extra 'cluster' to one of "
+            f"{', '.join(sorted(known)) or 'its own, of which there are none'}"
+        )
 
     @property
     def sqlalchemy_url(self) -> URL:

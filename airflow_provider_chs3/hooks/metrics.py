@@ -35,20 +35,21 @@ class Task(Protocol):
     clickhouse_conn_id: str
 
 
-def count_load(task: Task, result: LoadResult) -> None:
-    """Count a load that has ended, with its result.
+def count_loads(task: Task, *results: LoadResult) -> None:
+    """Count loads that have ended, with their results.
 
     Args:
-        task: Its task.
-        result: Its result.
+        task: Their task.
+        *results: The result of each.
     """
     table = _table_of(task)
-    _send(Stats.incr, f"loads.{result.status}", 1, table)
-    if result.status in ("published", "appended"):
-        for name, count in (("rows", result.loaded_rows), ("bytes", result.loaded_bytes), ("parts", result.parts)):
-            _send(Stats.incr, name, count, table)
-    for step, seconds in result.seconds_by_step.items():
-        _send(Stats.timing, f"step.{step}", timedelta(seconds=seconds), table)
+    for result in results:
+        _send(Stats.incr, f"loads.{result.status}", 1, table)
+        if result.status in ("published", "appended"):
+            for name, count in (("rows", result.loaded_rows), ("bytes", result.loaded_bytes), ("parts", result.parts)):
+                _send(Stats.incr, name, count, table)
+        for step, seconds in result.seconds_by_step.items():
+            _send(Stats.timing, f"step.{step}", timedelta(seconds=seconds), table)
 
 
 def count_merges(task: Task, merges: Mapping[str, Any], *, waited_seconds: float | None) -> None:

@@ -10,11 +10,13 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
-from airflow_provider_chs3.core.source.s3_source import Credentials
+from airflow_provider_chs3.core.storages.s3_source import Credentials
 from airflow_provider_chs3.core.values.models import S3Object
+from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
-from airflow_provider_chs3.hooks.listing.page_reader import LISTED, Listed, read_leanly
-from airflow_provider_chs3.hooks.listing.side_by_side import Page, pages_of
+from airflow_provider_chs3.hooks.listing.listing import Listing
+from airflow_provider_chs3.hooks.listing.page_reader import LISTED, read_leanly
+from airflow_provider_chs3.hooks.listing.side_by_side import AT_ONCE, Page, pages_of
 
 if TYPE_CHECKING:
     from airflow.providers.amazon.aws.hooks.s3 import S3Hook
@@ -35,7 +37,7 @@ _TERMINAL = {
 _DIRECTORY_BUCKET = "--x-s3"
 
 
-class S3Listing:
+class S3Listing(Listing):
     """Lists buckets, and says how ClickHouse gets in.
 
     Args:
@@ -67,14 +69,19 @@ class S3Listing:
 
     @cached_property
     def _client(self) -> Any:
-        client = self._hook.get_conn()
+        from botocore.config import Config
+
+        config = self._hook.config
+        # Requests that find no connection free each make one, and urllib3 warns of it.
+        pool = Config(max_pool_connections=max(AT_ONCE, config.max_pool_connections))
+        client = self._hook.get_client_type(self._hook.region_name, config.merge(pool))
         read_leanly(client)
         return client
 
-    def objects(
+    def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
-    ) -> Iterator[S3Object]:
-        """The objects whose keys begin with a prefix, a page at a time.
+    ) -> Iterator[ObjectPage]:
+        """The pages of the objects whose keys begin with a prefix, as they are asked for.
 
         Args:
             bucket: The bucket.
@@ -95,8 +102,7 @@ class S3Listing:
             # Side by side, listings would each make a client of their own.
             with self._lock:
                 client = self._client
-            for objects in pages_of(partial(_page, client, bucket), prefix, narrower):
-                yield from objects
+            yield from pages_of(partial(_page, client, bucket), prefix, narrower)
         except ClientError as error:
             code = error.response.get("Error", {}).get("Code", "")
             if code in _TERMINAL:
@@ -127,7 +133,7 @@ class S3Listing:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            change(self._hook.get_conn())
+            change(self._client)
         except (BotoCoreError, ClientError) as error:
             raise SourceError(
                 f"Cannot write or delete s3://{path} (connection {self.aws_conn_id!r}): {error}"
@@ -140,7 +146,7 @@ class S3Listing:
             ConfigurationError: If nothing gives keys.
         """
         hook = self._hook
-        endpoint_url = hook.get_conn().meta.endpoint_url
+        endpoint_url = self._client.meta.endpoint_url
         if self.aws_conn_id is None:
             return Credentials(), endpoint_url
         found = hook.get_session(region_name=hook.region_name).get_credentials()
@@ -168,24 +174,27 @@ def _page(client: Any, bucket: str, prefix: str, token: str | None) -> Page:
             f"Cannot list s3://{bucket}/{prefix}: the storage says that there is more, and not how to go on."
         )
     if LISTED not in page:
-        return Page([_s3_object(bucket, each) for each in page.get("Contents", ())], following)
-    start, is_encoded = f"{bucket}/", page.get("EncodingType") == "url"
-    objects = [
-        S3Object(
-            start + (unquote_plus(key) if is_encoded and ("%" in key or "+" in key) else key),
-            int(size),
-            etag,
-            last_modified,
-        )
-        for (key, size, etag, _), last_modified in zip(page[LISTED], _times(page[LISTED]), strict=True)
-    ]
-    return Page(objects, following)
+        return Page(ObjectPage.of([_s3_object(bucket, each) for each in page.get("Contents", ())]), following)
+    listed = page[LISTED]
+    keys = _decoded(listed.keys) if page.get("EncodingType") == "url" else listed.keys
+    paths, times = [f"{bucket}/{key}" for key in keys], listed.times
+    return Page(ObjectPage(paths, list(map(int, listed.sizes)), listed.etags, partial(_times, times)), following)
 
 
-def _times(listed: Sequence[Listed]) -> list[datetime]:
+def _decoded(keys: list[str]) -> list[str]:
+    """Decode keys that are written as in a URL: all at once if no line ends in one, as each call takes its time."""
+    lines = "\n".join(keys)
+    if "%" not in lines and "+" not in lines:
+        return keys
+    decoded = unquote_plus(lines).split("\n")
+    return (
+        decoded if len(decoded) == len(keys) and lines.count("\n") == len(keys) - 1 else list(map(unquote_plus, keys))
+    )
+
+
+def _times(texts: Sequence[str]) -> list[datetime]:
     from airflow_provider_chs3.hooks._s3_client import parse_time
 
-    texts = [written for _, _, _, written in listed]
     try:
         return list(map(datetime.fromisoformat, texts))
     except ValueError:

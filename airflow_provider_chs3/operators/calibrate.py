@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.core.calibration.report import Calibration
     from airflow_provider_chs3.core.request.load_request import LoadRequest
-    from airflow_provider_chs3.hooks.s3 import S3Listing
+    from airflow_provider_chs3.hooks.listing.listing import Listing
     from airflow_provider_chs3.runners.blocking import Runner
 
 
-class CalibrateLoadOperator(ReadsFiles):
+class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
     """Load a sample of a month's files under a few settings, and keep the best for the table's loads.
 
     The tries go into tables of their own, which are dropped; the table and its months stay as they are. Settings take
@@ -129,10 +129,9 @@ class CalibrateLoadOperator(ReadsFiles):
             AirflowFailException: For an error that no retry can fix.
         """
         from airflow_provider_chs3.core.calibration.run import CalibrationRequest, calibrate
-        from airflow_provider_chs3.hooks.s3 import S3Listing
 
         with airflow_errors():
-            listing = S3Listing(self.aws_conn_id)
+            listing = self.listing()
             request = CalibrationRequest(
                 load=self._load_request(context, listing),
                 budget_seconds=_seconds(self.budget_seconds),
@@ -152,7 +151,7 @@ class CalibrateLoadOperator(ReadsFiles):
         self.log.info("Ending the tries of this calibration, and dropping their tables.")
         self._runner(None, in_turns=True).run(stop_calibration(self._request))
 
-    def _load_request(self, context: Context, listing: S3Listing) -> LoadRequest:
+    def _load_request(self, context: Context, listing: Listing) -> LoadRequest:
         from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
         from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
         from airflow_provider_chs3.core.values.run_month import given_month
@@ -165,7 +164,7 @@ class CalibrateLoadOperator(ReadsFiles):
             share=ShareOptions(memory_share=self.memory_share),
         )
 
-    def _runner(self, listing: S3Listing | None, *, in_turns: bool = False) -> Runner:
+    def _runner(self, listing: Listing | None, *, in_turns: bool = False) -> Runner:
         from airflow_provider_chs3.runners.blocking import Runner
 
         return Runner(hook=self.hook(), listing=listing, log=self.log, progress_interval_seconds=10, in_turns=in_turns)

@@ -11,6 +11,8 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 
 from airflow_provider_chs3.core.values.arguments import DEFINING
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.operators._support.month_task import MonthTask
 from airflow_provider_chs3.operators.assets import EmitMonthOperator
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
@@ -18,8 +20,14 @@ from airflow_provider_chs3.operators.s3_months_to_clickhouse import S3MonthsToCl
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 
-_SHARED = frozenset(inspect.signature(MonthlyOperator.__init__).parameters) - {"self", "kwargs"}
-_OF_THE_SENSOR = (_SHARED | {"deferrable"}) & set(inspect.signature(ClickHouseMergeHealthSensor.__init__).parameters)
+
+def _arguments_of(*operators: type) -> frozenset[str]:
+    found = (name for each in operators for name in inspect.signature(each).parameters)
+    return frozenset(found) - {"kwargs"}
+
+
+_SHARED = _arguments_of(MonthTask, MonthlyOperator)
+_OF_THE_SENSOR = (_SHARED | {"deferrable"}) & _arguments_of(ClickHouseMergeHealthSensor)
 
 #: Airflow 3.2 and later know it before the task runs; in older versions the task sets it.
 _LABEL = "{{ month | default(task.month) }}"
@@ -72,7 +80,7 @@ def monthly_load(
         outlets: Assets that get an event for each published and settled month. Default: none.
         default_args: Arguments of all tasks in the group, such as `retries`. Default: none.
         **load_arguments: Arguments of `S3ToClickHouseOperator`, except `task_id` and `month`. `deferrable` applies to
-            the sensor, too.
+            the sensor, too; `objects` loads from another storage than S3.
 
     Returns:
         The group; use `>>` to set the tasks before and after it.
@@ -95,6 +103,7 @@ def monthly_load(
             all_months=all_months,
             definition=_compared(load_arguments),
             months_per_task=months_per_task if are_grouped else None,
+            create_table=load_arguments.get("create_table", "never"),
             **shared,
         )
 
@@ -156,7 +165,7 @@ def _each_group(
 
 
 def _can_be_grouped(load_arguments: Mapping[str, Any]) -> bool:
-    defaults = inspect.signature(S3ToClickHouseOperator.__init__).parameters
+    defaults = inspect.signature(MonthLoad.__init__).parameters
     return not any(load_arguments.get(name, defaults[name].default) == value for name, value in _ONE_BY_ONE.items())
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.months.plan import PlannedMonth, PlanRequest
     from airflow_provider_chs3.core.request.reload import Reload
     from airflow_provider_chs3.core.values.models import Month, SettingValue, SettingValues
-    from airflow_provider_chs3.hooks.s3 import S3Listing
+    from airflow_provider_chs3.hooks.listing.listing import Listing
 
 #: A plan over a whole bucket reports only the newest months to the page.
 _TOLD_MONTHS = 1_200
@@ -46,9 +46,9 @@ class PlanMonthsOperator(MonthlyOperator):
             `null_as_default`, `lossy_columns`, `naive_timestamps`, `csv`, `on_other_months`, `distribution`,
             `file_format`, `compression`, `settings`; `{}` for none. A change to them, or to the table's columns, is a
             reason to load; settings are compared if it contains them. Default: only the load compares them.
-
         months_per_task: Group small months, at most so many of them and 1 GiB of objects, for
             `S3MonthsToClickHouseOperator`; in a run that asks for a reload each month is a group. Default: no groups.
+        create_table: As in `S3ToClickHouseOperator`: `never`, or `if_missing`. Default: `never`.
 
     Returns:
         The months to load, `YYYY-MM`, in order; with `months_per_task` a list of them for each group.
@@ -60,6 +60,7 @@ class PlanMonthsOperator(MonthlyOperator):
         "lookback_months",
         "last_month",
         "definition",
+        "create_table",
     )
     ui_color = "#e8f0d8"
 
@@ -72,6 +73,7 @@ class PlanMonthsOperator(MonthlyOperator):
         all_months: bool = False,
         definition: Mapping[str, Any] | None = None,
         months_per_task: int | None = None,
+        create_table: str = "never",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -81,6 +83,7 @@ class PlanMonthsOperator(MonthlyOperator):
         self.all_months = all_months
         self.definition = definition
         self.months_per_task = months_per_task
+        self.create_table = create_table
         if months_per_task is not None and months_per_task < 1:
             raise ConfigurationError(f"months_per_task={months_per_task}: give a number of months, 1 or more.")
         if all_months and lookback_months is not None:
@@ -160,20 +163,29 @@ class PlanMonthsOperator(MonthlyOperator):
             raise ConfigurationError(f"lookback_months={self.lookback_months!r}: give a number of months, 0 or more.")
         return count
 
-    def _request(self, months: tuple[Month, ...] | None, reload: Reload | None, listing: S3Listing) -> PlanRequest:
+    def _request(self, months: tuple[Month, ...] | None, reload: Reload | None, listing: Listing) -> PlanRequest:
         from airflow_provider_chs3.core.months.plan import PlanRequest
         from airflow_provider_chs3.core.values.models import TableName
+        from airflow_provider_chs3.operators._support.new_table import OF_NEW_TABLE, new_table_of
 
         options = self.hook().options
+        source, target = self.source(listing), TableName(self.database or options.database, self.table)
         return PlanRequest(
-            source=self.source(listing),
-            target=TableName(self.database or options.database, self.table),
+            source=source,
+            target=target,
             cluster=self.cluster or None,
             default_cluster=options.cluster,
             staging_database=self.staging_database,
             months=months,
             leave_out_empty=self._is_looking_back and not reload,
             reload=reload,
+            new_table=new_table_of(
+                self.create_table,
+                source,
+                target,
+                cluster=self.cluster or options.cluster,
+                **{name: value for name, value in (self.definition or {}).items() if name in OF_NEW_TABLE},
+            ),
             **_compared(options.settings, **(self.definition or {})) if self.definition is not None else {},
         )
 

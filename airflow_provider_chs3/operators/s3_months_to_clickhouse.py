@@ -10,7 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.hooks.metrics import count_load, counts_failures
+from airflow_provider_chs3.hooks.metrics import count_loads, counts_failures
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
         return sorted(parse_months(self.months))
 
     def _tell(self, results: Sequence[LoadResult]) -> None:
+        count_loads(self, *results)
         for result in results:
-            count_load(self, result)
             self.log.info("%s", result.summary())
         self.results = [each.as_json() for each in results]
 

@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
 
-from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, AirflowTaskTimeout, conf
-
-from airflow_provider_chs3.core.values.arguments import SHARED
-from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.hooks.metrics import count_load, count_merges, counts_failures
-from airflow_provider_chs3.operators._support.append import check_append
-from airflow_provider_chs3.operators._support.openlineage import LoadLineage
-from airflow_provider_chs3.operators._support.rendered_sql import ShowsSql
-from airflow_provider_chs3.operators._support.tasks import LoadTask
-from airflow_provider_chs3.operators.assets import emit_month
+from airflow_provider_chs3.operators._support.month_load import MonthLoad
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
-from airflow_provider_chs3.plugin.links import OnMonthsPage
-
-if TYPE_CHECKING:
-    from airflow.providers.common.compat.sdk import Context
-
-    from airflow_provider_chs3.core.workflow.operations import Insert
-    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
 
-class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
+class S3ToClickHouseOperator(MonthLoad, MonthlyOperator):
     """Make a month's partition hold exactly the rows of that month's objects.
 
     The operator compares the objects (keys, sizes, ETags) with those last published. If nothing changed, it does
@@ -65,6 +45,10 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         on_target_changed: `fail` (default), or `reload` a month that was changed by others since it was published.
         on_other_months: `fail` (default), or `leave_out` rows that belong to another month.
         incremental: Whether to load new objects alone if nothing else of the month changed. Default: True.
+        create_table: `never`, or `if_missing`: create the table on every node, from the files' columns, as `chs3 ddl`
+            prints it. Default: `never`.
+        on_new_columns: If files have columns that the table lacks: `tell` in the log, `fail`, or `add` them to it on
+            every node, and load them. Default: `tell`.
         max_increments: Load a month whole after so many of these, if merges remove rows of its table. Default: 30.
         count_again: Whether to read text twice to count its rows. Default: only if the insert proves nothing.
         settings: ClickHouse settings for the insert; they override computed ones.
@@ -89,211 +73,6 @@ class S3ToClickHouseOperator(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         and, if it waited for them, `merges` with the verdict on each node.
     """
 
-    template_fields: Sequence[str] = (
-        *MonthlyOperator.template_fields,
-        "month",
-        "file_format",
-        "compression",
-        "columns",
-        "select",
-        "lossy_columns",
-        "naive_timestamps",
-        "csv",
-        "write_mode",
-        "distribution",
-        "on_no_objects",
-        "ready_key",
-        "on_target_changed",
-        "on_other_months",
-        "settings",
-        "node_specs",
-        "insert_sql",
+    template_fields: Sequence[str] = tuple(
+        dict.fromkeys((*MonthlyOperator.template_fields, *MonthLoad.template_fields))
     )
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(("select", "csv", "settings", "node_specs"), "json"),
-        "insert_sql": "sql",
-    }
-    ui_color = "#fcf7d6"
-
-    def __init__(
-        self,
-        *,
-        month: str | None = None,
-        file_format: str | None = None,
-        compression: str | None = None,
-        columns: Sequence[str] | None = None,
-        select: Mapping[str, str] | None = None,
-        null_as_default: bool = False,
-        lossy_columns: Sequence[str] | None = None,
-        naive_timestamps: str | None = None,
-        csv: Mapping[str, Any] | None = None,
-        write_mode: str = "replace",
-        allow_duplicates: bool = False,
-        distribution: str = "where_read",
-        on_no_objects: str = "fail",
-        ready_key: str | None = None,
-        min_object_age_seconds: float = 0,
-        max_shrink_fraction: float = 0.5,
-        replace_unknown: bool = False,
-        on_target_changed: str = "fail",
-        on_other_months: str = "fail",
-        incremental: bool = True,
-        max_increments: int = 30,
-        count_again: bool = False,
-        settings: Mapping[str, str | int] | None = None,
-        node_specs: Mapping[str, Mapping[str, Any]] | None = None,
-        memory_share: float = SHARED,
-        parallel_months: int | None = None,
-        use_calibration: bool = True,
-        progress_interval_seconds: float = 10,
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
-        cancel_on_kill: bool = True,
-        wait_for_merges: bool = False,
-        merge_health: Mapping[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.month = month
-        self.has_month = month is not None
-        self.file_format = file_format
-        self.compression = compression
-        self.columns = columns
-        self.select = select
-        self.null_as_default = null_as_default
-        self.lossy_columns = lossy_columns
-        self.naive_timestamps = naive_timestamps
-        self.csv = csv
-        self.write_mode = write_mode
-        self.allow_duplicates = allow_duplicates
-        self.distribution = distribution
-        self.on_no_objects = on_no_objects
-        self.ready_key = ready_key
-        self.min_object_age_seconds = min_object_age_seconds
-        self.max_shrink_fraction = max_shrink_fraction
-        self.replace_unknown = replace_unknown
-        self.on_target_changed = on_target_changed
-        self.on_other_months = on_other_months
-        self.incremental = incremental
-        self.max_increments = max_increments
-        self.count_again = count_again
-        self.settings = settings
-        self.node_specs = node_specs
-        self.memory_share = memory_share
-        self.parallel_months = parallel_months
-        self.use_calibration = use_calibration
-        self.progress_interval_seconds = progress_interval_seconds
-        self.deferrable = deferrable
-        self.cancel_on_kill = cancel_on_kill
-        self.wait_for_merges = wait_for_merges
-        self.merge_health = merge_health
-        self._check_append()
-
-    @counts_failures
-    def execute(self, context: Context) -> dict[str, object]:
-        """Load the month, or resume the load that an earlier try of this task started."""
-        return self._load(context, resumes=None)
-
-    @counts_failures
-    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, object]:
-        """Continue once the insert has ended.
-
-        Args:
-            context: Airflow's.
-            event: The event of `InsertTrigger`.
-
-        Raises:
-            AirflowTaskTimeout: If the task took longer than its `execution_timeout`.
-        """
-        from airflow_provider_chs3.operators._support.load_request import load_request
-
-        if event["is_late"]:
-            self._request = load_request(self, context, self.listing(), resumes=event["attempt"])
-            self.on_kill()
-            raise AirflowTaskTimeout(f"The insert took longer than execution_timeout={self.execution_timeout}.")
-        return self._load(context, resumes=event["attempt"])
-
-    @counts_failures
-    def merges_complete(
-        self, context: Context, event: Mapping[str, Any], result: dict[str, object], since: float | None = None
-    ) -> dict[str, object]:
-        """Continue once the merges have settled.
-
-        Args:
-            context: Airflow's.
-            event: The event of `MergeHealthTrigger`.
-            result: The load's result.
-            since: Start of the wait, in seconds since 1970; None if an older version of this package deferred.
-
-        Raises:
-            AirflowFailException: If a person must act on the merges.
-        """
-        from airflow_provider_chs3.runners.blocking import Runner
-
-        self.link_to_page(context, Runner(**self._runner_arguments(self.hook()), listing=None), [str(result["month"])])
-        if "error" in event:
-            raise AirflowFailException(event["error"])
-        return self.done(context, result, event["result"], since=since)
-
-    def on_kill(self) -> None:
-        """End the load's queries on every node, and drop its staging."""
-        if self._request is None or not self.cancel_on_kill:
-            return
-        # A signal may arrive during any import; once there is a request, this one has been done.
-        from airflow_provider_chs3.operators._support.load_request import end_load
-
-        self.log.info("Ending the queries of this load, and dropping its staging.")
-        end_load(self._request, **self._runner_arguments(self.hook()))
-
-    def _load(self, context: Context, *, resumes: str | None) -> dict[str, object]:
-        from airflow_provider_chs3.core.load.outcome import report
-        from airflow_provider_chs3.core.load.protocol import load_month
-        from airflow_provider_chs3.core.workflow.driving import drive
-        from airflow_provider_chs3.operators._support.deferral import check_merge_health, settle
-        from airflow_provider_chs3.operators._support.load_request import load_request, load_runner
-
-        with airflow_errors(), closing(self.pooled_hook()) as hook:
-            self._check_append()
-            check_merge_health(self.merge_health or {})
-            # One for all steps: making its client takes a tenth of a second.
-            listing = self.listing()
-            self._request = load_request(self, context, listing, resumes=resumes)
-            context["month"] = str(self._request.month)  # type: ignore[typeddict-unknown-key]  # for map_index_template
-            runner = load_runner(self, listing, wait=partial(self._wait, context), **self._runner_arguments(hook))
-            self.inserts = runner.inserts
-            self.link_to_page(context, runner, [str(self._request.month)])
-            result = drive(load_month(self._request), self.showing_sql(context, runner))
-        self._request = None
-        count_load(self, result)
-        if took := report(result):
-            self.log.info("%s", took)
-        self.log.info("%s", result.summary())
-        if result.status == "skipped":
-            raise AirflowSkipException(result.summary())
-        if self.wait_for_merges:
-            return settle(self, context, result)
-        return self.done(context, result.as_json())
-
-    def done(
-        self, context: Context, result: dict[str, object], merges: Any = None, *, since: float | None = None
-    ) -> dict[str, object]:
-        """Record and return the result with the verdicts on its merges; `since` is the start of the wait for them."""
-        if merges is not None:
-            count_merges(self, merges, waited_seconds=time.time() - since if since else None)
-            result = result | {"merges": merges}
-        self.results = [result]
-        emit_month(self, context, result)
-        return result
-
-    def _check_append(self) -> None:
-        check_append(write_mode=self.write_mode, retries=self.retries, allow_duplicates=self.allow_duplicates)
-
-    def _runner_arguments(self, hook: ClickHouseHook) -> dict[str, Any]:
-        return {"hook": hook, "log": self.log, "progress_interval_seconds": self.progress_interval_seconds}
-
-    def _wait(self, context: Context, step: Insert) -> None:
-        """Defer to the triggerer: this raises TaskDeferred."""
-        from airflow_provider_chs3.operators._support.deferral import insert_trigger
-
-        assert self._request is not None  # set before the load starts
-        trigger = insert_trigger(self, context, step, self._request)
-        self.defer(trigger=trigger, method_name="execute_complete")

@@ -1,4 +1,4 @@
-"""The app behind the page: a few files, and JSON. Every route checks with Airflow whether the user may see it."""
+"""The app behind the page: its script, and JSON. Every route checks with Airflow whether the user may see it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,22 @@ from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse
 
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.plugin.api import answers
+from airflow_provider_chs3.plugin.api import cluster_answers as shapes_of_clusters
 from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
 from airflow_provider_chs3.plugin.api.month_details import DetailsAnswer, look_at_details, question_of
-from airflow_provider_chs3.plugin.api.months import MonthsAnswer, month_answers
+from airflow_provider_chs3.plugin.api.months import MonthsAnswer, dag_ids_of, month_answers
 from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputAnswer, throughput_answers
 from airflow_provider_chs3.plugin.cache import SharedAnswers
 from airflow_provider_chs3.plugin.connections import connection_ids
-from airflow_provider_chs3.plugin.security import MAY_SEE_PAGE, ReadableDags, ReadableScope, refuse, rights
+from airflow_provider_chs3.plugin.security import (
+    MAY_SEE_PAGE,
+    LogsOf,
+    ReadableDags,
+    ReadableScope,
+    owners_of,
+    rights,
+)
 
 _FILES = Path(__file__).parent / "static"
 _FILE_NAMES = frozenset(each.name for each in _FILES.iterdir())
@@ -34,10 +43,8 @@ Name = Annotated[str, Query(min_length=1, max_length=255)]
 #: The same months as in `core.values.models.Month`.
 MonthName = Annotated[str, Query(pattern="^(197[1-9]|19[89][0-9]|20[0-9]{2}|210[0-4])-(0[1-9]|1[0-2])$")]
 _HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
-        "form-action 'none'; frame-ancestors 'self'"
-    ),
+    # Nothing here is a document: answers that a browser opens by themselves load and run nothing.
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
@@ -46,14 +53,14 @@ _HEADERS = {
 
 def _month(looks: SharedAnswers[DetailsAnswer], pool: Executor) -> Callable[..., Awaitable[dict[str, Any]]]:
     async def month(
-        readable_dags: ReadableDags, conn_id: Name, database: Name, table: Name, month: MonthName
+        readable_dags: ReadableDags, readable_logs: LogsOf, conn_id: Name, database: Name, table: Name, month: MonthName
     ) -> dict[str, Any]:
         if conn_id not in await asyncio.get_running_loop().run_in_executor(pool, connection_ids):
             raise HTTPException(status_code=404, detail="Not Found")
         seen = await looks.get(question_of(conn_id, TableName(database, table), month))
         if not seen.is_known:
             raise HTTPException(status_code=404, detail="Not Found")
-        return seen.as_json(readable_dags=readable_dags)
+        return seen.as_json(readable_dags=readable_dags, readable_logs=readable_logs)
 
     return month
 
@@ -63,7 +70,6 @@ def create_app() -> FastAPI:
     app = FastAPI(
         title="ClickHouse loads", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[MAY_SEE_PAGE]
     )
-    app.exception_handler(HTTPException)(refuse)
 
     @app.middleware("http")
     async def add_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -71,11 +77,7 @@ def create_app() -> FastAPI:
         response.headers.update(_HEADERS)
         return response
 
-    @app.get("/")
-    def page() -> FileResponse:
-        return FileResponse(_FILES / "page.html", media_type="text/html; charset=utf-8")
-
-    @app.get("/static/{name}")
+    @app.get("/static/{name}", include_in_schema=False)
     def file(name: str) -> FileResponse:
         if name not in _FILE_NAMES:
             raise HTTPException(status_code=404, detail="Not Found")
@@ -95,28 +97,29 @@ def _add_view_routes(app: FastAPI) -> None:
         for days in Days
     }
 
-    @app.get("/api/months")
-    async def months(scope: ReadableScope, readable_dags: ReadableDags) -> dict[str, Any]:
+    @app.get("/api/months", response_model=answers.Months)
+    async def months(scope: ReadableScope, readable_dags: ReadableDags, readable_logs: LogsOf) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(looks.get(conn_id) for conn_id in conn_ids))
-        return {"connections": [each.as_json(scope=scope, readable_dags=readable_dags) for each in seen]}
+        found = [each.as_json(scope=scope, readable_dags=readable_dags, readable_logs=readable_logs) for each in seen]
+        return {"connections": found, "owners": owners_of(dag_ids_of(found))}
 
-    @app.get("/api/throughput")
+    @app.get("/api/throughput", response_model=answers.Speed)
     async def throughput(scope: ReadableScope, readable_dags: ReadableDags, days: Days = Days.WEEK) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(loads[days].get(conn_id) for conn_id in conn_ids))
         found = [each.as_json(scope=scope, readable_dags=readable_dags) for each in seen]
         return {"days": int(days), "connections": found}
 
-    @app.get("/api/cluster")
+    @app.get("/api/cluster", response_model=shapes_of_clusters.Cluster, response_model_exclude_unset=True)
     async def cluster(readable_dags: ReadableDags) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(asyncio.gather(nodes.get(each), looks.get(each)) for each in conn_ids))
         return {"connections": [each.as_json(months, readable_dags=readable_dags) for each, months in seen]}
 
-    app.get("/api/rights")(rights)
+    app.get("/api/rights", response_model=shapes_of_clusters.Rights)(rights)
     details = SharedAnswers(look_at_details, pool=pool, seconds=_FRESH_SECONDS)
-    app.get("/api/month")(_month(details, pool))
+    app.get("/api/month", response_model=answers.MonthDetails, response_model_exclude_unset=True)(_month(details, pool))
 
 
 @cache

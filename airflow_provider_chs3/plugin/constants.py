@@ -13,5 +13,5 @@ LINK_KEY = "chs3_months_page"
 #: XCom of plans: their results.
 PLAN_KEY = "chs3_plan"
 
-#: Up to Airflow 3.2, the UI logs in without a cookie, so a page in a frame has no user.
+#: Up to Airflow 3.2, the UI logs in without a cookie: its import of the page's script has no user.
 HAS_PAGE = tuple(int(number) for number in __version__.split(".")[:2]) >= (3, 3)

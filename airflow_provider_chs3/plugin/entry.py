@@ -9,13 +9,8 @@ from airflow.providers.common.compat.sdk import AirflowPlugin
 
 from airflow_provider_chs3.plugin.constants import HAS_PAGE, NAVIGATION_ROUTE, URL_PREFIX
 
-#: Airflow's pages that show their months → the query that Airflow fills in.
-_DESTINATIONS = {
-    "dag": "dag_id={DAG_ID}",
-    "dag_run": "dag_id={DAG_ID}&run_id={RUN_ID}",
-    "task": "dag_id={DAG_ID}&task_id={TASK_ID}",
-    "task_instance": "dag_id={DAG_ID}&run_id={RUN_ID}&task_id={TASK_ID}&map_index={MAP_INDEX}",
-}
+#: Where Airflow's UI shows the page: in the navigation, and as a tab of DAGs, runs and tasks.
+_TABS = ("dag", "dag_run", "task", "task_instance")
 
 _Message = MutableMapping[str, Any]
 
@@ -35,23 +30,17 @@ class LazyApp:
         await the_app()(scope, receive, send)
 
 
-def _views() -> list[dict[str, str]]:
-    href = f"{URL_PREFIX[1:]}/"
-    view = {"name": "ClickHouse months", "href": href}
-    navigation = view | {"destination": "nav", "category": "browse", "url_route": NAVIGATION_ROUTE}
-    return [
-        navigation,
-        *(
-            view | {"href": f"{href}?{query}", "destination": place, "url_route": f"{NAVIGATION_ROUTE}-of-{place}"}
-            for place, query in _DESTINATIONS.items()
-        ),
-    ]
+def _react_apps() -> list[dict[str, str]]:
+    # Airflow adds its own base path to addresses that do not begin with a slash.
+    app = {"name": "ClickHouse months", "bundle_url": f"{URL_PREFIX[1:]}/static/main.js"}
+    navigation = app | {"destination": "nav", "category": "browse", "url_route": NAVIGATION_ROUTE}
+    tabs = [app | {"destination": tab, "url_route": f"{NAVIGATION_ROUTE}-of-{tab}"} for tab in _TABS]
+    return [navigation, *tabs]
 
 
 class Chs3Plugin(AirflowPlugin):
     """The months of all loaded tables, in the navigation and on the pages of DAGs, runs and tasks."""
 
     name = "chs3"
-    # Airflow adds its own base path to addresses that do not begin with a slash.
     fastapi_apps = [{"app": LazyApp(), "url_prefix": URL_PREFIX, "name": "ClickHouse loads"}]  # noqa: RUF012
-    external_views = _views() if HAS_PAGE else []
+    react_apps = _react_apps() if HAS_PAGE else []

@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 from airflow.providers.common.compat.sdk import BaseOperatorLink, conf
 
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.plugin.constants import HAS_PAGE, LINK_KEY, NAVIGATION_ROUTE, URL_PREFIX
+from airflow_provider_chs3.plugin.constants import HAS_PAGE, LINK_KEY, NAVIGATION_ROUTE
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -83,5 +83,4 @@ def page_url(*, conn_id: str, table: TableName, months: Iterable[str]) -> str:
     prefix = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
     location = [("conn_id", conn_id), ("database", table.database), ("table", table.table)]
     query = urlencode([*location, *(("month", month) for month in months)])
-    # Airflow 3.3 opens the path and query after the route in the page's frame.
-    return f"{prefix}/plugin/{NAVIGATION_ROUTE}{prefix}{URL_PREFIX}/?{query}"
+    return f"{prefix}/plugin/{NAVIGATION_ROUTE}?{query}"

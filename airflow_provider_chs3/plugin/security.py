@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from typing import Annotated, Any
 
@@ -11,34 +12,13 @@ from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_view
 from airflow.models.dag import DagModel
 from airflow.utils.session import create_session
-from fastapi import Depends, HTTPException, Query, Request, Response
-from fastapi.exception_handlers import http_exception_handler
-from fastapi.responses import PlainTextResponse
+from fastapi import Depends, HTTPException, Query
 from sqlalchemy import select
 
 from airflow_provider_chs3.plugin.scope import Scope
 
 #: For the whole app: users who may see Airflow's list of plugins may see the page.
 MAY_SEE_PAGE = Depends(requires_access_view(AccessView.PLUGINS))
-
-#: The text shown instead of the page.
-_REFUSALS = {
-    401: "Log in to Airflow to see this page.",
-    403: "You may not see this page: it requires the right to see Airflow's list of plugins. Ask an admin for it.",
-}
-
-
-async def refuse(request: Request, error: HTTPException) -> Response:
-    """Answer a refused request: browsers with a sentence, scripts as FastAPI does.
-
-    Args:
-        request: The request.
-        error: The reason.
-    """
-    text = _REFUSALS.get(error.status_code)
-    if text is None or "text/html" not in request.headers.get("accept", ""):
-        return await http_exception_handler(request, error)
-    return PlainTextResponse(text, status_code=error.status_code, headers=error.headers)
 
 
 def _readable_dags(user: GetUserDep) -> set[str]:
@@ -74,6 +54,47 @@ def _readable_scope(
 
 #: The DAG, run or task of the query, of a DAG that the user may read; None if none was named.
 ReadableScope = Annotated[Scope | None, Depends(_readable_scope)]
+
+
+class ReadableLogs:
+    """The DAGs whose task logs a user may read: Airflow is asked about each of them once.
+
+    Args:
+        user: The user.
+    """
+
+    def __init__(self, user: GetUserDep) -> None:
+        self._user = user
+        self._known: dict[str, bool] = {}
+
+    def __contains__(self, dag_id: object) -> bool:
+        """Check whether the user may read the logs of a DAG's tasks."""
+        name = str(dag_id)
+        if name not in self._known:
+            with create_session() as session:
+                team = DagModel.get_dag_id_to_team_name_mapping([name], session=session).get(name)
+            self._known[name] = get_auth_manager().is_authorized_dag(
+                method="GET",
+                access_entity=DagAccessEntity.TASK_LOGS,
+                details=DagDetails(id=name, team_name=team),
+                user=self._user,
+            )
+        return self._known[name]
+
+
+#: The DAGs whose errors may be shown to the user in full: they may quote values of rows, as their logs do.
+LogsOf = Annotated[ReadableLogs, Depends(ReadableLogs)]
+
+
+def owners_of(dag_ids: Collection[str]) -> dict[str, str]:
+    """Return the owners of DAGs, as Airflow lists them.
+
+    Args:
+        dag_ids: The DAGs.
+    """
+    with create_session() as session:
+        rows = session.execute(select(DagModel.dag_id, DagModel.owners).where(DagModel.dag_id.in_(dag_ids))).all()
+    return {row.dag_id: row.owners for row in rows if row.owners}
 
 
 #: The DAG that forgets and merges months: `dags/chs3_month_actions.py`, if it is installed.

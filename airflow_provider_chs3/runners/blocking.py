@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
-from functools import singledispatchmethod
+from functools import cached_property, singledispatchmethod
 from itertools import islice
 from typing import Any, TypeVar
 
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
+from airflow_provider_chs3.core.sql.complete_answers import OF_FEW_ROWS
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.table_snapshot import TableSnapshot
 from airflow_provider_chs3.core.workflow.driving import drive
 from airflow_provider_chs3.core.workflow.operations import (
     AnyStep,
@@ -22,6 +24,7 @@ from airflow_provider_chs3.core.workflow.operations import (
     InsertSideBySide,
     InsertStats,
     ListObjects,
+    ListSnapshot,
     Log,
     Query,
     QueryNodes,
@@ -36,14 +39,15 @@ from airflow_provider_chs3.core.workflow.operations import (
 )
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.listing.listing import Listing
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
-from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.hooks.tables.table_listing import TableListing
 from airflow_provider_chs3.runners.insert import ProgressLog, Quiet, run_insert
 
 T = TypeVar("T")
 
-#: Nodes that are queried at the same time.
-_PARALLEL_NODES = 32
+#: Statements to nodes that are under way at the same time: of a few steps at once, on tens of nodes.
+_PARALLEL_STATEMENTS = 128
 #: Seconds between two checks of the memory of inserts whose progress is not logged.
 _QUIET_INTERVAL_SECONDS = 0.5
 #: Objects in one page of an S3 listing.
@@ -80,7 +84,7 @@ class Runner:
         self,
         *,
         hook: ClickHouseHook,
-        listing: S3Listing | None,
+        listing: Listing | None,
         log: ProgressLog,
         progress_interval_seconds: float,
         in_turns: bool = False,
@@ -119,12 +123,19 @@ class Runner:
     def _(self, step: ListObjects) -> Any:
         assert self.listing is not None  # the source lists through ClickHouse otherwise
         self.log.info("%s", step.name)
-        return self.listing.objects(step.bucket, step.prefix, None if self.in_turns else step.narrower)
+        return self.listing.pages(step.bucket, step.prefix, None if self.in_turns else step.narrower)
+
+    @perform.register
+    def _(self, step: ListSnapshot) -> TableSnapshot:
+        assert isinstance(self.listing, TableListing)  # only its source asks for snapshots
+        self.log.info("%s", step.name)
+        return self.listing.snapshot(step.snapshot, step.months)
 
     @perform.register
     def _(self, step: Query) -> list[Row]:
         self.log.debug("%s: %s", step.name, step.sql.masked)
-        return self.hook.query(step.sql.text, settings={**step.settings, **self.log_comment}, secrets=step.sql.secrets)
+        settings = {**OF_FEW_ROWS, **step.settings, **self.log_comment}
+        return self.hook.query(step.sql.text, settings=settings, secrets=step.sql.secrets)
 
     @perform.register
     def _(self, step: QueryNodes) -> dict[Node, list[Row]]:
@@ -133,10 +144,7 @@ class Runner:
             return {}
         if self.in_turns:
             return {node: self._ask_node(node, sql, step) for node, sql in step.sql.items()}
-        with ThreadPoolExecutor(max_workers=min(_PARALLEL_NODES, len(step.sql))) as pool:
-            asked = {node: pool.submit(self._ask_node, node, sql, step) for node, sql in step.sql.items()}
-        # All have ended, so no node is still working when the workflow gets an error.
-        return {node: answer.result() for node, answer in asked.items()}
+        return self._of_each(step.sql, lambda node: self._ask_node(node, step.sql[node], step))
 
     @perform.register
     def _(self, step: TryQueryNodes) -> dict[Node, list[Row] | Chs3Error]:
@@ -153,8 +161,7 @@ class Runner:
 
         if self.in_turns:
             return {node: timed(node) for node in step.sql}
-        with ThreadPoolExecutor(max_workers=min(_PARALLEL_NODES, len(step.sql) or 1)) as pool:
-            return dict(zip(step.sql, pool.map(timed, step.sql), strict=True))
+        return self._of_each(step.sql, timed)
 
     @perform.register
     def _(self, step: Gather) -> list[Any]:
@@ -177,6 +184,17 @@ class Runner:
     def _(self, step: CheckHosts) -> list[tuple[bool, str]]:
         return self.hook.test_hosts()
 
+    def _of_each(self, nodes: Iterable[Node], ask: Callable[[Node], T]) -> dict[Node, T]:
+        asked = {node: self._threads.submit(ask, node) for node in nodes}
+        # All have ended, so no node is still working when the workflow gets an error.
+        wait(asked.values())
+        return {node: answer.result() for node, answer in asked.items()}
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        """Kept for all steps: to start a thread for each node takes a worker longer than to ask it something."""
+        return ThreadPoolExecutor(max_workers=_PARALLEL_STATEMENTS)
+
     def _ask_node(self, node: Node, sql: Sql, step: QueryNodes) -> list[Row]:
         address = None if node == ONLY_NODE else self.hook.options.worker_address(node.host, node.port)
         query_id = f"{step.query_id}_{node.shard_num}_{node.replica_num}" if step.query_id else None
@@ -184,7 +202,7 @@ class Runner:
             return self.hook.query(
                 sql.text,
                 query_id=query_id,
-                settings={**step.settings, **self.log_comment},
+                settings={**({} if step.is_under_profile else OF_FEW_ROWS), **step.settings, **self.log_comment},
                 address=address,
                 secrets=sql.secrets,
                 under_profile=step.is_under_profile,

@@ -104,10 +104,10 @@ def run_insert(
     wait_seconds = min(_FIRST_CHECK_SECONDS, progress_interval_seconds)
     while not outcome.done.wait(wait_seconds):
         wait_seconds = progress_interval_seconds
-        nodes = _check_progress(step, hook).nodes
-        if nodes:
+        progress = _check_progress(step, hook)
+        if nodes := progress.nodes:
             peak_memory_bytes = max(peak_memory_bytes or 0, *(node.peak_memory_bytes for node in nodes))
-            log.info("%s", progress_line(nodes, total_rows=step.total_rows, seconds=time.monotonic() - started))
+            log.info("%s", progress_line(progress, total_rows=step.total_rows, seconds=time.monotonic() - started))
     if outcome.error is not None:
         raise outcome.error
     return InsertStats(time.monotonic() - started, outcome.read_rows, peak_memory_bytes, outcome.source)

@@ -21,6 +21,10 @@ import pytest
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
+    from airflow_provider_chs3.testbed.sources.azure import AzureServer
+    from airflow_provider_chs3.testbed.sources.gcs import GcsServer
+    from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
+    from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
 
 S3_NAMED_COLLECTION = "chs3_s3"
 
@@ -109,6 +113,58 @@ def chs3_cluster(
 
             with ClickHouseCluster.start(named_collections=named_collections, **chs3_cluster_options) as cluster:
                 yield cluster
+
+
+@pytest.fixture(scope="session")
+def chs3_azure() -> Iterator[AzureServer]:
+    """A server of Azure Blob Storage (Azurite) that refuses a wrong key: `.connection_string`, `.account_url`.
+
+    npm fetches it once on a machine. A test that asks for it skips, with what to install, where Node is missing.
+    """
+    from airflow_provider_chs3.testbed.sources.azure import AzureServer
+    from airflow_provider_chs3.testbed.sources.local import started_or_skip
+
+    with started_or_skip(AzureServer.start) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def chs3_gcs() -> Iterator[GcsServer]:
+    """A server of Google Cloud Storage (fake-gcs-server) that takes every key: `.client()`, `.endpoint_url`.
+
+    Go compiles it once on a machine, in about a minute. A test that asks for it skips where Go is missing.
+    """
+    from airflow_provider_chs3.testbed.sources.gcs import GcsServer
+    from airflow_provider_chs3.testbed.sources.local import started_or_skip
+
+    with started_or_skip(GcsServer.start) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def chs3_postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server that refuses a wrong password: `.host`, `.port`, `.database`, `.user`, `.password`.
+
+    A test that asks for it skips where PostgreSQL is not installed.
+    """
+    from airflow_provider_chs3.testbed.sources.local import started_or_skip
+    from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
+
+    with started_or_skip(PostgresServer.start) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def chs3_mysql() -> Iterator[MySqlServer]:
+    """A MariaDB server that refuses a wrong password: `.host`, `.port`, `.database`, `.user`, `.password`.
+
+    A test that asks for it skips where MariaDB is not installed.
+    """
+    from airflow_provider_chs3.testbed.sources.local import started_or_skip
+    from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
+
+    with started_or_skip(MySqlServer.start) as server:
+        yield server
 
 
 @pytest.fixture

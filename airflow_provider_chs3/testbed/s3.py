@@ -149,7 +149,10 @@ class S3Server(Stoppable, S3Endpoint):
 
 def _serve(port: str) -> None:
     from moto.server import main
+    from werkzeug.serving import BaseWSGIServer
 
+    # Three nodes that each read footers in 64 threads connect at once. The kernel drops what the queue has no room for.
+    BaseWSGIServer.request_queue_size = 1_024
     # Logging a line per request would be most of the server's work.
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     main(["--host", HOST, "--port", port])

@@ -135,7 +135,7 @@ class InsertTrigger(BaseTrigger):
         runner.run(stop_load(request))
 
     def _line(self, progress: InsertProgress) -> str:
-        return progress_line(progress.nodes, total_rows=self.total_rows, seconds=time.time() - self.started_at)
+        return progress_line(progress, total_rows=self.total_rows, seconds=time.time() - self.started_at)
 
     def _event(self, *, is_late: bool) -> TriggerEvent:
         return TriggerEvent({"attempt": self.load["nonce"], "is_late": is_late})

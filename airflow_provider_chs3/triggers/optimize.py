@@ -11,7 +11,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_provider_chs3.core.merges.optimize import merge
 from airflow_provider_chs3.core.merges.optimize_cancel import stop_merging
 from airflow_provider_chs3.core.merges.optimize_request import OptimizeRequest
-from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
+from airflow_provider_chs3.core.values.error_codes import is_terminal, with_hint
 from airflow_provider_chs3.core.workflow.driving import drive_async
 from airflow_provider_chs3.core.workflow.operations import AnyStep, Log, Sleep, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
@@ -67,7 +67,7 @@ class OptimizeTrigger(BaseTrigger):
                 request = await shared.run(self._request)
                 result = await self._drive(merge(request, self.work), shared)
         except Chs3Error as error:
-            yield TriggerEvent({"error": f"{error} {hint_of(error)}".rstrip(), "is_terminal": is_terminal(error)})
+            yield TriggerEvent({"error": with_hint(error, str(error)), "is_terminal": is_terminal(error)})
         else:
             yield TriggerEvent({"result": result})
 

@@ -73,6 +73,10 @@ class Lake:
     node_specs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.connect()
+
+    def connect(self) -> None:
+        """Make Airflow's connections those of this lake; `aws_default` is that of all."""
         connection = self.cluster.airflow_connection()
         connection["extra"] |= {"node_specs": self.node_specs} if self.node_specs else {}
         os.environ[f"AIRFLOW_CONN_{self.clickhouse_conn_id.upper()}"] = json.dumps(connection)

@@ -42,7 +42,7 @@ def list_as_we_do(given: Listing) -> ListingResult:
     """List all months, and fold each into its fingerprint."""
     from airflow_provider_chs3.core.months.plan import list_months
     from airflow_provider_chs3.core.source.key_template import KeyTemplate
-    from airflow_provider_chs3.core.source.s3_source import S3Source
+    from airflow_provider_chs3.core.storages.s3_source import S3Source
     from airflow_provider_chs3.core.workflow.driving import drive
     from airflow_provider_chs3.hooks.s3 import S3Listing
 
@@ -53,10 +53,10 @@ def list_as_we_do(given: Listing) -> ListingResult:
     )
 
     def count() -> int:
-        found = drive(list_months(source, None), lambda step: listing.objects(step.bucket, step.prefix, step.narrower))
+        found = drive(list_months(source, None), lambda step: listing.pages(step.bucket, step.prefix, step.narrower))
         return sum(each.count for each in found.values())
 
-    list(listing.objects(BUCKET, "nothing"))
+    list(listing.pages(BUCKET, "nothing"))
     return _measured(count)
 
 

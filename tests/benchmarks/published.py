@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from airflow_provider_chs3.core.ledger.table import create_ledger
-from airflow_provider_chs3.core.values.models import Fingerprint, S3Object, TableName
+from airflow_provider_chs3.core.values.models import Fingerprint, TableName
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.benchmarks.servers import BenchS3
@@ -67,11 +66,10 @@ class Objects:
 
     def fingerprints(self) -> dict[str, str]:
         """Month to the fingerprint of its objects."""
-        found, now = {}, datetime.now(UTC)
+        found = {}
         for month in self.months:
-            fingerprint = Fingerprint()
-            for key in self.keys(month):
-                fingerprint.add(S3Object(f"{self.bucket}/{key}", 1, _ETAG, now))
+            fingerprint, paths = Fingerprint(), [f"{self.bucket}/{key}" for key in self.keys(month)]
+            fingerprint.add(paths, [1] * len(paths), [_ETAG] * len(paths))
             found[month] = str(fingerprint)
         return found
 

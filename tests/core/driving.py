@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_chs3.core.values.models import S3Object
+from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.core.workflow.operations import Gather, Step, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 
@@ -50,3 +52,9 @@ def _drive(workflow: Steps[Any], steps: list[Step], left: list[Any]) -> Any:
 
 def server_error(code: int, message: str = "it did not work") -> ClickHouseServerError:
     return ClickHouseServerError(code, "", message, "node1:9000")
+
+
+def listed(objects: Sequence[S3Object], *, page_size: int = 2) -> Iterator[ObjectPage]:
+    """The answer to `ListObjects`."""
+    for first in range(0, len(objects), page_size):
+        yield ObjectPage.of(objects[first : first + page_size])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ("boto3", "botocore", "clickhouse_driver", "numpy", "pandas", "pyarrow")
+HEAVY = ("azure", "boto3", "botocore", "clickhouse_driver", "numpy", "pandas", "pyarrow")
 
 CORE_ALONE = """
 import importlib, pkgutil, sys
@@ -65,6 +65,11 @@ def airflows_own() -> set[str]:
         "airflow_provider_chs3.operators.monthly_load",
         "airflow_provider_chs3.operators.plan_months",
         "airflow_provider_chs3.operators.s3_to_clickhouse",
+        "airflow_provider_chs3.transfers.azure_blob_to_clickhouse",
+        "airflow_provider_chs3.transfers.gcs_to_clickhouse",
+        "airflow_provider_chs3.transfers.hdfs_to_clickhouse",
+        "airflow_provider_chs3.transfers.mysql_to_clickhouse",
+        "airflow_provider_chs3.transfers.postgres_to_clickhouse",
         "airflow_provider_chs3.hooks.clickhouse",
         "airflow_provider_chs3.runners.blocking",
         "airflow_provider_chs3.sensors.merge_health",

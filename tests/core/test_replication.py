@@ -155,7 +155,7 @@ def load(*, before=()):
     """A load under way, as far as verifying and publishing look at it; `before` is what the nodes are found to hold."""
     looks = iter(before)
 
-    def look_up():
+    def look_up(*, with_records=True):
         return next(looks)
         yield
 
@@ -168,6 +168,7 @@ def load(*, before=()):
         files=SimpleNamespace(manifest=Manifest(())),
         manifest=Manifest(()),
         increment=None,
+        shared=None,
         request=SimpleNamespace(
             month=MONTH,
             nonce="ab",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import unquote_plus
+from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_chs3.exceptions import SourceError, TransientError
@@ -79,10 +82,9 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestMadeUpPages:
     @given(st.lists(KEYS, min_size=1, max_size=5))
     def test_any_text_of_a_key_is_read_as_by_boto3(self, keys: list[str]) -> None:
-        listed = [(key, "1", "e", "2026-10-01T12:00:00.123Z") for key in keys]
         page = body(*(item(escape(key, {'"': "&quot;"})) for key in keys))
         left, read = read_page(page) or (b"", [])
-        assert read == listed
+        assert list(zip(*read, strict=True)) == [(key, "1", "e", "2026-10-01T12:00:00.123Z") for key in keys]
         assert left == body()
 
     @pytest.mark.parametrize(
@@ -145,6 +147,82 @@ class TestMadeUpPages:
         with pytest.raises(TransientError, match=r"Cannot list s3://b/t/"):
             list(listing_of(answers.client(lean=True)).objects("b", "t/"))
         assert answers.asked > 1
+
+
+def by_a_reader_of_xml(page: bytes) -> list[tuple[str, ...]]:
+    """Key, size, ETag and time of each object.
+
+    Raises:
+        ParseError: If it is no XML.
+    """
+    space = "{http://s3.amazonaws.com/doc/2006-03-01/}"
+    return [
+        tuple((each.findtext(f"{space}{name}") or "").strip(strip) for name, strip in NAMES.items())
+        for each in ElementTree.fromstring(page).findall(f"{space}Contents")
+    ]
+
+
+#: And what is left out around their texts.
+NAMES = {"Key": "\0", "Size": "\0", "ETag": '"', "LastModified": "\0"}
+ESCAPES = [
+    lambda key: escape(key),
+    lambda key: escape(key, {'"': "&quot;"}),
+    lambda key: "".join(f"&#{ord(each)};" for each in key),
+]
+MORE = ["", "<StorageClass>STANDARD</StorageClass>", "<StorageClass>GLACIER</StorageClass>", "<ChecksumType/>"]
+ITEMS = st.builds(
+    item,
+    st.builds(lambda key, form: form(key), KEYS, st.sampled_from(ESCAPES)),
+    size=st.integers(0, 5 * 1024**4),
+    etag=st.sampled_from(["&quot;e&quot;", "&quot;e-2&quot;", '"e"', "e", "", "&#34;x&#34;"]),
+    more=st.sampled_from(MORE),
+)
+
+
+class TestBesideAReaderOfXml:
+    @given(st.lists(ITEMS, min_size=1, max_size=6), st.sampled_from(["", "\n  "]))
+    @settings(max_examples=200)
+    def test_objects_are_the_same_whether_they_are_alike_or_not(self, items: list[str], space: str) -> None:
+        page = body(space, *(f"{each}{space}" for each in items))
+        left, read = read_page(page) or (b"", [])
+        assert list(zip(*read, strict=True)) == by_a_reader_of_xml(page)
+        assert by_a_reader_of_xml(left) == []
+
+    @given(
+        st.lists(
+            st.text("ab<>&;/", max_size=3).map(lambda key: item(escape(key), more=MORE[1])), min_size=2, max_size=5
+        ),
+        st.data(),
+    )
+    @settings(max_examples=500)
+    def test_a_broken_page_is_read_as_it_is_or_not_at_all(self, items: list[str], data: st.DataObject) -> None:
+        page = body(*items)
+        tags = [each.span() for each in re.finditer(rb"<[^>]*>|[^<]+", page)]
+        one, other = data.draw(st.sampled_from(tags)), data.draw(st.sampled_from(tags))
+        page = page[: one[0]] + data.draw(st.sampled_from([b"", page[slice(*other)], b"<", b"x"])) + page[one[1] :]
+        if (read := read_page(page)) is None:
+            return
+        left, listed = read
+        try:
+            expected = by_a_reader_of_xml(page)
+        except ElementTree.ParseError:
+            with pytest.raises(ElementTree.ParseError):
+                by_a_reader_of_xml(left)
+        else:
+            assert [*zip(*listed, strict=True), *by_a_reader_of_xml(left)] == expected
+
+
+class TestUrlEncodedKeys:
+    PIECES = st.sampled_from(["a", "/", "+", "%", "%2B", "%0A", "%3D", "%C3%BC", "%E2%82", "%ff", "%4", "\n", "ü"])
+    ENCODED = st.lists(PIECES, max_size=6).map("".join)
+
+    # A client takes long to make.
+    @settings(deadline=None)
+    @given(st.lists(ENCODED, min_size=1, max_size=5))
+    def test_keys_are_decoded_as_each_alone(self, keys: list[str]) -> None:
+        page = body(*map(item, keys), end=f"<EncodingType>url</EncodingType>{ENDED}")
+        found = listing_of(Answers(page).client(lean=True)).objects("b", "")
+        assert [each.key for each in found] == [unquote_plus(key) for key in keys]
 
 
 class TestGoingOn:

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from airflow_provider_chs3.core.months.plan import MonthObjects, list_months
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
+from airflow_provider_chs3.core.storages.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Manifest, Month
 from airflow_provider_chs3.core.workflow.driving import drive
 from airflow_provider_chs3.core.workflow.operations import Gather
@@ -92,7 +92,7 @@ def test_months_that_are_cut_are_those_of_one_listing(server: S3Endpoint, templa
             if isinstance(step, Gather):
                 return [drive(each, perform) for each in step.workflows]
             steps.append(step)
-            return listing.objects(step.bucket, step.prefix, step.narrower if is_cut else None)
+            return listing.pages(step.bucket, step.prefix, step.narrower if is_cut else None)
 
         return drive(list_months(source, wanted), perform)
 

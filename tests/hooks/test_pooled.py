@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import clickhouse_driver.connection
 import pytest
 
 from airflow_provider_chs3.exceptions import ClickHouseServerError
@@ -52,6 +54,18 @@ def test_a_connection_that_broke_while_idle_is_made_anew(pooled: PooledClickHous
     (client,) = pooled._idle[None]
     client.connection.socket.shutdown(socket.SHUT_RDWR)
     assert port_of_client(pooled) != port
+
+
+def test_a_connection_in_use_is_not_pinged(pooled: PooledClickHouseHook, monkeypatch: pytest.MonkeyPatch) -> None:
+    pings: list[object] = []
+    ask = clickhouse_driver.connection.Connection.ping
+    monkeypatch.setattr(clickhouse_driver.connection.Connection, "ping", lambda of: pings.append(of) or ask(of))
+    port = port_of_client(pooled)
+    assert port_of_client(pooled) == port
+    assert not pings
+    time.sleep(1.1)
+    assert port_of_client(pooled) == port
+    assert len(pings) == 1
 
 
 def test_what_is_in_use_when_it_closes_is_closed_after_its_statement(pooled: PooledClickHouseHook) -> None:

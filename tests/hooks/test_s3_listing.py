@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from airflow_provider_chs3.hooks._s3_client import parse_time
+from airflow_provider_chs3.hooks.listing.side_by_side import AT_ONCE
 from airflow_provider_chs3.hooks.s3 import S3Listing
 
 
@@ -24,6 +26,17 @@ def test_times_are_read_without_botocores_guessing(
         (listed,) = S3Listing("aws_default").objects(chs3_bucket, "trips/")
     assert (listed.path, listed.size_bytes) == (f"{chs3_bucket}/trips/1.parquet", 1)
     assert before < listed.last_modified < datetime.now(UTC) + timedelta(seconds=2)
+
+
+@pytest.mark.parametrize(("given", "kept"), [({}, AT_ONCE), ({"max_pool_connections": 50}, 50)])
+def test_requests_that_run_at_once_each_keep_a_connection(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], kept: int
+) -> None:
+    extra = {"region_name": "eu-west-1", "config_kwargs": given}
+    connection = {"conn_type": "aws", "login": "a key id", "password": "its secret", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_POOL", json.dumps(connection))
+    client = S3Listing("aws_pool")._client
+    assert (client.meta.config.max_pool_connections, client.meta.region_name) == (kept, "eu-west-1")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.values.models import Month, S3Object
+from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.hooks.listing.side_by_side import AT_ONCE, Page, pages_of
 from airflow_provider_chs3.hooks.s3 import S3Listing
@@ -48,14 +49,14 @@ class Bucket:
         time.sleep(self.seconds)
         found = [key for key in self.keys if key.startswith(prefix)]
         start = int(token or 0)
-        page = [S3Object(f"b/{key}", 1, "", NOW) for key in found[start : start + self.page_size]]
+        page = ObjectPage.of([S3Object(f"b/{key}", 1, "", NOW) for key in found[start : start + self.page_size]])
         with self.lock:
             self.now -= 1
         return Page(page, str(start + self.page_size) if start + self.page_size < len(found) else None)
 
     def listed(self, template: KeyTemplate) -> list[str]:
         prefix = template.keys_of_all.prefix
-        return [each.key for page in pages_of(self.fetch, prefix, template.narrower) for each in page]
+        return [each.key for page in pages_of(self.fetch, prefix, template.narrower) for each in page.objects()]
 
 
 def key_of(template: str, month: Month, end: str) -> str:
@@ -158,5 +159,5 @@ def test_a_directory_bucket_knows_no_prefixes_but_folders(monkeypatch):
     monkeypatch.setattr(S3Listing, "_client", None)
     monkeypatch.setattr("airflow_provider_chs3.hooks.s3.pages_of", lambda *given: asked.append(given[-1]) or [])
     for bucket in ("lake--use1-az4--x-s3", "lake"):
-        assert list(listing.objects(bucket, "t/", TRIPS.narrower)) == []
+        assert list(listing.pages(bucket, "t/", TRIPS.narrower)) == []
     assert asked == [None, TRIPS.narrower]

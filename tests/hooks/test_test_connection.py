@@ -14,7 +14,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-    from airflow_provider_chs3.testbed.nodes import RunningNode
+    from airflow_provider_chs3.testbed.nodes import Cluster, RunningNode
 
 MakeHook = Callable[..., "ClickHouseHook"]
 TlsFront = Callable[..., int]
@@ -58,6 +58,12 @@ def test_a_wrong_user_is_told(make_hook: MakeHook) -> None:
 
 def test_an_unknown_database_is_told(make_hook: MakeHook) -> None:
     assert "there is no database 'nowhere' (81)" in failure(make_hook(schema="nowhere"))
+
+
+def test_a_cluster_that_the_server_does_not_know_is_told(make_hook: MakeHook, chs3_cluster: Cluster) -> None:
+    message = failure(make_hook(extra={"cluster": "no such"}))
+    assert "which knows no cluster 'no such': change the extra 'cluster' to one of " in message
+    assert chs3_cluster.name in message
 
 
 def test_an_unknown_host_is_told(make_hook: MakeHook) -> None:

@@ -76,5 +76,21 @@ def test_progress_tells_rows_share_speed_and_nodes(trips_lake: Lake, capfd: pyte
     log = capfd.readouterr().out
     assert " % of 6,000 rows, " in log
     # Which nodes are still at it when it looks, shard 1 among them or not, is theirs to decide.
-    assert re.search(r" rows/s(, about \d+ s left)? \(shard [123]: ", log)
+    assert re.search(r" rows/s(, about \d+ s left)? \(reading: shard [123]: ", log)
     assert "published (never loaded): 6,000 rows of 6 objects" in log
+
+
+def test_progress_never_goes_back_where_shards_are_done_at_different_times(
+    trips_lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    trips_lake.upload(Trips(rows_per_month=1_000, files_per_month=5))
+    large = Trips(seed=2, rows_per_month=4_000, files_per_month=1)
+    large.upload(trips_lake.s3, MONTH, bucket=trips_lake.bucket, prefix=f"trips/{MONTH}/large-")
+    slow = {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.001)"}
+    trips_lake.load(select=slow, settings=SLOW_SETTINGS, progress_interval_seconds=0.2)
+    lines = re.findall(r"([0-9]+) % of 5,000 rows, .*\(reading: (.*?)\)", capfd.readouterr().out)
+    shares = [int(share) for share, _ in lines]
+    shards = [reading.count("shard ") for _, reading in lines]
+    # The shard with the large file reads on after the others.
+    assert max(shards) > shards[-1], lines
+    assert shares == sorted(shares), lines

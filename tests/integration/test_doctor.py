@@ -81,8 +81,12 @@ class TestAllIsWell:
     def test_without_a_table_the_rest_is_looked_at(self, lake: Lake, doctor: Doctor) -> None:
         _, checks, found = doctor()
         assert findings(checks) == {}
-        assert {name for name, check in checks.items() if check["outcome"] == "left out"} == {"S3", "table", "month"}
-        assert checks["S3"]["left_out"] == "give --bucket (or --named-collection) and --key"
+        assert {name for name, check in checks.items() if check["outcome"] == "left out"} == {
+            "storage",
+            "table",
+            "month",
+        }
+        assert checks["storage"]["left_out"] == "give --bucket (or --named-collection) and --key"
         assert found["settings"]
 
     def test_of_a_month_only_what_lacks_is_named(self, trips_lake: Lake, doctor: Doctor) -> None:
@@ -102,7 +106,7 @@ class TestAllIsWell:
         table = ["--database", trips_lake.database, "--table", trips_lake.table, "--month", MONTH]
         _, checks, _ = doctor(*table, "--named-collection", S3_NAMED_COLLECTION, "--key", key)
         assert findings(checks) == {}
-        assert "the servers list, not this machine, 3 of 3 nodes list and read" in checks["S3"]["summary"]
+        assert "the servers list, not this machine, 3 of 3 nodes list and read" in checks["storage"]["summary"]
         assert checks[f"month {MONTH}"]["summary"].startswith("3 objects, ")
 
     def test_for_people_it_is_a_line_a_check(
@@ -139,7 +143,7 @@ class TestServers:
         assert code == 1
         assert "or the password is wrong (516)" in findings(checks)["connection"][0]
         assert checks["merges"]["left_out"] == "no node answers"
-        assert "this machine lists in" in checks["S3"]["summary"]
+        assert "this machine lists in" in checks["storage"]["summary"]
         assert "hunter2" not in json.dumps(found)
 
     def test_a_cluster_that_is_not_known_is_found(self, lake: Lake, doctor: Doctor) -> None:
@@ -170,7 +174,7 @@ class TestS3:
         wrong = chs3_s3.airflow_connection() | {"password": "wrong-secret-key"}
         monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(wrong))
         code, checks, found = doctor(*where(trips_lake))
-        from_worker, from_nodes = checks["S3"]["findings"]
+        from_worker, from_nodes = checks["storage"]["findings"]
         assert code == 1
         assert "from this machine: Cannot list" in from_worker
         assert "the secret key is wrong" in from_worker
@@ -186,7 +190,7 @@ class TestS3:
         connection["extra"] |= {"endpoint_url": "http://127.0.0.1:9"}
         monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(connection))
         _, checks, found = doctor(*where(trips_lake))
-        from_worker, from_nodes = checks["S3"]["findings"]
+        from_worker, from_nodes = checks["storage"]["findings"]
         assert "Could not connect to the endpoint" in from_worker
         assert "Check that http://127.0.0.1:9 is right" in from_nodes
         assert found["settings"]
@@ -200,12 +204,12 @@ class TestS3:
         monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
         monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps({"conn_type": "aws"}))
         _, checks, _ = doctor(*where(trips_lake))
-        assert "AWS connection 'aws_default' gives no keys" in checks["S3"]["findings"][0]
+        assert "AWS connection 'aws_default' gives no keys" in checks["storage"]["findings"][0]
         assert checks["table"]["outcome"] == "well"
 
     def test_a_month_without_objects_is_found(self, trips_lake: Lake, doctor: Doctor) -> None:
         _, checks, _ = doctor(*where(trips_lake))
-        assert f"no object of {MONTH} fits 'trips/{{YYYY-MM}}/'" in checks["S3"]["findings"][0]
+        assert f"no object of {MONTH} fits 'trips/{{YYYY-MM}}/'" in checks["storage"]["findings"][0]
 
 
 @pytest.fixture(scope="module")
@@ -263,6 +267,6 @@ class TestRightsAndNodes:
         assert code == 1
         assert list(findings(checks)) == ["connection"]
         assert "1 of 2 nodes of cluster" in checks["connection"]["summary"]
-        assert "1 of 1 nodes list and read" in checks["S3"]["summary"]
+        assert "1 of 1 nodes list and read" in checks["storage"]["summary"]
         assert checks["settings"]["remarks"] == ["by 1 of 2 nodes"]
         assert [node["version"] is None for node in found["nodes"]] == [False, True]

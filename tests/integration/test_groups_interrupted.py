@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from itertools import count
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.core.workflow.operations import AnyStep, Insert
 from airflow_provider_chs3.exceptions import ClickHouseServerError
+from airflow_provider_chs3.runners.blocking import Runner
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.several_months import MONTHS, Months, months
 
@@ -54,6 +61,61 @@ def test_a_later_load_of_one_month_is_not_ended_and_the_others_are_published(
     assert months.found() == months.expected()
 
 
+@pytest.mark.parametrize("step", ["Take the rows", "Record the intent"])
+def test_months_that_lost_their_table_are_published_from_another_one(
+    months: Months, strikes: Strikes, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    inserts: list[Insert] = []
+    insert = Runner.insert
+    monkeypatch.setattr(Runner, "insert", lambda runner, each: inserts.append(each) or insert(runner, each))
+
+    def later() -> None:
+        strikes.reset()
+        months.put("2026-08", "c")
+        months.load_one("2026-08")
+
+    strikes.after(step, later)
+    assert not error_of(months)
+    assert months.found() == months.expected()
+    assert len(inserts) == 2, "one of all months, and one of the later load"
+    assert months.lake.on_node(0, "SELECT name FROM system.tables WHERE name LIKE 'chs3\\_%\\_%'") == []
+
+
+@pytest.mark.parametrize("step", ["Create staging", "Look for other attempts", "Take the rows"])
+def test_of_two_groups_that_publish_at_once_one_publishes_their_common_month(months: Months, step: str) -> None:
+    """Each comes to the step before either goes on; only their second tables are in each other's way."""
+    meeting = threading.Barrier(2, timeout=60)
+    perform = Runner.__dict__["perform"]
+    met = threading.local()
+
+    def meet(runner: Runner, each: AnyStep) -> Any:
+        done = perform.__get__(runner, Runner)(each)
+        is_second = step != "Create staging" or getattr(met, "created", False)
+        if each.name.startswith("Create staging"):
+            met.created = True
+        if each.name.startswith(step) and is_second and not getattr(met, "is_over", False):
+            met.is_over = True
+            with suppress(threading.BrokenBarrierError):
+                meeting.wait()
+        return done
+
+    def load(*names: str) -> dict[str, str]:
+        try:
+            return months.statuses(*names)
+        except AirflowFailException as error:
+            return {"error": str(error)}
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor() as pool:
+        patch.setattr(Runner, "perform", meet)
+        first, second = pool.submit(load, *MONTHS[:2]), pool.submit(load, *MONTHS[1:3])
+        outcomes = [first.result(), second.result()]
+    told = [each["error"] for each in outcomes if "error" in each]
+    assert len(told) <= 1
+    assert all(f"1 of 2 months failed; the others are loaded.\n  {MONTHS[1]}: Another load" in each for each in told)
+    assert months.found() == months.expected(*MONTHS[3:])
+    assert left_of(months) == []
+
+
 def test_an_earlier_load_of_one_month_is_ended(months: Months, strikes: Strikes) -> None:
     statuses: dict[str, str] = {}
 
@@ -90,6 +152,77 @@ def dying() -> Iterator[None]:
     yield
 
 
+LEFT = "SELECT name FROM system.tables WHERE match(name, '^chs3_[0-9a-f]{16}_')"
+
+
+def left_of(months: Months) -> list[tuple[str]]:
+    return months.lake.on_node(0, LEFT)
+
+
+def die() -> None:
+    raise KilledError
+
+
+@pytest.mark.parametrize("step", ["Count what is staged", "Record the intent"])
+def test_what_a_dead_group_left_is_dropped_once_others_have_published_its_months(
+    months: Months, strikes: Strikes, step: str
+) -> None:
+    strikes.before(step, die)
+    with pytest.raises(KilledError):
+        months.load(*MONTHS[:3])
+    strikes.reset()
+    # Tables tell the second in which they were created: what is published within it may have been published before.
+    time.sleep(1.1)
+    for month in MONTHS[:2]:
+        months.load_one(month)
+    months.load(*MONTHS[1:])
+    # One of its months was not published when that load began.
+    assert left_of(months)
+    months.load()
+    assert months.found() == months.expected()
+    assert left_of(months) == []
+
+
+def test_a_target_may_have_the_comment_of_staging(months: Months, strikes: Strikes) -> None:
+    comments: list[str] = []
+
+    def look() -> None:
+        found = months.lake.on_node(0, "SELECT comment FROM system.tables WHERE comment LIKE '%published together%'")
+        comments.extend(comment for (comment,) in found)
+
+    strikes.before("Publish ", look)
+    months.load()
+    strikes.reset()
+    assert comments
+    months.lake.on_every_node(f"ALTER TABLE {months.lake.database}.numbers MODIFY COMMENT '{comments[0]}'")
+    for month in MONTHS:
+        months.put(month, "c")
+    assert set(months.statuses().values()) == {"published"}
+    assert months.load_one("2026-08") == "unchanged"
+    assert months.found() == months.expected()
+
+
+@pytest.mark.parametrize("step", ["Count what is staged", "Record the load"])
+def test_the_next_try_of_a_task_drops_what_one_that_was_killed_has_left(
+    months: Months, strikes: Strikes, step: str
+) -> None:
+    def load() -> None:
+        names = {"dag_id": "dag", "run_id": "run", "task_id": "load", "map_index": -1, "try_number": 1}
+        ti = SimpleNamespace(**names, xcom_push=lambda **_: None)
+        months.operator().execute({"ti": ti})
+
+    strikes.before(step, die)
+    with pytest.raises(KilledError):
+        load()
+    assert left_of(months)
+    strikes.reset()
+    # The next try groups other months.
+    months.load_one("2026-08")
+    load()
+    assert months.found() == months.expected()
+    assert left_of(months) == []
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("share", range(4))
 def test_killed_before_any_step_the_next_run_mends_all_months(months: Months, strikes: Strikes, share: int) -> None:
@@ -109,3 +242,24 @@ def test_killed_before_any_step_the_next_run_mends_all_months(months: Months, st
             break
     assert number > 80
     assert months.found() == months.expected()
+
+
+@pytest.mark.three_nodes
+def test_what_a_dead_group_left_on_a_node_that_was_away_is_dropped(months: Months, strikes: Strikes) -> None:
+    strikes.before("Record the intent", die)
+    with pytest.raises(KilledError):
+        months.load(*MONTHS[:3])
+    strikes.reset()
+    time.sleep(1.1)
+    # As if these nodes alone had seen that others dropped it.
+    for number in (0, 1):
+        for (name,) in months.lake.on_node(number, LEFT):
+            months.lake.on_node(number, f"DROP TABLE {months.lake.database}.{name} SYNC")
+    for month in MONTHS[:3]:
+        months.load_one(month)
+    assert months.lake.on_node(2, LEFT)
+    months.put(MONTHS[0], "later")
+    months.put(MONTHS[1], "later")
+    months.load(*MONTHS[:2])
+    assert months.found() == months.expected(MONTHS[3])
+    assert months.lake.on_every_node(LEFT) == [[], [], []]

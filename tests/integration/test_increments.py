@@ -77,7 +77,7 @@ def alter(lake: Lake, what: str) -> None:
 def test_new_objects_are_loaded_alone(events: Lake, capfd: pytest.CaptureFixture[str]) -> None:
     put(events, 6)
     result = load(events)
-    assert "Only the 1 new objects are loaded" in capfd.readouterr().out
+    assert "Only the new object is loaded" in capfd.readouterr().out
     assert (result["status"], result["rows"], result["objects"]) == ("published", 70, 7)
     assert (result["loaded_rows"], result["loaded_objects"]) == (10, 1)
     assert numbers(events) == list(range(70))

@@ -50,7 +50,7 @@ def second_reads(lake: Lake) -> int:
     lake.on_every_node("SYSTEM FLUSH LOGS query_log")
     sql = (
         "SELECT count() FROM system.query_log WHERE is_initial_query AND type = 'QueryStart' "
-        f"AND startsWith(query, 'SELECT _path, count() FROM s3') AND position(query, '{lake.bucket}') > 0"
+        f"AND startsWith(query, 'SELECT _path AS file, count() FROM s3') AND position(query, '{lake.bucket}') > 0"
     )
     return sum(count for ((count,),) in lake.on_every_node(sql))
 

@@ -1,6 +1,9 @@
-"""A long run: `python -m tests.nights --nights 1000 --seed 1`.
+"""A long run: `python -m tests.nights --nights 1000 --seed 1 --resume docs/tested/nights`.
 
-Plays nights on tables of all engines, and compares each table with one that was loaded whole.
+Plays nights on tables of all engines, and compares each table after each night with one into which all rows of all
+files are inserted. Loads are killed, run twice at once, and lose their nodes; on replicated servers a replica is away
+for some nights, and with `--power` the power of a node is cut. `--resume` goes on where the results of the folder end,
+as long as a load takes the same steps; `--report` tells what all of them add up to.
 """
 
 from __future__ import annotations
@@ -11,9 +14,19 @@ import os
 import signal
 import sys
 import tempfile
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+    from tests.nights.engines import Engine
+    from tests.nights.servers import Servers
+
+_SERVERS = {"engine": "engine", "plain": "server", "replicated": "server"}
 
 
 def main() -> int:
@@ -30,60 +43,114 @@ def main() -> int:
         for name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
             del os.environ[name]
         os.environ.update(AIRFLOW_HOME=home, AIRFLOW__LOGGING__LOGGING_LEVEL="ERROR")
-        if given.server:
-            # Modules of the tests ask for it when they are imported.
-            os.environ["CHS3_CLICKHOUSE_PROGRAM"] = "server"
-        return _run(given)
+        # Modules of the tests ask for it when they are imported.
+        os.environ["CHS3_CLICKHOUSE_PROGRAM"] = _SERVERS[given.on]
+        if given.report:
+            from tests.nights.record import Record, table_of
+
+            print(table_of(Record(given.resume).current()))
+            return 0
+        return _run(given, Path(home))
 
 
 def _arguments() -> argparse.Namespace:
+    from tests.faults.power import missing
+
     parser = argparse.ArgumentParser(prog="python -m tests.nights", description=__doc__)
     parser.add_argument("--nights", type=int, default=100, help="how many nights, over all tables (100)")
-    parser.add_argument("--each", type=int, default=30, help="nights of each table (30)")
+    parser.add_argument("--each", type=int, default=15, help="nights of each table (15)")
     parser.add_argument("--seed", type=int, default=1, help="of all choices (1)")
-    parser.add_argument("--nodes", type=int, default=1, help="nodes of the cluster (1)")
+    parser.add_argument("--on", choices=_SERVERS, default="engine", help="which servers (engine)")
+    parser.add_argument("--nodes", type=int, help="how many of them (1; 2 replicas)")
     parser.add_argument("--engine", action="append", default=[], help="an engine; may be repeated (all)")
-    parser.add_argument("--server", action="store_true", help="real servers instead of the embedded engine")
-    return parser.parse_args()
+    parser.add_argument("--power", action="store_true", help="cut the power of nodes; needs root")
+    parser.add_argument("--resume", type=Path, help="a folder of results: the run goes on where it ends")
+    parser.add_argument("--report", action="store_true", help="only tell what the results add up to")
+    given = parser.parse_args()
+    if given.report and not given.resume:
+        parser.error("--report needs --resume with the folder of results")
+    if given.power and (why := missing()):
+        parser.error(why)
+    given.nodes = given.nodes or (2 if given.on == "replicated" else 1)
+    return given
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _run(given: argparse.Namespace) -> int:
-    from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-    from airflow_provider_chs3.testbed.s3 import S3Server
-    from tests.integration.lake import Lake
-    from tests.narrow_user import WITH_NARROW_USER, narrow_connection
+def _run(given: argparse.Namespace, home: Path) -> int:
+    from tests.faults.killing import import_hooks
     from tests.nights.engines import ENGINES
-    from tests.nights.play import Nights
+    from tests.nights.record import Record
 
     engines = [each for each in ENGINES if not given.engine or each.name in given.engine]
+    record = Record(given.resume or home / "results")
+    of = {"servers": f"{given.nodes} {given.on}", "kind": "power" if given.power else "all", "run": given.seed}
+    done = record.of(**of)
+    played, wrong = sum(line["nights"] for line in done), sum(len(line["wrong"]) for line in done)
+    print(f"seed {given.seed}, {of['servers']}: {played} of {given.nights} nights are played", flush=True)
+    import_hooks()
+    with _servers(given, home) as servers:
+        version = servers.lake.on_node(0, "SELECT version()")[0][0]
+        seed = given.seed * 1000 + len(done)
+        while played < given.nights:
+            engine = engines[seed % len(engines)]
+            most = min(given.each, given.nights - played)
+            number, seen, found = _play(servers, engine, seed=seed, most=most, log=home / "worker.log")
+            record.add(seen=seen, wrong=found, nights=number, server=version, engine=engine.name, seed=seed, **of)
+            played, wrong, seed = played + number, wrong + len(found), seed + 1
+    print(f"seed {given.seed}, {of['servers']}, {of['kind']}: {played} nights, {wrong} different")
+    return int(bool(wrong))
+
+
+def _play(servers: Servers, engine: Engine, *, seed: int, most: int, log: Path) -> tuple[int, Counter[str], list[str]]:
+    from tests.nights.play import Nights
+
+    nights = Nights(servers, engine, seed=seed, log=log)
+    if servers.power:
+        # What the nodes were set up with is on their disks, whatever comes.
+        os.sync()
+    for _ in range(most):
+        night = nights.play()
+        print(f"{engine.name}, seed {seed}, {night}", flush=True)
+        if night.wrong:
+            return night.number, nights.seen, [f"night {night.number}: {night.wrong}"]
+    nights.end()
+    return most, nights.seen, []
+
+
+@contextmanager
+def _servers(given: argparse.Namespace, home: Path) -> Iterator[Servers]:
+    from airflow_provider_chs3.testbed.s3 import S3Server
+    from tests.faults.power import Power, disks_of
+    from tests.integration.lake import Lake
+    from tests.narrow_user import narrow_connection
+    from tests.nights.servers import Servers
+
     with ExitStack() as stack:
+        disks = stack.enter_context(disks_of(given.nodes, home / "cluster")) if given.power else []
         s3 = stack.enter_context(S3Server.start())
-        options: dict[str, Any] = WITH_NARROW_USER
-        cluster = stack.enter_context(ClickHouseCluster.start(given.nodes, **options))
-        os.environ["AIRFLOW_CONN_CHS3_DEFAULT"] = json.dumps(narrow_connection(cluster))
+        cluster = stack.enter_context(_cluster(given, home / "cluster"))
+        connection = narrow_connection(cluster)
+        if given.on == "replicated":
+            connection["extra"]["alt_hosts"] = f"127.0.0.1:{cluster.nodes[1].tcp_port}"
+        os.environ["AIRFLOW_CONN_CHS3_DEFAULT"] = json.dumps(connection)
         os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(s3.airflow_connection())
         s3.client().create_bucket(Bucket="nights")
         lake = Lake(cluster, s3.client(), "nights", "test_nights")
         lake.on_every_node(f"CREATE DATABASE {lake.database}")
-        played = wrong = 0
-        seed = given.seed * 1000
-        while played < given.nights:
-            engine = engines[seed % len(engines)]
-            nights = Nights(lake, engine, seed=seed, restart=lambda: cluster.restart(0))
-            for _ in range(min(given.each, given.nights - played)):
-                night = nights.play()
-                played += 1
-                wrong += bool(night.wrong)
-                print(f"{engine.name}, seed {seed}, {night}", flush=True)
-                if night.wrong:
-                    break
-            print(f"{engine.name}, seed {seed}: {dict(nights.seen)}; {played} nights, {wrong} different", flush=True)
-            seed += 1
-    return int(bool(wrong))
+        power = Power(cluster, disks) if disks else None
+        yield Servers(lake, cluster, replicas=2 if given.on == "replicated" else 1, power=power)
+
+
+def _cluster(given: argparse.Namespace, folder: Path) -> ClickHouseCluster:
+    from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+    from tests.narrow_user import WITH_NARROW_USER, WITH_NARROW_USER_OF_REPLICAS
+
+    if given.on == "replicated":
+        return ClickHouseCluster.start(given.nodes, replicas=2, folder=folder, **WITH_NARROW_USER_OF_REPLICAS)
+    return ClickHouseCluster.start(given.nodes, folder=folder, **WITH_NARROW_USER)
 
 
 if __name__ == "__main__":

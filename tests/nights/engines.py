@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
 _COLUMNS = "ts DateTime('UTC'), k UInt32, ver UInt32, sign Int8, v Int64, s String"
@@ -22,6 +23,8 @@ class Engine:
         may_lose_parts: Whether merges may remove all rows of a part: there, a part that is dropped goes unnoticed while
             nothing new comes, as docs/protocol.md says.
         columns: The table's columns.
+        signs: What the column `sign` follows from: `chance`; `version`, so that all rows of a key and version are the
+            same row; or `key`, so that none cancels another.
     """
 
     name: str
@@ -33,31 +36,51 @@ class Engine:
     is_loaded_whole: bool = False
     may_lose_parts: bool = False
     columns: str = _COLUMNS
+    signs: str = "chance"
 
-    def create(self, table: str) -> str:
-        """The CREATE TABLE of a table."""
+    def create(self, table: str, *, replicas_at: str = "") -> str:
+        """The CREATE TABLE of a table.
+
+        Args:
+            table: Its name.
+            replicas_at: The path of its replicas in Keeper; empty without replicas.
+        """
+        clause = self.clause
+        if replicas_at:
+            name, _, arguments = clause.partition("(")
+            arguments = arguments.removesuffix(")")
+            clause = f"Replicated{name}('{replicas_at}', '{{replica}}'{arguments and f', {arguments}'})"
         return (
-            f"CREATE TABLE {table} ({self.columns}) ENGINE = {self.clause} "
+            f"CREATE TABLE {table} ({self.columns}) ENGINE = {clause} "
             f"PARTITION BY toYYYYMM(ts) ORDER BY {self.order_by}"
         )
 
-    def select(self, table: str, *, month: str, nodes: int) -> str:
-        """All that it holds of a month."""
-        read, group_by = self.over_nodes if self.over_nodes and nodes > 1 else (self.read, self.group_by)
-        of_month = f"formatDateTime(ts, '%Y-%m') = '{month}'"
+    def select(self, table: str, *, before: str, shards: int) -> str:
+        """All that it holds of the time before a day."""
+        read, group_by = self.over_nodes if self.over_nodes and shards > 1 else (self.read, self.group_by)
+        of_months = f"ts < toDateTime('{before} 00:00:00', 'UTC')"
         if group_by:
-            return f"SELECT {read} FROM {table} WHERE {of_month} GROUP BY {group_by}"
-        return f"SELECT {read} FROM {table}{'' if self.clause == 'MergeTree' else ' FINAL'} WHERE {of_month}"
+            return f"SELECT {read} FROM {table} WHERE {of_months} GROUP BY {group_by}"
+        return f"SELECT {read} FROM {table}{'' if self.clause == 'MergeTree' else ' FINAL'} WHERE {of_months}"
+
+    def sign(self, key: int, version: int, choose: random.Random) -> int:
+        """The sign of a row."""
+        if self.signs == "version":
+            return (key + version) % 2
+        if self.signs == "key":
+            return 1 if key % 2 else -1
+        return choose.choice((1, 1, -1))
 
 
 ENGINES = (
     Engine("plain", "MergeTree"),
-    Engine("replacing", "ReplacingMergeTree(ver)", over_nodes=("k, ts, max(ver)", "k, ts")),
+    Engine("replacing", "ReplacingMergeTree(ver)", signs="version", over_nodes=("k, ts, max(ver)", "k, ts")),
     Engine("replacing without version", "ReplacingMergeTree", read="k, ts", over_nodes=("k, ts", "k, ts")),
     Engine(
         "deleted",
         "ReplacingMergeTree(ver, sign)",
         columns=_COLUMNS.replace("sign Int8", "sign UInt8"),
+        signs="version",
         over_nodes=("k, ts, max(ver)", "k, ts"),
     ),
     Engine("summing", "SummingMergeTree((v))", read="k, ts, sum(v)", group_by="k, ts", may_lose_parts=True),
@@ -73,8 +96,9 @@ ENGINES = (
     Engine(
         "collapsing",
         "CollapsingMergeTree(sign)",
-        read="k, ts, sum(v * sign), sum(sign)",
-        group_by="k, ts HAVING sum(sign) != 0",
+        read="k, ts, any(sign)",
+        group_by="k, ts",
+        signs="key",
         is_loaded_whole=True,
         may_lose_parts=True,
     ),

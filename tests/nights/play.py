@@ -1,40 +1,27 @@
-"""Nights of one month: files come, change and go, others meddle with the table, and a load runs.
+"""Nights of some months: files come, change and go, others meddle with the table, and loads run, or die.
 
-Each night the month is loaded into one table as it comes, and into another one whole. Both must hold the same values.
+Each night the months are loaded, together or one by one, as they come, with the troubles of the night. In the end the
+table must hold what one has into which all rows of all files are inserted.
 """
 
 from __future__ import annotations
 
 import random
-import threading
-import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from clickhouse_driver.errors import ServerException
-
-from airflow_provider_chs3.exceptions import Chs3Error
-from tests.integration.lake import MONTH
 from tests.nights.engines import Engine
+from tests.nights.loads import Loads, RefusedError, Task
+from tests.nights.objects import MONTHS, Objects
+from tests.nights.others import OTHER_MONTH, Others
+from tests.nights.servers import Servers
+from tests.nights.troubles import Troubles
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.integration.lake import Lake
-
-_HEAD = "ts,k,ver,sign,v,s\n"
-_OTHER_MONTH = "2026-11"
-#: As a task with retries would; one that is disturbed at each try is tried again.
-_TRIES = 4
-_LOAD: dict[str, Any] = {
-    "file_format": "CSVWithNames",
-    "on_target_changed": "reload",
-    "replace_unknown": True,
-    "max_shrink_fraction": 1,
-    "on_no_objects": "empty",
-}
+#: ClickHouse takes a replica that lost half of its rows for another table's: the month of others holds most of them.
+_OTHER_ROWS = 20_000
 
 
 @dataclass
@@ -43,243 +30,132 @@ class Night:
 
     Args:
         number: Its number.
-        did: What came before the load, and during it.
-        result: How the load ended.
-        wrong: How the tables differ; empty where they do not.
+        did: What came before the loads, and amid them.
+        result: How the months were loaded in the end.
+        wrong: How the tables differ, or why months could not be loaded; empty where all is right.
     """
 
     number: int
     did: list[str] = field(default_factory=list)
-    result: str = ""
+    result: list[str] = field(default_factory=list)
     wrong: str = ""
 
     def __str__(self) -> str:
-        return f"night {self.number}: {', '.join(self.did) or 'nothing new'}; {self.result}: {self.wrong or 'the same'}"
+        did, result = ", ".join(self.did) or "nothing new", ", ".join(self.result)
+        return f"night {self.number}: {did}; {result}: {self.wrong or 'the same'}"
 
 
 class Nights:
     """The nights of one table.
 
     Args:
-        lake: Where to.
+        servers: Where to.
         engine: The table's.
         seed: Of all choices; moments depend on the machine, too.
-        restart: Restarts a node; None where nodes stay.
+        log: Where processes that load write to.
     """
 
-    def __init__(self, lake: Lake, engine: Engine, *, seed: int, restart: Callable[[], None] | None = None) -> None:
-        self.lake, self.engine, self.choose = lake, engine, random.Random(seed)
-        self.restart = restart
-        self.files: list[str] = []
+    def __init__(self, servers: Servers, engine: Engine, *, seed: int, log: Path) -> None:
+        self.servers, self.engine, self.choose = servers, engine, random.Random(seed)
         self.number = 0
-        self.columns = 0
         self.seen = Counter[str]()
-        self.names = {each: f"{each}_{seed}" for each in ("night", "whole")}
-        self.prefix = f"nights{seed}"
-        for name in self.names.values():
-            lake.on_every_node(engine.create(f"{lake.database}.{name}"))
-            lake.on_node(
-                0, f"INSERT INTO {lake.database}.{name} (ts, k, sign) VALUES ('{_OTHER_MONTH}-01 00:00:00', 2000, 1)"
-            )
+        lake, table = servers.lake, f"night_{seed}"
+        self.database, self.table, self.beside = lake.database, table, f"{lake.database}.whole_{seed}"
+        prefix = f"nights{seed}"
+        self.objects = Objects(lake, prefix, engine, self.choose)
+        self.loads = Loads(lake, table, prefix, log)
+        self.others = Others(servers, engine, table, self.choose)
+        self.troubles = Troubles(self.loads, self.others, self.objects, servers, self.choose)
+        path = f"/tables/{lake.database}/{{shard}}/{table}" if servers.replicas > 1 else ""
+        servers.on_each(engine.create(self._name, replicas_at=path))
+        servers.on_one_of_each(
+            f"INSERT INTO {self._name} (ts, k, sign) "
+            f"SELECT '{OTHER_MONTH}-01 00:00:00', 2000 + number, 1 FROM numbers({_OTHER_ROWS})"
+        )
 
     def play(self) -> Night:
         """Play one more night."""
         self.number += 1
         night = Night(self.number)
-        night.did = list(self._before())
-        meddler = self._meddle_later(night)
-        night.result = self._load("night")
-        if meddler:
-            meddler.join()
-            # What came right after the load is a change of others, which the next run finds.
-            night.result += f", then {self._load('night')}"
-        self._load("whole", incremental=False)
-        night.wrong = self._difference()
+        night.did += self._before()
+        tasks = [Task(MONTHS, True)] if self.choose.random() < 0.6 else [Task((month,), False) for month in MONTHS]
+        night.did += self.troubles.amid(tasks, night=f"{self.number:04}")
+        try:
+            self._load(tasks, night)
+            self.servers.catch_up(self._name)
+            night.wrong = self._difference()
+        except RefusedError as error:
+            night.wrong = f"refused at each try: {error}"
+        self.seen.update(night.did)
+        self.seen.update(night.result)
         return night
 
+    def end(self) -> None:
+        """Drop the tables, and have all servers up."""
+        if self.servers.down:
+            self.servers.bring_back()
+            self.servers.settle()
+        for name in (self._name, self.beside):
+            self.servers.on_each(f"DROP TABLE IF EXISTS {name} SYNC")
+
+    def _load(self, tasks: list[Task], night: Night) -> None:
+        meddler = self.troubles.meddle_later()
+        for task in tasks:
+            night.result += self.loads.load(task)
+        if meddler:
+            what, thread = meddler
+            thread.join()
+            night.did.append(what)
+            # What came right after the load is a change of others, which the next run finds.
+            for task in tasks:
+                night.result += self.loads.load(task)
+
     def _before(self) -> Iterator[str]:
-        if self.number == 1 or self.choose.random() < 0.9:
-            yield self._add()
-        for chance, action in (
-            (0.06, self._overwrite),
-            (0.05, self._delete_file),
-            (0.05, self._delete_rows),
-            (0.05, self._delete_lightly),
-            (0.03, self._insert_rows),
-            (0.03, self._delete_elsewhere),
-            (0.10, self._merge),
-            (0.04, self._drop_part),
-            (0.03, self._add_column),
-            (0.03, self._change_default),
-            (0.02, self._truncate_records),
-            (0.02, self._restart),
-        ):
-            if self.choose.random() < chance:
-                yield action()
+        yield from self.troubles.before_loads(is_first=self.number == 1)
+        for month in MONTHS:
+            if self.number == 1 or self.choose.random() < 0.6:
+                yield self.objects.add(month, night=f"{self.number:04}")
+        if self.choose.random() < 0.08:
+            yield from self.objects.overwrite()
+        if self.choose.random() < 0.06:
+            yield from self.objects.delete()
+        yield from self.others.act(self.number)
+        if self.servers.cluster and not self.servers.down and self.choose.random() < 0.02:
+            self.servers.kill(self.choose.choice(self.servers.up))
+            yield "a node restarted"
 
-    def _rows(self) -> str:
-        rows = []
-        for _ in range(self.choose.randrange(1, 60)):
-            key, version = self.choose.randrange(80), self.choose.randrange(4)
-            sign = self.choose.choice((0, 1)) if self.engine.name == "deleted" else self.choose.choice((1, 1, -1))
-            rows.append(
-                f"{MONTH}-{1 + key % 28:02} 10:00:00,{key},{version},{sign},{key * 7 + version},s{key}_{version}"
-            )
-        return "\n".join(rows) + "\n"
-
-    def _sign_of(self, key: int, version: int) -> int:
-        return (key + version) % 2
-
-    def _put(self, name: str) -> None:
-        text = self._rows()
-        if self.engine.name in ("replacing", "deleted"):
-            # Rows of one key and version are the same row: which of two others stays is any load's chance.
-            text = "".join(self._same(line) for line in text.splitlines())
-        self.lake.put(f"{self.prefix}/{MONTH}/{name}", (_HEAD + text).encode())
-
-    def _same(self, line: str) -> str:
-        ts, key, version, _, *others = line.split(",")
-        return ",".join((ts, key, version, str(self._sign_of(int(key), int(version))), *others)) + "\n"
-
-    def _add(self) -> str:
-        names = [f"{self.number:04}_{each}.csv" for each in range(self.choose.randrange(1, 4))]
-        for name in names:
-            self._put(name)
-        self.files += names
-        return f"{len(names)} files added"
-
-    def _overwrite(self) -> str:
-        name = self.choose.choice(self.files) if self.files else ""
-        if name:
-            self._put(name)
-        return f"{name or 'no file'} overwritten"
-
-    def _delete_file(self) -> str:
-        if not self.files:
-            return "no file deleted"
-        name = self.files.pop(self.choose.randrange(len(self.files)))
-        self.lake.s3.delete_object(Bucket=self.lake.bucket, Key=f"{self.prefix}/{MONTH}/{name}")
-        return f"{name} deleted"
-
-    def _table(self, which: str = "night") -> str:
-        return f"{self.lake.database}.{self.names[which]}"
-
-    def _node(self) -> int:
-        return self.choose.randrange(len(self.lake.cluster.nodes))
-
-    def _alter(self, what: str) -> None:
-        self.lake.on_node(self._node(), f"ALTER TABLE {self._table()} {what}")
-
-    def _delete_rows(self) -> str:
-        is_sync = self.choose.choice((0, 1))
-        self._alter(f"DELETE WHERE k < 1000 AND k % 5 = {self.choose.randrange(5)} SETTINGS mutations_sync = {is_sync}")
-        return "rows deleted" if is_sync else "rows being deleted"
-
-    def _delete_lightly(self) -> str:
-        self.lake.on_node(
-            self._node(), f"DELETE FROM {self._table()} WHERE k < 1000 AND k % 5 = {self.choose.randrange(5)}"
-        )
-        return "rows deleted lightly"
-
-    def _insert_rows(self) -> str:
-        self.lake.on_node(
-            self._node(), f"INSERT INTO {self._table()} (ts, k, ver, sign) VALUES ('{MONTH}-01 10:00:00', 1000, 9, 1)"
-        )
-        return "a row inserted"
-
-    def _delete_elsewhere(self) -> str:
-        self._alter(f"DELETE IN PARTITION ID '{_OTHER_MONTH.replace('-', '')}' WHERE k < 5 SETTINGS mutations_sync = 1")
-        return "another month's rows deleted"
-
-    def _merge(self) -> str:
-        self.lake.on_every_node(f"OPTIMIZE TABLE {self._table()} FINAL")
-        return "merged"
-
-    def _drop_part(self) -> str:
-        node, what = self._node(), self.choose.choice(("DROP", "DETACH"))
-        of_table = f"database = '{self.lake.database}' AND table = '{self.names['night']}'"
-        sql = (
-            f"SELECT name FROM system.parts WHERE {of_table} "
-            f"AND active AND rows > 0 AND partition_id = '{MONTH.replace('-', '')}' ORDER BY name"
-        )
-        parts = [name for (name,) in self.lake.on_node(node, sql)]
-        if not parts or self.engine.may_lose_parts:
-            return "no part to drop"
-        # A merge may take it first.
-        with suppress(ServerException):
-            self.lake.on_node(node, f"ALTER TABLE {self._table()} {what} PART '{self.choose.choice(parts)}'")
-        return f"{what} PART"
-
-    def _add_column(self) -> str:
-        self.columns += 1
-        for which in self.names:
-            column = f"c{self.columns} Int64 DEFAULT {self.columns}"
-            self.lake.on_every_node(f"ALTER TABLE {self._table(which)} ADD COLUMN {column}")
-        return "a column added"
-
-    def _change_default(self) -> str:
-        if not self.columns:
-            return "no default changed"
-        for which in self.names:
-            column = f"c{self.columns} Int64 DEFAULT {self.number * 100}"
-            self.lake.on_every_node(f"ALTER TABLE {self._table(which)} MODIFY COLUMN {column}")
-        return "a default changed"
-
-    def _truncate_records(self) -> str:
-        self.lake.on_node(self._node(), f"TRUNCATE TABLE IF EXISTS {self.lake.database}.chs3_objects")
-        return "records of objects lost"
-
-    def _restart(self) -> str:
-        if self.restart is None:
-            return "no restart"
-        self.restart()
-        return "a node restarted"
-
-    def _meddle_later(self, night: Night) -> threading.Thread | None:
-        if self.choose.random() >= 0.15:
-            return None
-        action = self.choose.choice((self._delete_rows, self._delete_lightly, self._insert_rows, self._merge))
-        wait_seconds = self.choose.random() * 1.5
-        night.did.append(f"{action.__name__[1:]} {wait_seconds:.2f} s into the load")
-
-        def meddle() -> None:
-            time.sleep(wait_seconds)
-            action()
-
-        thread = threading.Thread(target=meddle)
-        thread.start()
-        return thread
-
-    def _load(self, which: str, **options: Any) -> str:
-        self.lake.table = self.names[which]
-        error: Exception | None = None
-        for _ in range(_TRIES):
-            try:
-                result = self.lake.load(key=f"{self.prefix}/{{YYYY-MM}}/", **_LOAD, **options)
-            except Exception as raised:
-                if not isinstance(raised, Chs3Error) and type(raised).__name__ != "AirflowFailException":
-                    raise
-                error = raised
-                continue
-            is_part = 0 < result["loaded_objects"] < result["objects"]
-            outcome = "increment" if is_part else "whole" if result["status"] == "published" else result["status"]
-            self.seen[outcome if which == "night" else f"{which}: {outcome}"] += 1
-            return outcome
-        assert error is not None
-        raise error
+    @property
+    def _name(self) -> str:
+        return f"{self.database}.{self.table}"
 
     def _difference(self) -> str:
-        found = {which: self._read(which) for which in self.names}
-        if found["night"] == found["whole"]:
-            return ""
-        missing, extra = found["whole"] - found["night"], found["night"] - found["whole"]
-        return (
-            f"{missing.total()} rows missing, such as {next(iter(missing), '')}; {extra.total()} too many, such as "
-            + str(next(iter(extra), ""))
-        )
+        whole = self._whole()
+        if self.servers.replicas > 1:
+            found = {place: self._read(self._name, place) for place in self.servers.up}
+        else:
+            source = f"cluster('{self.servers.lake.cluster.name}', {self.database}, {self.table})"
+            found = {0: self._read(source, 0)}
+        for place, rows in found.items():
+            if rows != whole:
+                missing, extra = whole - rows, rows - whole
+                return (
+                    f"on node {place}, {missing.total()} rows are missing, such as {next(iter(missing), '')}; "
+                    f"{extra.total()} are too many, such as {next(iter(extra), '')}"
+                )
+        return ""
 
-    def _read(self, which: str) -> Counter[tuple[Any, ...]]:
-        source = f"cluster('{self.lake.cluster.name}', {self.lake.database}, {self.names[which]})"
-        return Counter(
-            self.lake.on_node(0, self.engine.select(source, month=MONTH, nodes=len(self.lake.cluster.nodes)))
-        )
+    def _whole(self) -> Counter[tuple[Any, ...]]:
+        """What all rows of all files make."""
+        place = self.servers.up[0]
+        lake = self.servers.lake
+        lake.on_node(place, f"DROP TABLE IF EXISTS {self.beside} SYNC")
+        lake.on_node(place, self.engine.create(self.beside))
+        for column, default in self.others.defaults.items():
+            lake.on_node(place, f"ALTER TABLE {self.beside} ADD COLUMN {column} Int64 DEFAULT {default}")
+        with lake.cluster.nodes[place].client() as client:
+            client.execute(f"INSERT INTO {self.beside} (ts, k, ver, sign, v, s) VALUES", self.objects.rows())
+        return self._read(self.beside, place)
+
+    def _read(self, source: str, place: int) -> Counter[tuple[Any, ...]]:
+        sql = self.engine.select(source, before=f"{OTHER_MONTH}-01", shards=self.servers.shards)
+        return Counter(self.servers.lake.on_node(place, sql))

@@ -18,8 +18,18 @@ from airflow_provider_chs3.hooks.connection import KNOWN_EXTRAS
 SNAPSHOT = Path(__file__).parent / "public_api.txt"
 
 #: Triggers too: Airflow keeps their arguments while a task is deferred, over an upgrade as well.
-_PACKAGES = ("operators", "sensors", "triggers")
-_MODULES = ("assets", "exceptions", "hooks.clickhouse", "hooks.connection", "testbed.pytest_plugin", "testbed.trips")
+_PACKAGES = ("operators", "sensors", "transfers", "triggers")
+_MODULES = (
+    "assets",
+    "exceptions",
+    "lakehouse",
+    "objects",
+    "rows",
+    "hooks.clickhouse",
+    "hooks.connection",
+    "testbed.pytest_plugin",
+    "testbed.trips",
+)
 
 
 def public_api() -> str:

@@ -104,7 +104,7 @@ def test_the_sdist_holds_all_that_the_package_is_made_of(names_in_sdist: set[str
 
 def test_both_hold_the_built_page_with_its_notices(names_in_wheel: set[str], names_in_sdist: set[str]) -> None:
     static = "airflow_provider_chs3/plugin/static"
-    built = {f"{static}/page.html", f"{static}/page.js", f"{static}/page.css", NOTICES}
+    built = {f"{static}/main.js", NOTICES}
     assert built <= names_in_wheel & names_in_sdist
 
 
@@ -112,7 +112,7 @@ def test_the_sdist_has_what_the_page_is_built_of_and_neither_has_what_npm_instal
     names_in_wheel: set[str], names_in_sdist: set[str]
 ) -> None:
     page = PAGE.relative_to(ROOT).as_posix()
-    assert {f"{page}/{name}" for name in ("package.json", "package-lock.json", "src/page.js")} <= names_in_sdist
+    assert {f"{page}/{name}" for name in ("package.json", "package-lock.json", "src/main.tsx")} <= names_in_sdist
     assert [name for name in names_in_wheel if name.startswith(page)] == []
     assert [name for name in names_in_wheel | names_in_sdist if "node_modules" in name] == []
 
@@ -122,8 +122,8 @@ def test_its_metadata_tells_what_it_is(wheel: Path) -> None:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         metadata: Message = Parser().parsestr(archive.read(name).decode())
     assert metadata["Version"] == airflow_provider_chs3.__version__ == get_provider_info()["versions"][0]  # type: ignore[index]
-    # What is bundled with the page is under MIT.
-    assert metadata["License-Expression"] == "Apache-2.0 AND MIT"
+    # What is bundled with the page is under these.
+    assert metadata["License-Expression"] == "Apache-2.0 AND BSD-3-Clause AND MIT"
     assert metadata.get_all("License-File") == ["LICENSE", NOTICES]
     assert metadata["Requires-Python"] == ">=3.11"
     assert "Framework :: Apache Airflow :: Provider" in metadata.get_all("Classifier", [])

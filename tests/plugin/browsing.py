@@ -15,6 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from airflow_provider_chs3.plugin.constants import NAVIGATION_ROUTE
 from airflow_provider_chs3.testbed.processes import free_ports
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _CHROMIUM = shutil.which("chromium") or ""
 TIMEOUT_MILLISECONDS = 60_000
+#: The page in the navigation of Airflow's UI.
+PAGE = f"/plugin/{NAVIGATION_ROUTE}"
 #: Where screenshots go, if anywhere.
 SCREENSHOTS = os.environ.get("CHS3_SCREENSHOTS")
 
@@ -89,4 +92,4 @@ def open_page(
 def keep(page: Page, name: str) -> None:
     """Keep a screenshot where CHS3_SCREENSHOTS names a folder for them."""
     if SCREENSHOTS:
-        page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png")
+        page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", animations="disabled")

@@ -73,3 +73,9 @@ def set_state(task: SimpleNamespace, state: str) -> None:
 def state_of(task: SimpleNamespace) -> str:
     with create_session() as session:
         return str(session.scalar(select(TaskInstance.state).where(TaskInstance.run_id == task.run_id)))
+
+
+def end(run_id: str) -> None:
+    """As if all tasks of a run had ended well."""
+    with create_session() as session:
+        session.execute(update(DagRun).where(DagRun.run_id == run_id).values(state="success"))

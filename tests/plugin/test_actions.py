@@ -12,12 +12,12 @@ from fastapi.testclient import TestClient
 
 from tests.integration.lake import MONTH, Lake
 from tests.plugin import runs
-from tests.plugin.browsing import keep
+from tests.plugin.browsing import PAGE, keep
 from tests.plugin.runs import ACTIONS, LOADER
 from tests.plugin.test_months import TRIPS, fail
 
 if TYPE_CHECKING:
-    from playwright.sync_api import FrameLocator, Locator, Page
+    from playwright.sync_api import Locator, Page
 
 AsUser = Callable[[str | None], TestClient]
 Open = Callable[..., tuple["Page", list[str]]]
@@ -37,15 +37,15 @@ def loaded(as_user: AsUser, trips_lake: Lake) -> Lake:
 
 
 def open_month(open_page: Open, state: str = "published", role: str = "admin") -> tuple[Page, list[str]]:
-    page, troubles = open_page("/chs3/", role=role)
+    page, troubles = open_page(PAGE, role=role)
     page.get_by_role("button", name=f"{MONTH}: {state}").click()
     return page, troubles
 
 
-def act(page: Page | FrameLocator, label: str, verb: str) -> Locator:
+def act(page: Page, label: str, verb: str) -> Locator:
     """Go through with an action; gives the dialog, once Airflow has answered."""
     page.get_by_role("button", name=label).click()
-    dialog = page.get_by_role("dialog")
+    dialog = page.get_by_role("alertdialog")
     dialog.get_by_role("button", name=verb, exact=True).click()
     dialog.get_by_role("button", name="Close").wait_for()
     return dialog
@@ -54,11 +54,12 @@ def act(page: Page | FrameLocator, label: str, verb: str) -> Locator:
 def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_month(loaded: Lake, open_page: Open) -> None:
     page, troubles = open_month(open_page)
     page.get_by_role("button", name="Reload…").click()
-    dialog = page.get_by_role("dialog", name=f"Reload: {loaded.database}.trips {MONTH}")
+    dialog = page.get_by_role("alertdialog", name=f"Reload: {loaded.database}.trips {MONTH}")
     assert "loads only this month of this table again" in dialog.inner_text()
     assert dialog.get_by_role("checkbox").count() == 0
     keep(page, "reload-a-month")
-    page.keyboard.press("Escape")
+    dialog.get_by_role("button", name="Cancel").press("Escape")
+    dialog.wait_for(state="detached")
     assert len(runs.runs(LOADER)) == 1
     dialog = act(page, "Reload…", "Reload")
     last, run = runs.runs(LOADER)
@@ -70,7 +71,10 @@ def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_month(l
     assert runs.audited(LOADER)[-1] == ("trigger_dag_run", "admin")
     assert (run.triggering_user_name, run.triggered_by) == ("admin", DagRunTriggeredByType.UI)
     dialog.get_by_role("button", name="Close").click()
-    assert page.evaluate("document.activeElement.textContent") == "Reload…"
+    page.get_by_text("The run is queued.").wait_for()
+    runs.end(run.run_id)
+    page.get_by_text("has not loaded this month").wait_for()
+    keep(page, "what-came-of-a-reload")
     assert troubles == []
 
 
@@ -81,10 +85,11 @@ def test_rows_of_others_are_replaced_if_that_is_ticked(loaded: Lake, open_page: 
     page.get_by_role("button", name="Reload…").click()
     box = page.get_by_role("checkbox", name="Replace the rows that somebody else put there or changed")
     assert not box.is_checked()
-    box.check()
+    page.get_by_text("Replace the rows that somebody else").click()
+    assert box.is_checked()
     keep(page, "reload-a-changed-month")
-    page.get_by_role("dialog").get_by_role("button", name="Reload", exact=True).click()
-    page.get_by_role("button", name="Close").wait_for()
+    page.get_by_role("alertdialog").get_by_role("button", name="Reload", exact=True).click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Close").wait_for()
     assert runs.runs(LOADER)[-1].conf["chs3_reload"]["replace_rows_of_others"] is True
 
 
@@ -99,19 +104,15 @@ def test_other_actions_are_runs_of_the_dag_for_them(loaded: Lake, open_page: Ope
     assert run.conf == wanted | where
 
 
-def test_ending_a_load_in_airflows_frame_marks_its_task_as_failed(
-    as_user: AsUser, trips_lake: Lake, open_page: Open
-) -> None:
+def test_ending_a_load_marks_its_task_as_failed(as_user: AsUser, trips_lake: Lake, open_page: Open) -> None:
     runs.make_known(LOADER)
     task = runs.start(as_user("admin"))
     fail(trips_lake, task)
     runs.set_state(task, "running")
-    page, troubles = open_page("/plugin/chs3-months", role="admin")
-    frame = page.frame_locator("iframe")
-    frame.get_by_role("button", name=f"{MONTH}: loading").click()
-    frame.get_by_role("button", name="End the load…").wait_for()
-    assert frame.get_by_role("button", name="Reload…").count() == 0
-    act(frame, "End the load…", "End the load")
+    page, troubles = open_month(open_page, "loading")
+    page.get_by_role("button", name="End the load…").wait_for()
+    assert page.get_by_role("button", name="Reload…").count() == 0
+    act(page, "End the load…", "End the load")
     keep(page, "end-a-load-in-airflow")
     assert troubles == []
     assert runs.state_of(task) == "failed"
@@ -136,7 +137,8 @@ def test_what_airflow_refuses_is_said_and_can_be_tried_again(loaded: Lake, open_
     page.get_by_role("button", name="Reload…").wait_for()
     runs.make_known(ACTIONS)
     page.get_by_role("button", name="Reload…").click()
-    dialog = page.get_by_role("dialog")
+    dialog = page.get_by_role("alertdialog")
+    dialog.get_by_text("It may load nothing").wait_for()
     button = dialog.get_by_role("button", name="Reload", exact=True)
     button.click()
     dialog.get_by_text("Nothing was done. Airflow answers 404").wait_for()

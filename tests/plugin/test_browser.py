@@ -9,12 +9,12 @@ import pytest
 
 from airflow_provider_chs3.core.sql.quoting import literal
 from tests.integration.lake import MONTH, Lake
-from tests.plugin.browsing import keep
+from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_months import HOSTILE, TASK, fail, loaded
 from tests.plugin.test_throughput import asked_as_watcher
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 
 @pytest.fixture
@@ -31,17 +31,67 @@ def busy_lake(trips_lake: Lake) -> Lake:
 def test_months_are_shown_texts_are_texts_and_keys_move(
     busy_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
 ) -> None:
-    page, troubles = open_page("/chs3/", color_scheme="dark")
-    page.get_by_role("heading", name=f"{busy_lake.database}.{HOSTILE}").wait_for()
-    assert page.locator("main b, main script").count() == 0
-    assert page.locator("html").get_attribute("data-theme") == "dark"
-    page.get_by_role("button", name="2026-06: changed by somebody").focus()
+    page, troubles = open_page(PAGE, color_scheme="dark")
+    name = f"{busy_lake.database}.{HOSTILE}"
+    page.get_by_role("heading", name=name).wait_for()
+    assert page.locator("[data-chs3] b, [data-chs3] script").count() == 0
+    page.get_by_role("toolbar", name=name).get_by_role("button", name="2026-06: changed by somebody").focus()
     for _ in range(4):
         page.keyboard.press("ArrowRight")
-    page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == f"{MONTH}: published"
-    assert "600" in page.locator("dl").inner_text()
+    page.keyboard.press("Enter")
+    panel = page.get_by_role("dialog", name=f"{name} {MONTH}")
+    panel.get_by_role("group", name="Now").get_by_text("600").wait_for()
+    assert page.locator("[role=dialog] b, [role=dialog] script").count() == 0
+    page.keyboard.press("Escape")
+    panel.wait_for(state="detached")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == f"{MONTH}: published"
     assert troubles == []
+
+
+def test_what_is_chosen_is_in_the_address(busy_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]) -> None:
+    page, _ = open_page(PAGE)
+    tables = page.get_by_role("listitem").filter(has=page.get_by_role("toolbar"))
+    page.get_by_role("searchbox", name="Search tables").fill("TRIPS")
+    page.get_by_text("1 of 2 tables").wait_for()
+    page.get_by_role("group", name="States").get_by_role("button", name="published").click()
+    page.get_by_role("button", name=f"{MONTH}: published").click()
+    page.reload()
+    page.get_by_role("dialog", name=f"{busy_lake.database}.trips {MONTH}").wait_for()
+    page.go_back()
+    page.get_by_role("dialog").wait_for(state="detached")
+    assert (tables.count(), page.get_by_role("searchbox", name="Search tables").input_value()) == (1, "TRIPS")
+    assert page.get_by_role("button", name="published", pressed=True).count() == 1
+
+
+def many_tables(route: Route) -> None:
+    """Answer as the API does, with a hundred tables of ten years."""
+    answer = route.fetch()
+    found = answer.json()
+    (seen,) = found["connections"]
+    month = seen["tables"][0]["months"][-1]
+    months = [month | {"month": f"{year}-{number:02d}"} for year in range(2017, 2027) for number in range(1, 13)]
+    seen["tables"] = [{"database": "d", "table": f"table_{number:03d}", "months": months} for number in range(100)]
+    route.fulfill(response=answer, json=found)
+
+
+def test_a_hundred_tables_of_ten_years_are_few_elements_and_the_newest_is_in_view(
+    busy_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
+) -> None:
+    page, _ = open_page("/")
+    page.route("**/chs3/api/months?*", many_tables)
+    for width in (1200, 500, 400):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.goto(page.url.split("/plugin")[0].rstrip("/") + PAGE)
+        page.get_by_text("100 tables").wait_for()
+        first = page.get_by_role("toolbar", name="Months of d.table_000")
+        box = first.get_by_role("button", name="2026-12").bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= width
+        assert page.locator("[data-chs3=page] *").count() < 4_000
+    page.get_by_role("list", name="Tables").evaluate("list => list.closest('[data-chs3=page]').scrollTo(0, 1e6)")
+    page.get_by_role("toolbar", name="Months of d.table_099").wait_for()
+    page.unroute_all(behavior="wait")
 
 
 def remember_loads(lake: Lake, *, table: str, insert_seconds: list[int]) -> None:
@@ -68,10 +118,10 @@ def test_throughput_is_drawn_and_told_in_figures(
 ) -> None:
     remember_loads(busy_lake, table="trips", insert_seconds=[9, 10, 31, 8, 9, 10, 9, 8])
     with asked_as_watcher(busy_lake):
-        page, troubles = open_page("/chs3/?view=throughput&days=1", color_scheme="dark")
+        page, troubles = open_page(f"{PAGE}?view=throughput&days=1", color_scheme="dark")
         page.get_by_role("combobox", name="Table").select_option(f"{busy_lake.database}.trips")
         slow = page.get_by_role("list", name="Slow loads").inner_text()
-        assert "It took 35.0 s where" in slow
+        assert "It took 35.0 s instead of the usual" in slow
         assert "the insert took 31.0 s instead of the usual 9.0 s" in slow
         page.wait_for_function("document.querySelectorAll('.chart canvas').length === 6")
         painted = page.evaluate(
@@ -84,9 +134,9 @@ def test_throughput_is_drawn_and_told_in_figures(
         page.keyboard.press("Enter")
         rows = page.get_by_role("region", name="Figures of 9 loads").get_by_role("row")
         assert (rows.count(), rows.nth(2).locator(".number").nth(1).inner_text()) == (10, "6,667")
-        page.get_by_role("link", name="30 days").click()
-        page.get_by_role("link", name="30 days").and_(page.locator("[aria-current]")).wait_for()
-    assert (page.locator("main b, main script").count(), troubles) == (0, [])
+        page.get_by_text("30 days").click()
+        page.wait_for_url("**days=30**")
+    assert (page.locator("[data-chs3] b, [data-chs3] script").count(), troubles) == (0, [])
 
 
 @pytest.mark.thorough
@@ -95,17 +145,18 @@ def test_a_month_that_failed_is_told_in_detail(
 ) -> None:
     loaded(trips_lake)
     fail(trips_lake, TASK)
-    page, troubles = open_page("/chs3/")
+    page, troubles = open_page(PAGE)
     page.get_by_role("button", name=f"{MONTH}: failed").click()
-    page.get_by_role("heading", name=f"Settings: trips {MONTH}").wait_for()
-    assert "cannot be made of row 1 of" in page.locator("main .trouble").inner_text()
-    tables = {
-        name: page.get_by_role("region", name=name).inner_text()
-        for name in ("Load that published it", "Where its time went", "Nodes", "Settings")
+    panel = page.get_by_role("dialog")
+    panel.get_by_text("settings, with reasons").click()
+    assert "cannot be made of row 1 of" in panel.get_by_role("alert").inner_text()
+    texts = {
+        name: panel.get_by_role("group", name=name, exact=True).first.inner_text()
+        for name in ("Load that published it", "Where its time went", "Rows by node", "Settings")
     }
-    assert "at publishing" in tables["Load that published it"]
-    assert "publish" in tables["Where its time went"]
-    assert "Rows at publishing" in tables["Nodes"]
-    assert "max_insert_threads" in tables["Settings"]
-    assert "cores" in tables["Settings"]
+    assert "at publishing" in texts["Load that published it"]
+    assert "Publish" in texts["Where its time went"]
+    assert "Rows at publishing" in texts["Rows by node"]
+    assert "max_insert_threads" in texts["Settings"]
+    assert "cores" in texts["Settings"]
     assert troubles == []

@@ -13,7 +13,7 @@ from airflow.sdk import DAG
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.plugin.constants import HAS_PAGE
 from tests.integration.lake import Lake
-from tests.plugin.browsing import keep
+from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_months import TRIPS
 
 if TYPE_CHECKING:
@@ -51,18 +51,17 @@ def test_a_tasks_link_opens_its_month_in_airflow_and_the_month_leads_back_to_the
     task = f"/dags/{run.dag_id}/runs/{quote(run.run_id)}/tasks/load/mapped/1"
     page, troubles = open_page(f"{task}/details")
     page.get_by_role("link", name="Place on the months page").click()
-    frame = page.frame_locator("iframe")
-    assert "2026-11" in frame.locator("h4").inner_text()
-    assert frame.locator(":focus").get_attribute("aria-label") == "2026-11: published"
+    panel = page.get_by_role("dialog", name="2026-11")
+    panel.wait_for()
     keep(page, "months-of-a-link")
     page.evaluate("window.isTheSamePage = true")
-    frame.get_by_role("link", name=f"browsed, load [1], run {run.run_id}").click()
+    panel.get_by_role("link", name=f"browsed, load [1], run {run.run_id}").click()
     page.wait_for_url("**/tasks/load/mapped/1")
     assert urlsplit(page.url).path in (task, quote(f"/dags/browsed/runs/{run.run_id}/tasks/load/mapped/1", safe="/:+"))
     assert page.evaluate("window.isTheSamePage")
     page.get_by_text("INSERT INTO").or_(page.get_by_text("S3ToClickHouseOperator")).first.wait_for()
     page.go_back()
-    page.frame_locator("iframe").get_by_role("button", name="2026-11: published").wait_for()
+    page.get_by_role("dialog", name="2026-11").wait_for()
     assert troubles == []
 
 
@@ -86,10 +85,9 @@ def test_airflows_pages_show_their_months(
 ) -> None:
     where = path.format(run=quote(run.run_id))
     page, troubles = open_page(f"/dags/browsed{where}/plugin/chs3-months-of-{place}")
-    frame = page.frame_locator("iframe")
-    frame.locator(".month").first.wait_for()
-    assert [each.get_attribute("data-month") for each in frame.locator(".month").all()] == shown
-    assert frame.locator("#scope").inner_text() == scope.format(id=run.run_id)
+    page.locator("[data-month]").first.wait_for()
+    assert [each.get_attribute("data-month") for each in page.locator("[data-month]").all()] == shown
+    assert page.locator("[data-chs3=scope]").inner_text() == scope.format(id=run.run_id)
     keep(page, f"months-of-{place}")
     assert troubles == []
 
@@ -104,13 +102,12 @@ def as_of_a_hostile_task(route: Route) -> None:
 
 
 @pytest.mark.thorough
-def test_links_quote_whatever_a_run_is_called_and_a_page_by_itself_has_plain_ones(
-    run: DagRun, open_page: OpenPage
-) -> None:
-    page, troubles = open_page("/chs3/")
+def test_links_quote_whatever_a_run_is_called(run: DagRun, open_page: OpenPage) -> None:
+    page, troubles = open_page(PAGE)
     page.get_by_role("button", name="2026-11: published").click()
     link = page.get_by_role("link", name=f"browsed, load [1], run {run.run_id}")
     assert link.get_attribute("href") == f"/dags/browsed/runs/{quote(run.run_id, safe='')}/tasks/load/mapped/1"
+    page.keyboard.press("Escape")
     page.route("**/chs3/api/months?*", as_of_a_hostile_task)
     page.route("**/chs3/api/rights?*", lambda route: route.fulfill(json={"dag": None, "actions_dag": None}))
     page.reload()
@@ -119,12 +116,13 @@ def test_links_quote_whatever_a_run_is_called_and_a_page_by_itself_has_plain_one
     names = [quote(HOSTILE_TASK[name], safe="") for name in ("dag_id", "run_id", "task_id")]
     assert f'href="/dags/{names[0]}/runs/{names[1]}/tasks/{names[2]}"' in made
     assert "<img" not in made
+    page.unroute_all(behavior="wait")
     assert troubles == []
 
 
 @pytest.mark.thorough
 def test_a_place_that_is_not_there_is_told(run: DagRun, open_page: OpenPage) -> None:
-    page, _ = open_page("/chs3/?conn_id=chs3_default&database=db&table=%3Cb%3E&month=2026-01")
+    page, _ = open_page(f"{PAGE}?conn_id=chs3_default&database=db&table=%3Cb%3E&month=2026-01")
     page.get_by_text("db.<b> 2026-01 of connection chs3_default is not here yet").wait_for()
 
 
@@ -132,5 +130,5 @@ def test_a_place_that_is_not_there_is_told(run: DagRun, open_page: OpenPage) -> 
     ("place", "said"), [("table=t&month=9999-99", "t 9999-99 is not here"), ("database=d&table=t", "d.t is not here")]
 )
 def test_a_place_that_is_named_in_part_is_told_in_part(lake: Lake, open_page: OpenPage, place: str, said: str) -> None:
-    page, _ = open_page(f"/chs3/?{place}")
+    page, _ = open_page(f"{PAGE}?{place}")
     page.get_by_text(f"{said} yet").wait_for()

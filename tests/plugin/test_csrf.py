@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.plugin import runs
+from tests.plugin.browsing import PAGE
 from tests.plugin.runs import ACTIONS, LOADER
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def attack(
     runs.make_known(LOADER, ACTIONS)
 
     def attack(host: str) -> dict[str, int]:
-        page, _ = open_page("/chs3/", role="admin")
+        page, _ = open_page(PAGE, role="admin")
         page.goto(f"http://{host}:{other_port}/")
         answers: list[int] = []
         page.on("response", lambda response: answers.append(response.status) if "/api/v2/" in response.url else None)
@@ -89,7 +90,7 @@ def attack(
 
 def test_airflows_own_origin_can_start_a_run(open_page: Callable[..., tuple[Page, list[str]]], url: str) -> None:
     runs.make_known(LOADER)
-    page, _ = open_page("/chs3/", role="admin")
+    page, _ = open_page(PAGE, role="admin")
     sent = {"url": f"{url}/api/v2/dags/{LOADER}/dagRuns", "body": '{"logical_date": null}'}
     page.evaluate(f"({{url, body}}) => {SENDS['json']}", sent)
     assert len(runs.runs(LOADER)) == 1

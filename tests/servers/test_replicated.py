@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from airflow_provider_chs3.cli.main import main
-from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.exceptions import Chs3Error, MonthsNotLoadedError
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.operators.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
@@ -155,6 +155,28 @@ def test_months_are_loaded_together_and_what_comes_later_is_added(lake: Lake) ->
     assert rows[0::2] == rows[1::2]
 
 
+def test_a_replica_that_does_not_follow_fails_all_months_after_one_wait(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    months = ["2026-08", "2026-09", MONTH]
+    for month in months[:2]:
+        lake.upload(TRIPS, month)
+    connection = narrow_connection(lake.cluster)
+    connection["extra"]["settings"] = {"receive_timeout": 5}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+    arguments = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": lake.table, "database": lake.database}
+    load = S3MonthsToClickHouseOperator(task_id="load", cluster=lake.cluster.name, months=months, **arguments)
+    table = f"{lake.database}.{lake.table}"
+    lake.on_node(FOLLOWER, f"SYSTEM STOP REPLICATION QUEUES {table}")
+    with pytest.raises(MonthsNotLoadedError, match="have not caught up with each other in time") as failed:
+        load.execute({})
+    assert "SYSTEM START REPLICATION QUEUES" in str(failed.value)
+    assert len(load.inserts) == 1
+    lake.on_node(FOLLOWER, f"SYSTEM START REPLICATION QUEUES {table}")
+    load.execute({})
+    assert [lake.facts(month) for month in months] == [TRIPS.facts(month) for month in months]
+
+
 def test_merges_are_waited_for_and_made(lake: Lake) -> None:
     names = {"table": lake.table, "database": lake.database, "cluster": lake.cluster.name}
     assert lake.load(wait_for_merges=True)["merges"]["health"] == "healthy"
@@ -191,3 +213,22 @@ def test_a_replica_killed_around_its_publishing_costs_a_reload(
     assert lake.load()["status"] in ("published", "unchanged")
     assert lake.facts() == OTHER.facts(MONTH)
     assert lake.load()["status"] == "unchanged"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("step", [f"Look up {MONTH}", "Create staging"])
+def test_a_load_that_slept_with_an_older_list_lists_again(lake: Lake, strikes: Strikes, step: str) -> None:
+    lake.load()
+    keys = lake.upload(OTHER)
+
+    def publish_more() -> None:
+        strikes.reset()
+        source = {"Bucket": lake.bucket, "Key": keys[0]}
+        lake.s3.copy_object(Bucket=lake.bucket, Key=f"trips/{MONTH}/more.parquet", CopySource=source)
+        assert lake.load()["status"] == "published"
+
+    strikes.before(step, publish_more)
+    result = lake.load()
+    assert (result["status"], result["objects"]) == ("unchanged", 49)
+    first, _, third, _ = lake.rows_per_node()
+    assert first + third > OTHER.rows_per_month

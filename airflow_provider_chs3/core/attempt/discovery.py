@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from airflow_provider_chs3.core.cluster.absent_replicas import leave_out_absent
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, look_at
-from airflow_provider_chs3.core.cluster.topology import check_distribution, check_versions, resolve_table
+from airflow_provider_chs3.core.cluster.topology import (
+    TableLocation,
+    check_distribution,
+    check_versions,
+    resolve_table,
+)
 from airflow_provider_chs3.core.preflight.privileges import check_privileges
 from airflow_provider_chs3.core.preflight.profile_constraints import check_constraints, explain_refusal
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.request.privileges import privileges_of_load
 from airflow_provider_chs3.core.source.csv_dialect import reading_settings
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.source.s3_source import S3Source
+from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up, needed_settings
 from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
-from airflow_provider_chs3.core.values.models import Manifest, Node, SettingValue
+from airflow_provider_chs3.core.values.models import Manifest, SettingValue
 from airflow_provider_chs3.core.workflow.operations import Gather, Steps
 from airflow_provider_chs3.core.workflow.step_timer import StepTimer
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError, NotReadyError
 
 
-def list_ready_month(request: LoadRequest) -> Steps[tuple[S3Source, Manifest]]:
+def list_ready_month(request: LoadRequest) -> Steps[tuple[Source, Manifest]]:
     """List the month's objects.
 
     Returns:
@@ -48,7 +54,7 @@ def check_manifest(request: LoadRequest, manifest: Manifest) -> None:
     """
     policies = request.policies
     if not manifest.objects and policies.on_no_objects == "fail":
-        where = f"{request.source.bucket or request.source.credentials.named_collection}/{request.source.template.text}"
+        where = f"{request.source.place}/{request.source.pattern}"
         raise NotReadyError(
             f"No objects for {request.month} under {where}. If that is right for this month, "
             "on_no_objects='skip' leaves it as it is and 'empty' publishes it without rows."
@@ -72,11 +78,13 @@ def check_ready(request: LoadRequest) -> Steps[None]:
 
     Raises:
         NotReadyError: If it is missing.
-        ConfigurationError: If it may be several objects.
+        ConfigurationError: If it may be several objects, or none can be there.
     """
     if (ready_key := request.policies.ready_key) is None:
         return
-    key = ready_key
+    key, source = ready_key, request.source
+    if not isinstance(source, ObjectSource):
+        raise ConfigurationError(f"ready_key={ready_key!r} names an object, and {source.place} has rows: leave it out.")
     if "{" in ready_key:
         keys = KeyTemplate(ready_key).keys_of(request.month)
         if not keys.is_one_key:
@@ -85,15 +93,15 @@ def check_ready(request: LoadRequest) -> Steps[None]:
             )
         key = keys.prefix
     elif "/" not in ready_key:
-        prefix = request.source.template.keys_of(request.month).prefix
+        prefix = source.template.keys_of(request.month).prefix
         key = prefix[: prefix.rfind("/") + 1] + ready_key
-    if not (yield from request.source.has_object(key)):
+    if not (yield from source.has_object(key)):
         raise NotReadyError(f"The ready marker {key} is not there yet, so {request.month} was not loaded.")
 
 
 def list_and_inspect(
     request: LoadRequest, timer: StepTimer, context: TargetContext | None = None
-) -> Steps[tuple[S3Source, Manifest, TargetContext, StepTimer]]:
+) -> Steps[tuple[Source, Manifest, TargetContext, StepTimer]]:
     """List the month's objects, and ask every node for its facts.
 
     Args:
@@ -117,13 +125,16 @@ def list_and_inspect(
     return source, manifest, context, timer
 
 
-def _list(request: LoadRequest, timer: StepTimer) -> Steps[tuple[S3Source, Manifest, StepTimer]]:
+def _list(request: LoadRequest, timer: StepTimer) -> Steps[tuple[Source, Manifest, StepTimer]]:
     source, manifest = yield from list_ready_month(request)
     return source, manifest, (yield from timer.end("list"))
 
 
-def _check_constraints(request: LoadRequest, nodes: tuple[Node, ...]) -> Steps[None]:
-    yield from check_constraints(nodes, needed_by(request), own=request.settings)
+def _check_servers(request: LoadRequest, place: TableLocation) -> Steps[None]:
+    """Check what takes less time than to connect, one after the other over one connection to each node."""
+    yield from check_constraints(place.nodes, needed_by(request), own=request.settings)
+    yield from check_versions(place.nodes)
+    yield from check_privileges(place.nodes, privileges_of_load(request, place))
 
 
 def needed_by(request: LoadRequest) -> dict[str, SettingValue]:
@@ -135,6 +146,7 @@ def needed_by(request: LoadRequest) -> dict[str, SettingValue]:
     needed = needed_settings(
         null_as_default=request.selection.null_as_default,
         by_sharding_key=request.policies.distribution == "sharding_key",
+        store=request.source.kind,
     )
     selection = request.selection
     fields = reading_settings(selection.csv, is_selected=bool(selection.select), has_nested_containers=False)
@@ -163,11 +175,6 @@ def _inspect_target(request: LoadRequest) -> Steps[TargetContext]:
     place = yield from leave_out_absent(place)
     yield from check_distribution(place, distribution=request.policies.distribution, target=request.target)
     # A server that is too old, or where a grant is missing, may not answer the last one: the first error is told.
-    looks = (
-        _check_constraints(request, place.nodes),
-        check_versions(place.nodes),
-        check_privileges(place.nodes, privileges_of_load(request, place)),
-        look_at(place, settings=names_to_look_up(request.settings)),
-    )
-    context: TargetContext = (yield from Gather(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[3]
+    looks = (_check_servers(request, place), look_at(place, settings=names_to_look_up(request.settings)))
+    context: TargetContext = (yield from Gather(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[1]
     return context

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from airflow_provider_chs3.core.attempt.history import TableHistory, circumstances_of, read_history
+from airflow_provider_chs3.core.attempt.history import TableHistory, circumstances_of
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState, lowered
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode, shown, size_nodes
 from airflow_provider_chs3.core.files.data_volume import shape_of
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import read_columns
+from airflow_provider_chs3.core.rows.reading import read_rows
+from airflow_provider_chs3.core.rows.sql_source import SqlSource
 from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
 from airflow_provider_chs3.core.tuning.insert_settings import load_settings, settings_table
 from airflow_provider_chs3.core.tuning.resource_share import ResourceShare, resource_share_of, smallest
@@ -73,7 +75,8 @@ def read_files(load: LoadContext) -> Steps[Reading]:
     """
     if not load.files.manifest.objects:
         return Reading((), rows=0)
-    reading = yield from read_columns(load.files, load.request.selection, load.context.table_facts.columns)
+    read = read_rows if isinstance(load.files.source, SqlSource) else read_columns
+    reading = yield from read(load.files, load.request.selection, load.context.table_facts.columns)
     used = {each.column.name for each in reading.loaded}
     unused = [name for name in reading.names or () if name not in used]
     if unused and not load.request.selection.select:
@@ -83,13 +86,16 @@ def read_files(load: LoadContext) -> Steps[Reading]:
     return reading
 
 
-def plan_insert(load: LoadContext, now: Mapping[Node, NodeNow], reading: Reading) -> Steps[InsertPlan]:
+def plan_insert(
+    load: LoadContext, now: Mapping[Node, NodeNow], reading: Reading, history: TableHistory
+) -> Steps[InsertPlan]:
     """Compute the settings, and log the nodes' specs and the settings with their reasons.
 
     Args:
         load: The load.
         now: The current state of the nodes.
         reading: What is read of the files.
+        history: What earlier loads of the table recorded.
 
     Raises:
         TransientError: If even the least memory that a load takes did not suffice.
@@ -99,7 +105,7 @@ def plan_insert(load: LoadContext, now: Mapping[Node, NodeNow], reading: Reading
     nodes = size_nodes(context, now, argument=request.node_specs, connection=request.connection_node_specs)
     is_remote = any(each.is_on_remote_disk for each in now.values())
     data = shape_of(load.files, reading, nodes=len(nodes), is_on_remote_disk=is_remote)
-    spec, history = smallest(each.spec for each in nodes.values()), (yield from read_history(load))
+    spec = smallest(each.spec for each in nodes.values())
     profile, told = history.usable_profile(
         circumstances_of(load.files, nodes=len(nodes), spec=spec, version=history.version)
     )
@@ -115,6 +121,7 @@ def plan_insert(load: LoadContext, now: Mapping[Node, NodeNow], reading: Reading
         null_as_default=request.selection.null_as_default,
         by_sharding_key=request.policies.distribution == "sharding_key",
         profile=profile,
+        store=request.source.kind,
     )
     retry_state = yield from _with_what_worked(load, history, one.memory_bytes)
     settings = (*lowered(computed, retry_state), *_without_absent(load))

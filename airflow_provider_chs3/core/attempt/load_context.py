@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+from airflow_provider_chs3.core.attempt.months_together import GroupOfFiles, SharedStaging
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
@@ -20,7 +22,7 @@ from airflow_provider_chs3.core.ledger.table import COLUMNS, LedgerKey
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.source.csv_dialect import reading_settings
 from airflow_provider_chs3.core.source.file_set import LOOK_THREADS, Files
-from airflow_provider_chs3.core.source.s3_source import S3Source
+from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
@@ -28,6 +30,7 @@ from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.values.models import Manifest, Month, Node, ObjectChanges, SettingValues, TableName
 from airflow_provider_chs3.core.values.month_group import MonthGroup
 from airflow_provider_chs3.core.workflow.operations import QueryOneOfSeveral, Steps
+from airflow_provider_chs3.core.workflow.rendered import Rendered
 from airflow_provider_chs3.core.workflow.step_timer import NO_STEPS, StepTimer
 
 #: Types of what GeoParquet holds.
@@ -62,19 +65,6 @@ def node_key(node: Node) -> str:
     return f"{node.shard_num}_{node.replica_num}"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupOfFiles:
-    """The files of months that one insert reads together.
-
-    Args:
-        months: The months.
-        is_of_month: Condition that a row belongs to the month of its file.
-    """
-
-    months: MonthGroup
-    is_of_month: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class LoadContext:
     """A load in progress.
@@ -89,6 +79,7 @@ class LoadContext:
         increment: What is added to the published rows, and `files` are the new ones; None if the month is loaded whole.
         changes: How the objects changed since the month was published; None if not known.
         group: The months that are loaded together, of which the request names the first; None of one month.
+        shared: The staging table that this month has in common with others; None if it has one of its own.
     """
 
     request: LoadRequest
@@ -100,6 +91,7 @@ class LoadContext:
     increment: Increment | None = None
     changes: ObjectChanges | None = None
     group: GroupOfFiles | None = None
+    shared: SharedStaging | None = None
 
     @classmethod
     def of(
@@ -108,7 +100,7 @@ class LoadContext:
         context: TargetContext,
         retry_state: RetryState,
         *,
-        source: S3Source,
+        source: Source,
         manifest: Manifest,
         partition_id: str = "",
         timer: StepTimer = NO_STEPS,
@@ -130,8 +122,8 @@ class LoadContext:
 
     @property
     def attempt(self) -> Attempt:
-        """This attempt."""
-        return Attempt(self.context.target, self.months, self.request.nonce)
+        """This attempt, which names its staging and its statements."""
+        return self.shared.attempt if self.shared else Attempt(self.context.target, self.months, self.request.nonce)
 
     @property
     def months(self) -> Month | MonthGroup:
@@ -184,28 +176,29 @@ class LoadContext:
             structure=self.request.structure(self.context),
         )
 
-    def look_up(self) -> Steps[dict[Node, MonthOnNode]]:
-        """Ask every node for its newest record of the month, and for the month's parts."""
-        ledger = self.context.ledger
-        statements = {
-            node: look_up(ledger, self.key_on(node), columns=facts.ledger_columns)
-            for node, facts in self.context.nodes.items()
-        }
+    def look_up(self, *, with_records: bool = True) -> Steps[dict[Node, MonthOnNode]]:
+        """Ask every node for the month's parts, and for its newest record unless that is known."""
+        ledger, nodes = self.context.ledger, self.context.nodes
+
+        def of_node(node: Node) -> Sql:
+            return look_up(ledger, self.key_on(node), columns=nodes[node].ledger_columns if with_records else ())
+
         step = QueryOneOfSeveral(
-            name=f"Look up {self.request.month} in the ledger",
-            sql=statements,
+            name=f"Look up {self.request.month}" + (" in the ledger" if with_records else ""),
+            sql=Rendered(nodes, of_node),
             subject=self,
-            of_several=_look_up_several,
+            of_several=partial(_look_up_several, with_records=with_records),
         )
         answers = yield from step
         return with_records_of_replicas(self.context, {node: month_on_node(rows[0]) for node, rows in answers.items()})
 
 
-def _look_up_several(loads: Sequence[LoadContext]) -> dict[Node, Sql]:
+def _look_up_several(loads: Sequence[LoadContext], *, with_records: bool) -> dict[Node, Sql]:
     """Return the statements for the months of loads into one table."""
-    nodes = loads[0].context.nodes
+    ledger, nodes = loads[0].context.ledger, loads[0].context.nodes
+    keys = {node: [load.key_on(node) for load in loads] for node in nodes}
     return {
-        node: look_up_each(loads[0].context.ledger, [load.key_on(node) for load in loads], columns=facts.ledger_columns)
+        node: look_up_each(ledger, keys[node], columns=facts.ledger_columns if with_records else ())
         for node, facts in nodes.items()
     }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import Increment, LoadContext, node_key, values_of
+from airflow_provider_chs3.core.attempt.newer_records import check_none_newer, records_of
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -74,6 +75,7 @@ class ResumableLoad:
         done: The inserts that have ended.
         seconds_by_step: The time spent until it was recorded.
         increment: Of an increment: what it adds to, and the fingerprint of the new objects.
+        records: The records on which the load decided, as `core.attempt.newer_records` compares them.
     """
 
     context: TargetContext
@@ -88,6 +90,7 @@ class ResumableLoad:
     done: tuple[DoneInsert, ...]
     seconds_by_step: Mapping[str, float] = field(default_factory=dict)
     increment: Mapping[str, Any] | None = None
+    records: Mapping[str, str] | None = None
 
     def manifest_in(self, listed: Manifest) -> Manifest:
         """Return the objects of the attempt from a current listing, without those that came later.
@@ -117,12 +120,19 @@ class ResumableLoad:
             raise ObjectsChangedError("The record of the month's objects changed while new ones were loaded.")
         return Increment(month=month, **recorded), new
 
-    def initial_state(self, now: Mapping[Node, MonthOnNode]) -> InitialState:
+    def initial_state(self, month: Month, now: Mapping[Node, MonthOnNode]) -> InitialState:
         """Return the state in which the load decided to insert.
 
         Args:
-            now: The month on each node now. The records are those of then, or this attempt was superseded.
+            month: The month.
+            now: The month on each node now.
+
+        Raises:
+            ObjectsChangedError: If another load published the month meanwhile.
         """
+        # Older versions of this package did not record it.
+        if self.records is not None:
+            check_none_newer(month, self.records, now)
         before = {
             node: MonthOnNode(month.record, self.before.get(node_key(node), PartitionState()), month.has_history)
             for node, month in now.items()
@@ -148,6 +158,7 @@ def record_resumable_load(
         "is_durable": load.request.is_durable,
         "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
         "before": {node_key(node): _as_json(month.state) for node, month in initial_state.before.items()},
+        "records": records_of(initial_state.before),
         "reason": initial_state.reason,
         "structure": load.request.structure(load.context),
         "course": asdict(load.retry_state),
@@ -257,6 +268,7 @@ def _of_json(context: TargetContext, nonce: str, fingerprint: str, details: Mapp
         # Older versions of this package did not record it.
         seconds_by_step=details.get("seconds_by_step", {}),
         increment=details.get("increment"),
+        records=details.get("records"),
     )
 
 

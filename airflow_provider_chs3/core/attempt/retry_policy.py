@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.values.error_codes import (
     is_broken_off,
     is_object_gone,
     is_of_insert,
+    is_of_storage,
     is_terminal,
 )
 from airflow_provider_chs3.core.values.models import Setting
@@ -23,6 +24,7 @@ from airflow_provider_chs3.exceptions import (
     BaseChangedError,
     Chs3Error,
     ClickHouseServerError,
+    ColumnsAddedError,
     InsertLostError,
     ObjectsChangedError,
     TransientError,
@@ -62,7 +64,7 @@ class RetryState:
     Args:
         memory_steps: How often the need of memory was lowered.
         reader_steps: How often the reading threads were halved because the storage did not keep up.
-        new_lists: How often the objects were listed again because they changed.
+        new_lists: How often the objects were listed again because they changed, or another load published the month.
         waits: How often the load waited for servers or storage.
         lost: How often no server knew how its insert ended.
         whole: The reason why all objects are loaded now, instead of the new ones alone; empty for none.
@@ -103,6 +105,8 @@ def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
     """
     if isinstance(error, ObjectsChangedError) or (isinstance(error, ClickHouseServerError) and is_object_gone(error)):
         return _list_again(retry_state)
+    if isinstance(error, ColumnsAddedError):
+        return _list_again(retry_state)
     if isinstance(error, BaseChangedError):
         return Retry(retry_state=replace(retry_state, whole=str(error)), reason="with all objects of the month")
     if isinstance(error, InsertLostError) and retry_state.lost < MAX_LOST:
@@ -118,7 +122,7 @@ def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
         wait_seconds = WAIT_SECONDS * (retry_state.waits + 1) if waits else 0
         reason = f"{error.host} ran out of memory: with less of it"
         return Retry(retry_state=lower, reason=reason, wait_seconds=wait_seconds)
-    code = S3_ERROR if is_broken_off(error) else error.code
+    code = S3_ERROR if is_of_storage(error) or is_broken_off(error) else error.code
     if code == S3_ERROR:
         retry_state = replace(retry_state, reader_steps=retry_state.reader_steps + 1)
     return _wait(error, retry_state, _BUSY[code]) if code in _BUSY else None
@@ -141,7 +145,7 @@ def _list_again(retry_state: RetryState) -> Retry | None:
     if retry_state.new_lists == MAX_NEW_LISTS:
         return None
     listed = replace(retry_state, new_lists=retry_state.new_lists + 1)
-    return Retry(retry_state=listed, reason=f"objects changed: with a new list ({listed.new_lists} of {MAX_NEW_LISTS})")
+    return Retry(retry_state=listed, reason=f"with a new list of objects ({listed.new_lists} of {MAX_NEW_LISTS})")
 
 
 def lowered(settings: tuple[Setting, ...], retry_state: RetryState) -> tuple[Setting, ...]:

@@ -117,7 +117,7 @@ def stop_calibration(request: LoadRequest) -> Steps[None]:
 def _prepare(request: LoadRequest) -> Steps[LoadContext]:
     source, manifest, context, _ = yield from list_and_inspect(request, NO_STEPS)
     if not manifest.objects:
-        where = f"{source.bucket or source.credentials.named_collection}/{source.template.text}"
+        where = f"{source.place}/{source.pattern}"
         raise NotReadyError(
             f"No objects for {request.month} under {where} to calibrate with: name a month that has some."
         )

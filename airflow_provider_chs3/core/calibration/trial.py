@@ -99,6 +99,7 @@ class TrialContext:
             null_as_default=request.selection.null_as_default,
             by_sharding_key=request.policies.distribution == "sharding_key",
             profile=profile or _placeholder_profile(knobs),
+            store=request.source.kind,
         )
         return InsertPlan(reading=self.reading, settings=settings, memory_bytes=one.memory_bytes, memory_steps=0)
 

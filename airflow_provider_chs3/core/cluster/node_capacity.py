@@ -109,10 +109,11 @@ def ask_nodes_now(context: TargetContext, *, partition_id: str) -> Steps[dict[No
 
 
 def _node_now(row: Row, facts: NodeFacts) -> NodeNow:
-    memory_bytes, inserts, physical_bytes, disks, views, parts, fullest, limits, query_bytes = row
+    processes, physical_bytes, disks, views, parts_of_others, limits, query_bytes = row
+    memory_bytes, inserts = processes[0]
     others = None
     if facts.target is not None:
-        fullest_parts, fullest_bytes = fullest[0] if fullest else (0, 0)
+        parts, (fullest_parts, fullest_bytes) = parts_of_others[0]
         others = OtherParts(
             parts=parts,
             fullest_parts=fullest_parts,
@@ -132,24 +133,22 @@ def _node_now(row: Row, facts: NodeFacts) -> NodeNow:
 
 def _now_query(target: TableName, partition_id: str, facts: NodeFacts) -> str:
     of_target = f"database = {literal(target.database)} AND name = {literal(target.table)}"
+    policy = facts.target.storage_policy if facts.target else ""
     of_others = (
         f"active AND database = {literal(target.database)} AND table = {literal(target.table)} "
         f"AND partition_id != {literal(partition_id)}"
     )
     return f"""
 SELECT
-    (SELECT sum(memory_usage) FROM system.processes),
-    (SELECT uniqExact(initial_query_id) FROM system.processes WHERE query_kind = 'Insert'),
+    (SELECT [(sum(memory_usage), uniqExactIf(initial_query_id, query_kind = 'Insert'))] FROM system.processes),
     {physical_memory(facts)},
     (SELECT groupArray((name, type, unreserved_space)) FROM system.disks WHERE name IN (
-        SELECT arrayJoin(disks) FROM system.storage_policies
-        WHERE policy_name = (SELECT any(storage_policy) FROM system.tables WHERE {of_target}))),
+        SELECT arrayJoin(disks) FROM system.storage_policies WHERE policy_name = {literal(policy)})),
     (SELECT arraySort(arrayMap((view_database, view) -> concat(view_database, '.', view),
         any(dependencies_database), any(dependencies_table))) FROM system.tables WHERE {of_target}),
-    (SELECT count() FROM system.parts WHERE {of_others}),
-    (SELECT groupArray((parts, bytes)) FROM (
+    (SELECT [(sum(parts), max((parts, bytes)))] FROM (
         SELECT count() AS parts, sum(bytes_on_disk) AS bytes FROM system.parts WHERE {of_others}
-        GROUP BY partition_id ORDER BY parts DESC LIMIT 1)),
+        GROUP BY partition_id)),
     (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {one_of("name", Limits.__slots__)}),
     toUInt64(getSetting('max_memory_usage'))
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from airflow_provider_chs3.core.cluster.absent_replicas import leave_out_absent
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts, target_facts, target_query
@@ -17,25 +18,27 @@ from airflow_provider_chs3.core.cluster.topology import (
 )
 from airflow_provider_chs3.core.cluster.untested_engines import family, has_passed, is_rehearsal
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
-from airflow_provider_chs3.core.sql.server_defaults import defaults_query, evaluating_settings, is_about_reading
+from airflow_provider_chs3.core.sql.server_defaults import evaluating_settings, has_default, is_about_reading
 from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Node, NodeSpec, SettingValues, TableName
 from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Row, Steps
 
 #: Size of a node: cores, memory limit, macros, and whether it has `system.asynchronous_metrics`, which has the RAM of
 #: the machine.
-SIZE = """(SELECT any(toUInt32OrZero(extract(default, '\\d+'))) FROM system.settings WHERE name = 'max_threads'),
+_CORES = "anyIf(toUInt32OrZero(extract(default, '\\d+')), name = 'max_threads')"
+_MEMORY_AND_MACROS = """
     (SELECT any(toUInt64OrZero(value)) FROM system.server_settings WHERE name = 'max_server_memory_usage'),
-    (SELECT groupArray((macro, substitution)) FROM system.macros WHERE macro IN ('cores', 'memory')),
-    (SELECT count() FROM system.tables WHERE database = 'system' AND name = 'asynchronous_metrics')"""
-
+    (SELECT groupArray((macro, substitution)) FROM system.macros WHERE macro IN ('cores', 'memory'))"""
+_HAS_METRICS = "countIf(database = 'system' AND name = 'asynchronous_metrics')"
+SIZE = f"""(SELECT {_CORES} FROM system.settings WHERE name = 'max_threads'), {_MEMORY_AND_MACROS},
+    (SELECT {_HAS_METRICS} FROM system.tables WHERE database = 'system' AND name = 'asynchronous_metrics')"""
 
 #: Settings that a server requires for a new table with the target's types, codecs or keys, and for a cast to its types:
 #: `allow_suspicious_low_cardinality_types`, `enable_alp_codec`, and on older servers many more. Only those that the
 #: user's profile lets statements enable.
-_PERMISSIONS = """(SELECT groupArray(name) FROM system.settings
-        WHERE match(name, '^allow_suspicious_|^(allow|enable)_.*(types?|codecs?|index|statistics?|index_for_json)$')
+_IS_PERMISSION = """
+        match(name, '^allow_suspicious_|^(allow|enable)_.*(types?|codecs?|index|statistics?|index_for_json)$')
         AND type = 'Bool' AND NOT is_obsolete AND alias_for = ''
-        AND NOT readonly AND coalesce(max, '') NOT IN ('0', 'false'))"""
+        AND NOT readonly AND coalesce(max, '') NOT IN ('0', 'false')"""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,8 @@ class NodeFacts:
 class TargetContext:
     """The context of a target: its cluster, its nodes and their facts.
 
+    What it computes of all nodes is computed once: the steps of many months ask for it again and again.
+
     Args:
         cluster: The cluster that reads and writes; None for a single server.
         target: The local table on every node.
@@ -111,7 +116,7 @@ class TargetContext:
         """The node that decides between two concurrent attempts."""
         return min(self.nodes)
 
-    @property
+    @cached_property
     def publishers(self) -> tuple[Node, ...]:
         """One node of each shard. Other nodes of a shard are its replicas, and follow."""
         return tuple({node.shard_num: node for node in sorted(self.nodes, reverse=True)}.values())[::-1]
@@ -128,14 +133,14 @@ class TargetContext:
         """The time zones of columns that name none, over all nodes."""
         return ", ".join(sorted({facts.time_zone for facts in self.nodes.values()}))
 
-    @property
-    def known_settings(self) -> dict[str, int | None]:
+    @cached_property
+    def known_settings(self) -> Mapping[str, int | None]:
         """The settings that every node knows, each with the highest number that the user's profiles allow, or None."""
         every = [facts.known_settings for facts in self.nodes.values()]
         known = (name for name in every[0] if all(name in others for others in every))
         return {name: min(filter(None, (each[name] for each in every)), default=None) for name in known}
 
-    @property
+    @cached_property
     def permissions(self) -> SettingValues:
         """The settings that let a statement on any node use all types, codecs and keys of the target."""
         return dict.fromkeys(sorted(frozenset.intersection(*(facts.permissions for facts in self.nodes.values()))), 1)
@@ -145,8 +150,8 @@ class TargetContext:
         """The settings for evaluating the target's keys as the target does, under any profile."""
         return {**evaluating_settings(self.reading_defaults), **self.permissions}
 
-    @property
-    def reading_defaults(self) -> dict[str, str]:
+    @cached_property
+    def reading_defaults(self) -> Mapping[str, str]:
         """The settings for reading files that every node knows, each with the coordinator's default."""
         others = [facts.reading_defaults for facts in self.nodes.values()]
         return {
@@ -226,32 +231,43 @@ def fetch_table_facts(context: TargetContext) -> Steps[dict[Node, TableFacts | N
 
 def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) -> str:
     names = tuple(settings)
+    is_asked_for = one_of("name", names)
     # Only a request for a table setting needs this privilege.
-    of_tables = " UNION ALL SELECT name, NULL FROM system.merge_tree_settings" if ADAPTIVE_BUFFERS in names else ""
+    of_tables = (
+        f"(SELECT groupArray(name) FROM system.merge_tree_settings WHERE {is_asked_for})"
+        if ADAPTIVE_BUFFERS in names
+        else "emptyArrayString()"
+    )
+    # `system.settings` is read once, as servers take milliseconds to describe them all. The array is for
+    # clickhouse-driver: a tuple out of a sub-query is a Nullable(Tuple(…)), which it cannot read.
     return f"""SELECT {target_query(target)},
     (SELECT groupArray(name) FROM system.databases WHERE {one_of("name", (target.database, ledger.database))}),
     (SELECT groupArray((table, name)) FROM system.columns
         WHERE database = {literal(ledger.database)} AND {one_of("table", (ledger.table, OBJECTS_TABLE))}),
-    (SELECT any(engine) FROM system.tables
-        WHERE database = {literal(ledger.database)} AND name = {literal(ledger.table)}),
-    (SELECT groupArray((name, max)) FROM (SELECT name, max FROM system.settings{of_tables})
-        WHERE {one_of("name", names)}),
-    {_PERMISSIONS},
-    {defaults_query()},
-    timezone(), {SIZE}
+    (SELECT [(anyIf(engine, database = {literal(ledger.database)} AND name = {literal(ledger.table)}), {_HAS_METRICS})]
+        FROM system.tables WHERE {one_of("database", (ledger.database, "system"))}
+        AND {one_of("name", (ledger.table, "asynchronous_metrics"))}),
+    (SELECT [(groupArrayIf((name, max), {is_asked_for}), groupArrayIf(name, {_IS_PERMISSION}),
+            groupArrayIf((name, default), {has_default()}), {_CORES})] FROM system.settings),
+    {of_tables},
+    timezone(), {_MEMORY_AND_MACROS}
 """
 
 
 def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
-    *target, databases, of_ledger, ledger_engine, settings, permissions, defaults = row[:-5]
-    time_zone, cores, memory_bytes, macros, metrics = row[-5:]
+    *target, databases, of_ledger, tables, settings, table_settings, time_zone, memory_bytes, macros = row
+    ledger_engine, metrics = tables[0]
+    known, permissions, defaults, cores = settings[0]
     return NodeFacts(
         target=target_facts(target),
         databases=frozenset(databases),
         ledger_columns=frozenset(name for of_table, name in of_ledger if of_table == ledger.table),
         object_columns=frozenset(name for of_table, name in of_ledger if of_table == OBJECTS_TABLE),
-        ledger_engine=ledger_engine or "",
-        known_settings={name: int(most) if most and most.isdecimal() else None for name, most in settings},
+        ledger_engine=ledger_engine,
+        known_settings={
+            **{name: int(most) if most and most.isdecimal() else None for name, most in known},
+            **dict.fromkeys(table_settings),
+        },
         measured=NodeSpec(cores=int(cores), memory_bytes=int(memory_bytes)),
         macros=dict(macros),
         has_metrics=bool(metrics),

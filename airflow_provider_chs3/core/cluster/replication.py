@@ -12,20 +12,35 @@ from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.exceptions import ClickHouseServerError, ReplicasBehindError
+
+#: Code of ClickHouse for a replica that did not follow in time.
+_TIMEOUT_EXCEEDED = 159
 
 
 def follow(context: TargetContext, name: TableName, *, wait_seconds: int | None = None) -> Steps[None]:
     """Wait until all replicas of a table have the same data; do nothing if it is not replicated.
 
-    This does not wait for merges (`LIGHTWEIGHT`). A replica that takes longer than the server's `receive_timeout`
-    (300 s by default) raises error 159, and the next run does what is missing.
+    This does not wait for merges (`LIGHTWEIGHT`).
 
     Args:
         context: The nodes.
         name: The table.
-        wait_seconds: Timeout in seconds; None uses the server's.
+        wait_seconds: Timeout in seconds; None uses the server's `receive_timeout`, 300 s by default.
+
+    Raises:
+        ReplicasBehindError: If a replica takes longer. The next run does what is missing.
     """
     if context.table_facts.is_replicated:
         sql = Sql(f"SYSTEM SYNC REPLICA {table(name)} LIGHTWEIGHT")
         settings = {} if wait_seconds is None else {"receive_timeout": wait_seconds}
-        yield from context.on_each(name=f"Wait for the replicas of {name}", sql=sql, settings=settings)
+        try:
+            yield from context.on_each(name=f"Wait for the replicas of {name}", sql=sql, settings=settings)
+        except ClickHouseServerError as error:
+            if error.code != _TIMEOUT_EXCEEDED:
+                raise
+            raise ReplicasBehindError(
+                f"Replicas of {name} have not caught up with each other in time (159, from {error.host}). Look at "
+                "system.replication_queue on each of them: postpone_reason and last_exception say what they wait for. "
+                "If somebody stopped them, SYSTEM START FETCHES and SYSTEM START REPLICATION QUEUES let them go on."
+            ) from error

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from airflow_provider_chs3.core.attempt.history import read_history
 from airflow_provider_chs3.core.attempt.insert_plan import plan_insert, read_files
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
@@ -17,7 +18,7 @@ from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.source.s3_source import S3Source
+from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.tuning.insert_settings import EXACT_NAMES, REQUIRED_SETTINGS, load_settings
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions, resource_share_of, smallest
 from airflow_provider_chs3.core.values.models import Month, Node, NodeSpec, Setting, SettingValues
@@ -72,7 +73,7 @@ def _power_cut_remarks(context: TargetContext) -> Iterator[str]:
 
 
 def check_month(
-    scene: TrialSetup, source: S3Source, month: Month, *, now: datetime
+    scene: TrialSetup, source: ObjectSource, month: Month, *, now: datetime
 ) -> Steps[tuple[Check, list[Setting]]]:
     """Do everything that a load of the month does before it writes.
 
@@ -106,13 +107,14 @@ def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str])
     yield from capturing_logs(warn_of_risks(load, now), warnings)
     # The report has what these log in other places.
     reading = yield from capturing_logs(read_files(load), [])
-    plan = yield from capturing_logs(plan_insert(load, now, reading), [])
+    history = yield from read_history(load)
+    plan = yield from capturing_logs(plan_insert(load, now, reading, history), [])
     rows = "" if reading.rows is None else f", {reading.rows:,} rows"
     summary = f"{len(manifest.objects)} objects, {manifest.size_bytes:,} bytes{rows}, into partition {partition_id}"
     return [each for each in plan.settings if each.name not in EXACT_NAMES], summary
 
 
-def _request(scene: TrialSetup, source: S3Source, month: Month, now: datetime) -> LoadRequest:
+def _request(scene: TrialSetup, source: ObjectSource, month: Month, now: datetime) -> LoadRequest:
     return LoadRequest(
         month=month,
         source=source,

@@ -18,6 +18,7 @@ from airflow_provider_chs3.core.preflight.privileges import (
     privileges_of_replacing,
     privileges_of_replication,
 )
+from airflow_provider_chs3.core.source.store_kinds import S3, StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable
@@ -38,16 +39,17 @@ PURPOSES: Mapping[str, str] = {
 
 
 def privileges_by_purpose(
-    location: TableLocation, *, named_collection: str | None, is_replicated: bool
+    location: TableLocation, *, named_collection: str | None, is_replicated: bool, store: StoreKind = S3
 ) -> dict[str, RequiredPrivileges]:
     """Return the privileges that each purpose needs on every node.
 
     Args:
         location: The table and its nodes.
-        named_collection: The named collection through which the servers read S3; None if they use other credentials.
+        named_collection: The named collection through which the servers read; None if they use other credentials.
         is_replicated: Whether the table is replicated.
+        store: The kind of storage that is read. Default: S3.
     """
-    load = privileges_of_replacing(location, named_collection=named_collection)
+    load = privileges_of_replacing(location, named_collection=named_collection, store=store)
     if is_replicated:
         load = RequiredPrivileges(
             load.on_servers, load.on_tables + privileges_of_replication(location.target, location.ledger)

@@ -77,7 +77,7 @@ class NodeReport:
         measured_cores: Cores that the server sees.
         measured_memory_bytes: The server's memory limit.
         disk_free_bytes: Free bytes on its local disks.
-        list_seconds: Seconds to list the first objects in S3 from there, without the time to answer.
+        list_seconds: Seconds to list the first objects from there, without the time to answer.
         read_seconds: Seconds to read a small part of an object from there, without the time to answer.
     """
 

@@ -27,9 +27,10 @@ from airflow_provider_chs3.core.doctor.nodes import (
 )
 from airflow_provider_chs3.core.doctor.privileges import check_rights, privileges_by_purpose
 from airflow_provider_chs3.core.doctor.report import Check, Diagnosis, NodeReport, describe_error, in_a_line
-from airflow_provider_chs3.core.doctor.s3 import S3Probe, check_s3, look_at_s3
+from airflow_provider_chs3.core.doctor.storage import StorageProbe, check_storage, look_at_storage
 from airflow_provider_chs3.core.preflight.profile_constraints import explain_refusal
-from airflow_provider_chs3.core.source.s3_source import S3Source
+from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.source.store_kinds import S3
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
 from airflow_provider_chs3.core.values.models import Month, Node, NodeSpec, Setting, SettingValues
@@ -58,7 +59,7 @@ class DoctorRequest(TableRequest):
     """
 
     now: datetime
-    source: S3Source | None = None
+    source: ObjectSource | None = None
     source_error: str = ""
     month: Month | None = None
     declared: Mapping[str, NodeSpec] = field(default_factory=dict)
@@ -105,8 +106,8 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
     rights = yield from _check_rights(request, servers)
     room, free = yield from check_room(probes)
     replication = yield from check_replication(probes)
-    s3, look = yield from _check_s3(request, tuple(probes))
-    load, settings = yield from _check_load(request, servers, s3)
+    storage, look = yield from _check_storage(request, tuple(probes))
+    load, settings = yield from _check_load(request, servers, storage)
     merges = (
         (yield from check_merges_of(servers.context))
         if request.has_table and load[0].summary
@@ -114,7 +115,7 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
     )
     checks = (connection, check_versions(probes), check_clocks(probes), rights, _check_specs(request, servers))
     return Diagnosis(
-        checks=(*checks, room, replication, s3, *load[:-1], merges, load[-1]),
+        checks=(*checks, room, replication, storage, *load[:-1], merges, load[-1]),
         nodes=tuple(_node_report(node, servers, look, free) for node in location.nodes),
         settings=tuple(settings),
     )
@@ -130,9 +131,9 @@ def _explain(error: Chs3Error, hosts: Sequence[tuple[bool, str]]) -> Steps[tuple
 
 
 def _without_servers(request: DoctorRequest, connection: Check) -> Steps[Diagnosis]:
-    s3, _ = yield from _check_s3(request, ())
+    storage, _ = yield from _check_storage(request, ())
     rest = ("versions", "clocks", "privileges", "node specs", "disks", "replication", "merges", "settings")
-    return Diagnosis(checks=(connection, *(Check(name=name, left_out=_NO_NODE) for name in rest), s3))
+    return Diagnosis(checks=(connection, *(Check(name=name, left_out=_NO_NODE) for name in rest), storage))
 
 
 def _ask_servers(request: DoctorRequest, location: TableLocation, probes: Mapping[Node, NodeProbe]) -> Steps[_Servers]:
@@ -153,7 +154,8 @@ def _check_rights(request: DoctorRequest, servers: _Servers) -> Steps[Check]:
         location = replace(location, target=replace(location.target, table="any"))
     needed = privileges_by_purpose(
         location,
-        named_collection=request.source.credentials.named_collection if request.source else None,
+        named_collection=request.source.named_collection if request.source else None,
+        store=request.source.kind if request.source else S3,
         is_replicated=any(target.is_replicated for target in targets),
     )
     users = {node: probe.user for node, probe in servers.probes.items()}
@@ -171,13 +173,13 @@ def _check_specs(request: DoctorRequest, servers: _Servers) -> Check:
     return check.with_errors(servers.errors)
 
 
-def _check_s3(request: DoctorRequest, nodes: tuple[Node, ...]) -> Steps[tuple[Check, S3Probe]]:
+def _check_storage(request: DoctorRequest, nodes: tuple[Node, ...]) -> Steps[tuple[Check, StorageProbe]]:
     if request.source_error:
-        return Check(name="S3", findings=(in_a_line(request.source_error),)), S3Probe("")
+        return Check(name="storage", findings=(in_a_line(request.source_error),)), StorageProbe("")
     if request.source is None:
-        return Check(name="S3", left_out="give --bucket (or --named-collection) and --key"), S3Probe("")
-    look = yield from look_at_s3(request.source, request.month, nodes)
-    return check_s3(look, request.source, month=request.month), look
+        return Check(name="storage", left_out="give --bucket (or --named-collection) and --key"), StorageProbe("")
+    look = yield from look_at_storage(request.source, request.month, nodes)
+    return check_storage(look, request.source, month=request.month), look
 
 
 def _missing_arguments(request: DoctorRequest) -> Iterator[str]:
@@ -191,7 +193,7 @@ def _missing_arguments(request: DoctorRequest) -> Iterator[str]:
 
 
 def _check_load(
-    request: DoctorRequest, servers: _Servers, s3: Check
+    request: DoctorRequest, servers: _Servers, storage: Check
 ) -> Steps[tuple[tuple[Check, Check, Check], list[Setting]]]:
     """Check table, month and settings, and also return the settings."""
     context = servers.context
@@ -208,7 +210,9 @@ def _check_load(
     month, settings = Check(name="month"), list[Setting]()
     if missing := list(_missing_arguments(request)):
         month = replace(month, left_out=f"give {', '.join(missing)}")
-    elif request.source is None or request.month is None or not table.summary or servers.sizes.wrong or s3.findings:
+    elif (
+        request.source is None or request.month is None or not table.summary or servers.sizes.wrong or storage.findings
+    ):
         month = replace(month, left_out="first fix the findings above")
     else:
         month, settings = yield from check_month(scene, request.source, request.month, now=request.now)
@@ -220,7 +224,7 @@ def _check_load(
     return (table, month, sent), settings
 
 
-def _node_report(node: Node, servers: _Servers, look: S3Probe, free: Mapping[Node, int]) -> NodeReport:
+def _node_report(node: Node, servers: _Servers, look: StorageProbe, free: Mapping[Node, int]) -> NodeReport:
     probe, sized, facts = servers.probes.get(node), servers.sizes.nodes.get(node), servers.context.nodes.get(node)
     if probe is None:
         return NodeReport(node=shown(node))

@@ -35,19 +35,24 @@ _AS_TEXT: SettingValues = {
 _SHOWN_BYTES = 100
 
 
-def describe(files: Files, paths: Sequence[str]) -> Steps[dict[str, dict[str, str]]]:
+def describe(files: Files, paths: Sequence[str], *, is_of_names: bool = True) -> Steps[dict[str, dict[str, str]]]:
     """Read the columns of single files: path → name → type.
 
     Args:
         files: How to read them.
         paths: Their paths.
+        is_of_names: Whether the names are enough where a line of names begins a file; its types take many lines.
 
     Raises:
         SourceError: If one cannot be read.
     """
     if len(paths) > _AT_A_TIME:
         yield from Log(name=f"Read the columns of {len(paths)} files, {_AT_A_TIME} at a time")
-    lanes = tuple(_describe_each(files, lane) for first in range(_AT_A_TIME) if (lane := paths[first::_AT_A_TIME]))
+    lanes = tuple(
+        _describe_each(files, lane, is_of_names=is_of_names)
+        for first in range(_AT_A_TIME)
+        if (lane := paths[first::_AT_A_TIME])
+    )
     found: dict[str, dict[str, str]] = {}
     if lanes:
         for described in (yield from Gather(name=f"Read the columns of {len(paths)} files", workflows=lanes)):
@@ -55,21 +60,22 @@ def describe(files: Files, paths: Sequence[str]) -> Steps[dict[str, dict[str, st
     return {path: found[path] for path in paths}
 
 
-def _describe_each(files: Files, paths: Sequence[str]) -> Steps[dict[str, dict[str, str]]]:
+def _describe_each(files: Files, paths: Sequence[str], *, is_of_names: bool) -> Steps[dict[str, dict[str, str]]]:
     by_file = {}
     for path in paths:
-        by_file[path] = yield from _describe(files, path)
+        by_file[path] = yield from _describe(files, path, is_of_names=is_of_names)
     return by_file
 
 
-def _describe(files: Files, path: str) -> Steps[dict[str, str]]:
+def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, str]]:
     glob, has_line_of_names = files.source.glob_of(path), files.format.name.endswith(_WITH_NAMES)
     if not path.endswith(glob):
         yield from _check_matches_alone(files, glob, path)
     function = files.read(glob, on_cluster=False)
     sql = Sql(f"DESCRIBE TABLE {function.text}", function.secrets)
     # Of a file with a line of names these are all that counts; by default 25,000 lines are read, to guess at types.
-    lines = {"input_format_max_rows_to_read_for_schema_inference": 1} if has_line_of_names else {}
+    is_short = has_line_of_names and is_of_names
+    lines = {"input_format_max_rows_to_read_for_schema_inference": 1} if is_short else {}
     try:
         rows = yield from Query(name=f"Read the columns of {path}", sql=sql, settings={**files.look_settings, **lines})
     except ClickHouseServerError as error:
@@ -114,7 +120,7 @@ def _check_names(path: str, names: Iterable[object]) -> None:
 def _check_matches_alone(files: Files, glob: str, path: str) -> Steps[None]:
     """Check that the columns are not another file's, with whose types values could change without an error."""
     function = files.read(glob, file_format="One", on_cluster=False)
-    sql = Sql(f"SELECT DISTINCT _path FROM {function.text}", function.secrets)
+    sql = Sql(f"SELECT DISTINCT {files.source.kind.path} FROM {function.text}", function.secrets)
     rows = yield from Query(name=f"Look what looks like {path}", sql=sql, settings=files.look_settings)
     others = sorted(row[0] for row in rows if row[0] != path)
     if others:

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.conversion.server_casts import is_integer
 from airflow_provider_chs3.core.files.file_columns import describe
 from airflow_provider_chs3.core.files.parquet_footers import Footers, parquet_footers
 from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.source.s3_source import plain_prefix
+from airflow_provider_chs3.core.source.object_source import plain_prefix
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.workflow.operations import Gather, Query, Steps
@@ -195,6 +195,16 @@ def _common_type(name: str, told: Sequence[tuple[str, bool]]) -> Steps[str | Non
     parsed = [ColumnType(each) for each in types]
     if len({is_naive for _, is_naive in told}) > 1 or len(set(map(_without_widths, parsed))) > 1 or _are_finer(parsed):
         return None
+    return (yield from common_type(name, types))
+
+
+def common_type(name: str, types: Sequence[str]) -> Steps[str | None]:
+    """Return the type that the server takes for all of some types, which may be wider than each; None if there is none.
+
+    Args:
+        name: The column.
+        types: The types.
+    """
     values = ", ".join(f"defaultValueOfTypeName({literal(column_type)})" for column_type in types)
     sql = Sql(f"SELECT toTypeName([{values}])")
     try:

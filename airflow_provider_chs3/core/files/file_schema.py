@@ -112,7 +112,8 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
     needed = [name for name in every if name not in VIRTUAL_COLUMNS]
     if not selection.select:
         by_file = {kind.example: kind.types for kind in kinds}
-        found = plain_columns(wanted, {name: kind.types[name] for kind in kinds for name in kind.types}, by_file)
+        types_of_all = {name: kind.types[name] for kind in kinds for name in kind.types}
+        found = plain_columns(wanted, types_of_all, by_file, elsewhere=files.source.columns_elsewhere)
         _check_any(found, every)
         check_elements([each.column for each in found], by_file)
         needed = [each.column.name for each in found]
@@ -163,13 +164,19 @@ def count_rows(files: Files, reading: Reading) -> Steps[int]:
     Args:
         files: The files.
         reading: How they are read.
+
+    Raises:
+        SourceError: If a server calls files otherwise than they were listed, so that none of them would be found.
     """
     if reading.rows is not None:
         return reading.rows
     rows = 0
     for group, batch in reading.batches(files):
         function = files.read(batch.glob, structure=group.structure)
-        sql = Sql(f"SELECT _path, count() FROM {function.text} GROUP BY _path", function.secrets)
+        sql = Sql(f"SELECT {batch.path} AS file, count() FROM {function.text} GROUP BY file", function.secrets)
         answer = yield from files.look(f"Count the rows of {len(batch.paths)} files", sql)
+        beginning = files.source.beginning_of(batch)
+        if other := next((path for path, _ in answer if not path.startswith(beginning)), None):
+            raise SourceError(f"ClickHouse calls a file {other!r}, which begins with {beginning!r} in the listing.")
         rows += sum(count for path, count in answer if path in set(batch.paths))
     return rows

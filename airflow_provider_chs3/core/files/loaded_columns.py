@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -207,7 +207,11 @@ def structure_of(types: Mapping[str, str], defaults: Mapping[str, str] | None = 
 
 
 def plain_columns(
-    columns: Sequence[Column], types: Mapping[str, str], by_file: Mapping[str, Mapping[str, str]]
+    columns: Sequence[Column],
+    types: Mapping[str, str],
+    by_file: Mapping[str, Mapping[str, str]],
+    *,
+    elsewhere: Collection[str] = (),
 ) -> list[LoadedColumn]:
     """Load columns from those of the same name.
 
@@ -218,6 +222,7 @@ def plain_columns(
         columns: The target's columns.
         types: The files' columns.
         by_file: File → its columns; empty if files do not name them.
+        elsewhere: Columns whose values the source knows if files lack them: no default stands for these. Default: none.
 
     Raises:
         SourceError: If a file lacks a column; it names both, and the columns of the file.
@@ -226,7 +231,7 @@ def plain_columns(
     for column in columns:
         lacking = [path for path, names in by_file.items() if column.name not in names]
         in_none = column.name not in types
-        if in_none and column.default_kind:
+        if in_none and column.default_kind and column.name not in elsewhere:
             continue
         if lacking or in_none:
             raise SourceError(_is_missing(column.name, lacking, by_file))

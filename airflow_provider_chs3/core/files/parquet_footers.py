@@ -6,20 +6,22 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.source.s3_source import Batch
+from airflow_provider_chs3.core.source.source import Batch
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 _SCHEMAS_OF_PARQUET = """
-SELECT columns, groupArray((_path, num_rows)), sum(total_uncompressed_size),
-    argMin(_path, (NOT match(_path, '^[A-Za-z0-9/_.=-]*$'), _path)) FROM (
-    SELECT _path, num_rows, total_uncompressed_size,
+SELECT columns, groupArray((file, num_rows)), sum(total_uncompressed_size),
+    argMin(file, (NOT match(file, '^[A-Za-z0-9/_.=-]*$'), file)) FROM (
+    SELECT {path} AS file, num_rows, total_uncompressed_size,
         arrayMap(each -> (each.name, each.path, each.physical_type, each.logical_type), columns) AS columns
     FROM {function} WHERE {condition}
 ) GROUP BY columns
 """
+#: So few files are read by one node: to ask all of them for a part of the files takes each longer than to read them.
+_FILES_OF_ONE_NODE = 16
 _NAIVE = "Timestamp(isAdjustedToUTC=false"
 _TIME_OF_DAY = "Time("
 _FIXED_LENGTH = ("FIXED_LEN_BYTE_ARRAY", "None")
@@ -117,11 +119,12 @@ def _columns_of(name: str, path: str, plain: Collection[str]) -> Iterator[str]:
 
 
 def _footers(files: Files, batch: Batch) -> Steps[list[Row]]:
-    function = files.read(batch.glob, file_format="ParquetMetadata")
-    text = _SCHEMAS_OF_PARQUET.format(function=function.text, condition=batch.condition)
+    on_cluster = len(batch.paths) > _FILES_OF_ONE_NODE
+    function = files.read(batch.glob, file_format="ParquetMetadata", on_cluster=on_cluster)
+    text = _SCHEMAS_OF_PARQUET.format(function=function.text, condition=batch.condition, path=batch.path)
     name = f"Read the footers of {len(batch.paths)} files"
-    settings = {"max_threads": files.look_threads}
-    rows = yield from files.look(name, Sql(text, function.secrets), settings)
+    settings = {"max_threads": min(files.look_threads, len(batch.paths))}
+    rows = yield from files.look(name, Sql(text, function.secrets), settings, on_cluster=on_cluster)
     return rows
 
 
@@ -131,7 +134,7 @@ def _find_unreadable(files: Files, batch: Batch, error: ClickHouseServerError) -
         return
     for path in batch.paths:
         try:
-            yield from _footers(files, Batch(files.source.glob_of(path), (path,)))
+            yield from _footers(files, Batch(files.source.glob_of(path), (path,), files.source.kind.path))
         except ClickHouseServerError as its_error:
             if is_of_servers(its_error):
                 raise

@@ -11,16 +11,17 @@ from airflow_provider_chs3.core.group.planning import GroupPlan, MonthOfGroup
 from airflow_provider_chs3.core.insertion.insert import insert
 from airflow_provider_chs3.core.insertion.staged_rows import NO_PARTITION, StagedPartition, count_partitions
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.records import record
+from airflow_provider_chs3.core.ledger.recording import NewRecord
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.proof.row_counts import rows_of_source
-from airflow_provider_chs3.core.source.months_together import list_months_together
+from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.staging.ending import end_earlier_attempts
 from airflow_provider_chs3.core.staging.tables import create_staging
+from airflow_provider_chs3.core.storages.months_together import list_months_together
 from airflow_provider_chs3.core.values.models import Manifest, Month, Node
 from airflow_provider_chs3.core.workflow.lockstep import in_lockstep
-from airflow_provider_chs3.core.workflow.operations import Gather, InsertStats, Log, QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Gather, InsertStats, Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, VerificationError
 
 
@@ -75,7 +76,8 @@ def insert_group(group: GroupPlan) -> Steps[GroupStaged]:
     """
     group = yield from _prepare(group)
     load, plan = group.load, group.plan
-    yield from create_staging(load.context, load.attempt, without_merges=True)
+    own = [each.load.attempt for each in group.months]
+    yield from create_staging(load.context, load.attempt, without_merges=True, months=own)
     yield from _record_months(group)
     load = yield from load.end_step("stage")
     inserted = yield from insert(load, plan, into=load.staging)
@@ -127,8 +129,13 @@ def _record_months(group: GroupPlan) -> Steps[None]:
     def recorded(each: MonthOfGroup) -> Steps[None]:
         details = {**shared, "reason": each.to_load.reason}
         values = values_of(each.load, rows=0, state=PartitionState(), details=details)
-        sql = record(load.context.ledger, each.load.key_on(coordinator), "inserting", values, staging=load.staging)
-        yield from QueryNodes(name=f"Record that {each.month} is being inserted", sql={coordinator: sql})
+        new = NewRecord(
+            ledger=load.context.ledger,
+            event="inserting",
+            values={coordinator: (each.load.key_on(coordinator), values)},
+            staging=load.staging,
+        )
+        yield from new.step(f"Record that {each.month} is being inserted")
 
     outcomes = yield from in_lockstep([recorded(each) for each in group.months], name=load.attempt.name)
     for outcome in outcomes:
@@ -139,7 +146,9 @@ def _record_months(group: GroupPlan) -> Steps[None]:
 def _changed(group: GroupPlan) -> Steps[frozenset[Month]]:
     """Return the months whose objects changed while they were loaded."""
     months = {each.month: each.load.manifest for each in group.months}
-    _, listed = yield from list_months_together(group.load.files.source, list(months))
+    source = group.load.files.source
+    assert isinstance(source, ObjectSource)  # others are loaded one by one
+    _, listed = yield from list_months_together(source, list(months))
     now: Mapping[Month, Manifest] = listed
     added = sum(manifest.added_in(now[month]) for month, manifest in months.items())
     if added:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.attempt.discovery import check_manifest, check_ready, inspect_target_for_load
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
-from airflow_provider_chs3.core.attempt.load_context import GroupOfFiles, LoadContext
+from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.attempt.months_together import GroupOfFiles
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
+from airflow_provider_chs3.core.group.dead_groups import drop_dead_groups
 from airflow_provider_chs3.core.increment.decision import differs_in_columns, find_increment
 from airflow_provider_chs3.core.load.month_check import MonthToLoad, check_month
 from airflow_provider_chs3.core.load.planning import plan_objects
@@ -16,8 +18,8 @@ from airflow_provider_chs3.core.preflight.partition_key import is_of_month, part
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_ids_of
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.source.months_together import list_months_together
-from airflow_provider_chs3.core.source.s3_source import S3Source
+from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.storages.months_together import list_months_together
 from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Manifest, Month
@@ -27,9 +29,8 @@ from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
 from airflow_provider_chs3.core.workflow.step_timer import StepTimer
 from airflow_provider_chs3.exceptions import Chs3Error
 
-#: Workflows that ask the storage at the same time; boto3 holds ten connections.
+#: Workflows that ask the storage at the same time.
 _READY_AT_ONCE = 8
-_PATH = "_path"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +111,7 @@ def check_months(request: LoadRequest, months: Sequence[Month], timer: StepTimer
         for month, manifest in manifests.items()
     ]
     checked = yield from in_lockstep([_check(load) for load in loads], name=_name(loads, request))
+    yield from drop_dead_groups(loads)
     return Checked(
         unchanged=tuple(each for each in checked if isinstance(each, LoadResult)),
         to_load=tuple(each for each in checked if isinstance(each, MonthOfGroup)),
@@ -121,8 +123,9 @@ def _name(loads: Sequence[LoadContext], request: LoadRequest) -> str:
     return replace(loads[0].attempt, month=months, nonce=request.nonce).name
 
 
-def _list(request: LoadRequest, months: Sequence[Month]) -> Steps[tuple[S3Source, dict[Month, Manifest]]]:
+def _list(request: LoadRequest, months: Sequence[Month]) -> Steps[tuple[ObjectSource, dict[Month, Manifest]]]:
     """Return the objects of the months that are ready to be loaded."""
+    assert isinstance(request.source, ObjectSource)  # others are loaded one by one
     source, manifests = yield from list_months_together(request.source, months)
     ready: list[Month] = []
     for first in range(0, len(months), _READY_AT_ONCE):
@@ -182,7 +185,7 @@ def plan_group(request: LoadRequest, months: Sequence[MonthOfGroup], timer: Step
         return None
     parts = yield from parts_of_key(context)
     written = of_key.cast(null_as_default=False).value
-    condition = is_of_month(of_key.column, parts, written, _partition_ids(same), _PATH)
+    condition = is_of_month(of_key.column, parts, written, _partition_ids(same), request.source.kind.path)
     load = replace(load, group=GroupOfFiles(MonthGroup(tuple(each.month for each in same)), condition))
     return GroupPlan(load=(yield from load.end_step("plan")), plan=plan, months=tuple(same))
 

@@ -5,20 +5,21 @@ list → inspect → compare with the ledger → plan → stage → insert → v
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from airflow_provider_chs3.core.group.eligibility import why_one_by_one
 from airflow_provider_chs3.core.group.insertion import insert_group
 from airflow_provider_chs3.core.group.planning import GroupPlan, check_months, plan_group
-from airflow_provider_chs3.core.group.publication import publish_month
+from airflow_provider_chs3.core.group.publication import publish_group
 from airflow_provider_chs3.core.load.cleaning import clean_up_all
 from airflow_provider_chs3.core.load.protocol import load_month
+from airflow_provider_chs3.core.new_table.creation import create_if_missing
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED, hint_of, is_terminal
+from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED, is_terminal, sentence, with_hint
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Month
-from airflow_provider_chs3.core.workflow.lockstep import in_lockstep
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.core.workflow.step_timer import start_timer
 from airflow_provider_chs3.exceptions import (
@@ -28,11 +29,14 @@ from airflow_provider_chs3.exceptions import (
     MonthsFailedError,
     MonthsNotLoadedError,
     PreflightError,
+    ReplicasBehindError,
     SupersededError,
 )
 
 #: Servers refuse an INSERT of more partitions (`max_partitions_per_insert_block`).
 MOST_MONTHS = 100
+#: What each month would meet again, after as long a wait.
+_OF_ALL_MONTHS = (ClickHouseConnectionError, ReplicasBehindError)
 #: Months of which an error tells: more would hide the first.
 _TOLD = 10
 
@@ -60,9 +64,15 @@ class MonthsOutcome:
             return None
         if not self.results and len(self.errors) == 1:
             return next(iter(self.errors.values()))
-        told = [f"{month}: {error} {hint_of(error)}".rstrip() for month, error in sorted(self.errors.items())]
+        # What concerns the server or the user is the same for all.
+        months_by_text = defaultdict[str, list[Month]](list)
+        for month, error in sorted(self.errors.items()):
+            months_by_text[with_hint(error, str(error))].append(month)
+        told = [f"{', '.join(map(str, months))}: {text}" for text, months in months_by_text.items()]
         rest = [f"and {len(told) - _TOLD} more"] if len(told) > _TOLD else []
-        text = f"{len(told)} of {len(told) + len(self.results)} months failed; the others are as their objects are."
+        failed = len(self.errors)
+        others = "; the others are loaded" if self.results else ""
+        text = f"{failed} of {failed + len(self.results)} months failed{others}."
         kind = MonthsFailedError if all(map(is_terminal, self.errors.values())) else MonthsNotLoadedError
         return kind("\n  ".join([text, *told[:_TOLD], *rest]))
 
@@ -86,6 +96,8 @@ def load_months(request: LoadRequest, months: Sequence[Month]) -> Steps[MonthsOu
     """
     months = sorted(set(months))
     outcome = MonthsOutcome()
+    if request.new_table:
+        yield from create_if_missing(request.new_table, months)
     if len(months) > 1:
         why = why_one_by_one(request)
         if why:
@@ -121,9 +133,9 @@ def _load_together(request: LoadRequest, months: Sequence[Month], outcome: Month
 def _one_by_one_after(error: Chs3Error, outcome: MonthsOutcome) -> Steps[MonthsOutcome]:
     """Go on with each month by itself, unless servers do not answer, or somebody ended the load."""
     was_ended = isinstance(error, ClickHouseServerError) and error.code == QUERY_WAS_CANCELLED
-    if was_ended or isinstance(error, (SupersededError, ClickHouseConnectionError)):
+    if was_ended or isinstance(error, (SupersededError, *_OF_ALL_MONTHS)):
         raise error
-    yield from Log(name=f"{error} The months are loaded one by one, so that each tells of itself.")
+    yield from Log(name=f"{sentence(str(error))} The months are loaded one by one, so that each tells of itself.")
     return outcome
 
 
@@ -138,34 +150,32 @@ def _load_group(group: GroupPlan, outcome: MonthsOutcome) -> Steps[MonthsOutcome
         staged = yield from insert_group(group)
         group = staged.group
         yield from Log(name=f"The rows of {load.months} are staged and proved: publishing month by month.")
-        published = yield from in_lockstep(
-            [publish_month(staged, each) for each in group.months], name=load.attempt.name
-        )
+        by_month = yield from publish_group(staged)
     except Exception:
         yield from clean_up_all(load)
         raise
     yield from clean_up_all(load)
-    by_month = dict(zip((each.month for each in group.months), published, strict=True))
     for month, each in by_month.items():
         if isinstance(each, Chs3Error):
             yield from Log(name=f"{month} was not published with the others: {each}")
     # A load that came later may still be at it: this one must not end it.
-    final = {month: each for month, each in by_month.items() if isinstance(each, SupersededError)}
-    return outcome.and_then((each for each in published if isinstance(each, LoadResult)), final)
+    ends = (SupersededError, ReplicasBehindError)
+    final = {month: each for month, each in by_month.items() if isinstance(each, ends)}
+    return outcome.and_then((each for each in by_month.values() if isinstance(each, LoadResult)), final)
 
 
 def _load_one_by_one(request: LoadRequest, months: Sequence[Month], outcome: MonthsOutcome) -> Steps[MonthsOutcome]:
-    lost: ClickHouseConnectionError | None = None
+    lost: Chs3Error | None = None
     for month in months:
         if lost:
-            # The next one would wait for the same server.
+            # The next one would wait for the same servers.
             outcome = outcome.and_then((), {month: lost})
             continue
         try:
             # Of another name than the group's attempt: staging is never used again.
             result = yield from load_month(replace(request, month=month, nonce=f"{request.nonce}m"))
         except Chs3Error as error:
-            lost = error if isinstance(error, ClickHouseConnectionError) else None
+            lost = error if isinstance(error, _OF_ALL_MONTHS) else None
             if len(months) > 1:
                 yield from Log(name=f"{month} failed: {error}")
             outcome = outcome.and_then((), {month: error})

@@ -1,4 +1,4 @@
-"""Publish one month out of a staging table of several, as a load of the month alone does."""
+"""Publish several months out of one staging table, each as a load of the month alone does."""
 
 from __future__ import annotations
 
@@ -8,64 +8,111 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.attempt.months_together import SharedStaging
 from airflow_provider_chs3.core.group.insertion import GroupStaged
 from airflow_provider_chs3.core.group.planning import MonthOfGroup
 from airflow_provider_chs3.core.increment.completion import begin_increment, complete_increment
 from airflow_provider_chs3.core.insertion.insert import Inserted, Verified
 from airflow_provider_chs3.core.insertion.staged_rows import Staged, StagedPartition, count_staged
-from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.load.outcome import record_load, result_of
 from airflow_provider_chs3.core.publication.publish import publish
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
-from airflow_provider_chs3.core.staging.ending import check_alone, check_not_superseded
-from airflow_provider_chs3.core.staging.tables import create_staging, ddl_settings
+from airflow_provider_chs3.core.sql.quoting import literal, table
+from airflow_provider_chs3.core.staging.ending import check_not_superseded
+from airflow_provider_chs3.core.staging.partitions import Command, alter_partition
+from airflow_provider_chs3.core.staging.rivals import settle_with_rivals
+from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, ddl_settings, superseded
 from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import Node, S3Object
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.values.models import Month, Node, S3Object
+from airflow_provider_chs3.core.values.month_group import MonthGroup
+from airflow_provider_chs3.core.workflow.lockstep import in_lockstep
+from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import (
-    BaseChangedError,
     Chs3Error,
     ObjectsChangedError,
     SupersededError,
+    TransientError,
     VerificationError,
 )
 
+#: Tables of which other loads may end one after the other; then each month is loaded by itself.
+_MOST_TABLES = 5
 
-def publish_month(staged: GroupStaged, each: MonthOfGroup) -> Steps[LoadResult]:
-    """Move a month's rows into a staging table of its own, without a copy, and publish them from there.
 
-    A later load of the month ends this alone: it finds this staging, as that of any load, and drops it. What is not
-    dropped so stays until all months are published.
+def publish_group(staged: GroupStaged) -> Steps[dict[Month, LoadResult | Chs3Error]]:
+    """Publish each month from a staging table of all, into which their rows come without a copy.
+
+    A later load of one of the months finds that table and drops it. Then the others get another one: their rows are
+    still in the table into which they were inserted.
 
     Args:
         staged: The rows of all months.
-        each: The month.
 
     Returns:
-        The month's result, with its share of the seconds that all months took.
+        The result of each month, with its share of the seconds that all took, or its error.
 
     Raises:
-        SupersededError: If another load of the month began after the group did.
+        SupersededError: If somebody ended the whole load.
+        Chs3Error: If the rows could not be moved. Nothing more was published.
+    """
+    outcomes: dict[Month, LoadResult | Chs3Error] = {
+        month: ObjectsChangedError(f"Objects of {month} changed while they were loaded. Nothing was published.")
+        for month in staged.changed
+    }
+    remaining: Sequence[MonthOfGroup] = [each for each in staged.group.months if each.month not in outcomes]
+    for number in range(1, _MOST_TABLES + 1):
+        if not remaining:
+            return outcomes
+        found, rivals = yield from _publish_from_table(staged, remaining, number)
+        outcomes |= found
+        lost = [month for month, each in found.items() if isinstance(each, SupersededError) and month not in rivals]
+        if lost:
+            yield from Log(name=f"Another load dropped the table of {len(lost)} months that go out: they get another.")
+        remaining = [each for each in remaining if each.month in lost]
+    often = TransientError(f"Other loads ended the publication {_MOST_TABLES} times. Nothing more was published.")
+    return outcomes | {each.month: often for each in remaining}
+
+
+def _publish_from_table(
+    staged: GroupStaged, months: Sequence[MonthOfGroup], number: int
+) -> Steps[tuple[dict[Month, LoadResult | Chs3Error], set[Month]]]:
+    """Publish months from one staging table.
+
+    Returns:
+        The result or the error of each month, and the months that others are loading.
+    """
+    context, own = staged.group.load.context, {each.month: each.load.attempt for each in months}
+    attempt = Attempt(context.target, MonthGroup(tuple(own)), staged.group.load.request.nonce, number)
+    try:
+        yield from create_staging(context, attempt, without_merges=True, months=own.values())
+        held = yield from settle_with_rivals(context, attempt, own.values())
+    except SupersededError as error:
+        return dict.fromkeys(own, error), set()
+    rivals = {month for month, each in own.items() if each in held}
+    shared = SharedStaging(attempt, frozenset(each.load.key.partition_id for each in months))
+    alone = [replace(each, load=replace(each.load, shared=shared)) for each in months if each.month not in rivals]
+    published = yield from in_lockstep([_publish_month(staged, each) for each in alone], name=attempt.name)
+    outcomes: dict[Month, LoadResult | Chs3Error] = {month: SupersededError(superseded(own[month])) for month in rivals}
+    return outcomes | dict(zip((each.month for each in alone), published, strict=True)), rivals
+
+
+def _publish_month(staged: GroupStaged, each: MonthOfGroup) -> Steps[LoadResult]:
+    """Take a month's rows into the table that it is published from, and publish them.
+
+    Raises:
+        SupersededError: If the table is gone.
         Chs3Error: Any other problem; unless it says otherwise, the month is unchanged.
     """
-    load = each.load
-    if each.month in staged.changed:
-        raise ObjectsChangedError(f"Objects of {each.month} changed while they were loaded. Nothing was published.")
-    yield from create_staging(load.context, load.attempt, without_merges=True)
     try:
-        result = yield from _fill_and_publish(staged, each)
+        return (yield from _fill_and_publish(staged, each))
     except SupersededError:
         raise
     except Chs3Error as error:
-        yield from check_not_superseded(load.context, load.attempt, error)
+        yield from check_not_superseded(each.load.context, each.load.attempt, error)
         raise
-    return result
 
 
 def _fill_and_publish(staged: GroupStaged, each: MonthOfGroup) -> Steps[LoadResult]:
     load, before, found = each.load, each.to_load.before, staged.of_month(each)
-    yield from check_alone(load.context, load.attempt)
-    yield from _check_unpublished(load, before)
     load = yield from begin_increment(load, before)
     own = yield from _fill(staged, load, found)
     load, complete = yield from complete_increment(load, before, own)
@@ -86,27 +133,18 @@ def _fill_and_publish(staged: GroupStaged, each: MonthOfGroup) -> Steps[LoadResu
     return result
 
 
-def _check_unpublished(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[None]:
-    """Check that no other load has published the month since this one compared it with the ledger."""
-    now = yield from load.look_up()
-    was, is_now = ({month.record.attempt for month in some.values() if month.record} for some in (before, now))
-    if was != is_now:
-        raise BaseChangedError(f"Another load published {load.request.month} meanwhile.")
-
-
 def _fill(staged: GroupStaged, load: LoadContext, found: Mapping[Node, StagedPartition]) -> Steps[dict[Node, Staged]]:
     """Attach the month's partition, which is hard links, and prove that all of it came."""
     earlier = (yield from count_staged(load, name="Count what is attached")) if _attached(load) else {}
-    sql = Sql(
-        f"ALTER TABLE {table(load.staging)} ATTACH PARTITION ID {literal(load.key.partition_id)} "
-        f"FROM {table(staged.group.load.staging)}"
-    )
+    attach = f"ATTACH PARTITION ID {literal(load.key.partition_id)} FROM {table(staged.group.load.staging)}"
     # Of replicas one attaches, and the others follow. A repeated ATTACH would double rows: staging is never reused.
-    yield from QueryNodes(
+    yield from alter_partition(
+        load.staging,
+        {node: Command(attach) for node in load.context.publishers if found[node].rows},
         name=f"Take the rows of {load.request.month} out of the group's",
-        sql={node: sql for node in load.context.publishers if found[node].rows},
         settings=ddl_settings(load.context),
         query_id=f"{load.attempt.name}_fill",
+        is_repeatable=False,
     )
     now = yield from count_staged(load, name="Count what is staged")
     for node, each in now.items():

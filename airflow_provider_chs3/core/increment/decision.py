@@ -62,7 +62,8 @@ def find_increment(load: LoadContext, before: Mapping[Node, MonthOnNode], found:
         attaches_first=attaches_first(load.context.table_facts),
         month=load.manifest,
     )
-    text = f"Only the {len(new.objects)} new objects are loaded, {new.size_bytes:,} bytes: the others are published."
+    what = "new object is" if len(new.objects) == 1 else f"{len(new.objects)} new objects are"
+    text = f"Only the {what} loaded, {new.size_bytes:,} bytes: the others are published."
     return Decision(load.of_increment(increment, new), text)
 
 

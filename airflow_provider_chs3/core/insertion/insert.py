@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.resume import DoneInsert, InitialState, ResumableLoad, record_resumable_load
 from airflow_provider_chs3.core.files.parse_errors import file_of
 from airflow_provider_chs3.core.insertion.insert_statement import insert_step
+from airflow_provider_chs3.core.insertion.readers import check_keys, with_readers
 from airflow_provider_chs3.core.insertion.staged_rows import Staged, count_staged
 from airflow_provider_chs3.core.proof.failed_insert import explain_conversion, explain_parsing
 from airflow_provider_chs3.core.proof.misfits import find_misfits
@@ -76,6 +77,7 @@ def insert(
         SourceError: If a value does not fit; it names column, file and value.
     """
     so_far = list(done)
+    load = yield from with_readers(load)
     for number, (group, batch) in enumerate(plan.reading.batches(load.files), start=1):
         if number <= len(done):
             continue
@@ -197,6 +199,7 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Ver
             f"The objects of {month} hold {counted.rows} rows, but {sum(rows.values())} were staged ({per_node}). "
             "Nothing was published."
         )
+    yield from check_keys(load, plan.reading)
     others: Counter[str] = Counter()
     for each in once.values():
         others.update(each.other_rows)

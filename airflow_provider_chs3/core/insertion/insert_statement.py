@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, FileGroup
-from airflow_provider_chs3.core.source.s3_source import Batch
+from airflow_provider_chs3.core.source.source import Batch
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.values.models import TableName
@@ -32,15 +32,16 @@ def insert_step(
     """
     null_as_default = load.request.selection.null_as_default
     names = ", ".join(identifier(each.column.name) for each in group.loaded)
-    expressions = ", ".join(each.cast(null_as_default=null_as_default).value for each in group.loaded)
-    function = load.files.read(batch.glob, structure=group.structure)
-    where = _where(load, group, batch)
-    text = f"INSERT INTO {_written(load, into)} ({names}) SELECT {expressions} FROM {function.text} WHERE {where}"
+    select = load.files.source.select(
+        [each.cast(null_as_default=null_as_default).value for each in group.loaded],
+        function=load.files.read(batch.glob, structure=group.structure),
+        condition=_where(load, group, batch),
+        cluster=load.context.cluster,
+    )
+    text = f"INSERT INTO {_written(load, into)} ({names}) {select.text}"
     return Insert(
         name=f"Insert {len(batch.paths)} objects of {load.months}",
-        sql=passed_on(
-            Sql(text, function.secrets), {**load.files.neutral, **load.files.settings, **plan.setting_values}
-        ),
+        sql=passed_on(Sql(text, select.secrets), {**load.files.neutral, **load.files.settings, **plan.setting_values}),
         settings={**load.context.permissions, **plan.setting_values},
         query_id=query_id,
         attempt=load.request.nonce,

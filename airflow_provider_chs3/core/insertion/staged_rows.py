@@ -40,12 +40,20 @@ def count_staged(load: LoadContext, *, name: str) -> Steps[dict[Node, Staged]]:
         name: Name of the step.
     """
     partitions = yield from count_partitions(load, name=name)
-    staged = {}
-    for node, found in partitions.items():
-        own = found.get(load.key.partition_id, NO_PARTITION)
-        others = {each.name: each.rows for partition_id, each in found.items() if partition_id != load.key.partition_id}
-        staged[node] = Staged(own.rows, others, own.contents)
-    return staged
+    return {node: staged_of(load, found) for node, found in partitions.items()}
+
+
+def staged_of(load: LoadContext, partitions: Mapping[str, StagedPartition]) -> Staged:
+    """Return the month's part of a node's staging.
+
+    Args:
+        load: The load.
+        partitions: The partitions of staging, by their ids.
+    """
+    known = load.shared.partition_ids if load.shared else {load.key.partition_id}
+    own = partitions.get(load.key.partition_id, NO_PARTITION)
+    others = {each.name: each.rows for partition_id, each in partitions.items() if partition_id not in known}
+    return Staged(own.rows, others, own.contents)
 
 
 class StagedPartition(NamedTuple):

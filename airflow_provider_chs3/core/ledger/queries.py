@@ -146,7 +146,7 @@ def look_up_each(ledger: TableName, keys: Sequence[LedgerKey], *, columns: Colle
     states = partition_states(f"{of_table} AND {PARTITION} IN ({ids})")
     return Sql(
         f"WITH {records} AS records, {known} AS known, (SELECT groupArray(found) FROM ({states})) AS states "
-        f"SELECT toUInt32(number - 1), id, {own}, has(known, month), "
+        f"SELECT toUInt32(number - 1), id, [({own}, has(known, month))], "
         f"(SELECT sum(rows) > 0 FROM system.parts WHERE {of_table} AND active), {mutations_query(of_table)}, "
         "arrayFilter(each -> each.1 = id, states) "
         f"FROM (SELECT arrayJoin(arrayZip(range(1, {len(keys) + 1}), [{months}], [{ids}])) AS each, "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from airflow_provider_chs3.core.ledger.mutations import mutations_of, mutations_query
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -39,6 +39,7 @@ class Record:
         sequence: Its number: the newest record of a node has the highest; in a replicated table, the newest of a shard.
         base: The attempt that loaded the whole month; empty if no increment may build on it.
         increments: Number of loads since then that added new objects alone.
+        age_seconds: Time since it was written, by the clock of its node.
         structure: The table, and what was loaded into it (see `core.ledger.structure_record`); empty if nothing was
             published, and in records of older versions.
     """
@@ -57,6 +58,7 @@ class Record:
     sequence: int = 0
     base: str = ""
     increments: int = 0
+    age_seconds: float = field(default=float("inf"), compare=False)
     structure: str = ""
 
 
@@ -80,6 +82,9 @@ class MonthOnNode:
     is_of_replica: bool = False
 
 
+#: Columns of a record, each with its value; JSON is given as what it is made of.
+Values: TypeAlias = Mapping[str, str | int | Mapping[str, object]]
+
 _EVENTS = "'intent', 'published', 'forgotten'"
 #: Records that decide the state of a month on a node.
 IS_STATE = f"event IN ({_EVENTS})"
@@ -87,6 +92,7 @@ IS_STATE = f"event IN ({_EVENTS})"
 IS_CHECKED = f"event IN ({_EVENTS}, 'unchanged')"
 #: With LIMIT 1, the newest record.
 NEWEST_FIRST = "ORDER BY sequence DESC, recorded_at DESC"
+_AGE_SECONDS = "dateDiff('millisecond', recorded_at, now64(3)) / 1000"
 
 
 def newest(columns: str, *, condition: str = IS_STATE) -> str:
@@ -106,7 +112,10 @@ def record_columns(known: Collection[str], *, structure: str | None = None) -> s
         known: The columns of the ledger.
         structure: An expression to ask for instead of the structure, which may be long; None asks for the structure.
     """
-    columns = {name: name if name in known else absent(name) for name in Record.__dataclass_fields__}
+    computed = {"age_seconds": _AGE_SECONDS}
+    columns = {
+        name: computed.get(name) or (name if name in known else absent(name)) for name in Record.__dataclass_fields__
+    }
     if structure is not None and "structure" in known:
         columns["structure"] = structure
     return ", ".join(columns.values())
@@ -126,28 +135,26 @@ def look_up(ledger: TableName, key: LedgerKey, *, columns: Collection[str]) -> S
         key: The month.
         columns: Columns of the node's ledger; none if it has no ledger.
     """
-    records, history = "emptyArrayString()", "0"
+    records = "[([], 0)]"
     if columns:
+        is_own = f"target_uuid = {literal(key.target_uuid)}"
+        own = newest(record_columns(columns), condition=is_own)
         records = (
-            f"(SELECT groupArray(record) FROM (SELECT {newest(record_columns(columns))} AS record FROM {table(ledger)} "
-            f"WHERE {key.condition} AND {IS_STATE} GROUP BY month))"
-        )
-        history = (
-            f"(SELECT count() > 0 FROM {table(ledger)} WHERE {key.name_condition} AND {key.month_condition} "
-            f"AND {IS_STATE})"
+            f"(SELECT [(if(countIf({is_own}) > 0, [{own}], []), count() > 0)] FROM {table(ledger)} "
+            f"WHERE {key.name_condition} AND {key.month_condition} AND {IS_STATE})"
         )
     of_table = f"database = {literal(key.target.database)} AND table = {literal(key.target.table)}"
     has_rows = f"(SELECT sum(rows) > 0 FROM system.parts WHERE {of_table} AND active)"
     states = partition_states(f"{of_table} AND {PARTITION} = {literal(key.partition_id)}")
     return Sql(
-        f"SELECT {literal(key.partition_id)}, {records}, {history}, {has_rows}, {mutations_query(of_table)}, "
+        f"SELECT {literal(key.partition_id)}, {records}, {has_rows}, {mutations_query(of_table)}, "
         f"(SELECT groupArray(found) FROM ({states}))"
     )
 
 
 def month_on_node(row: Row) -> MonthOnNode:
     """Parse the answer to `look_up`."""
-    partition_id, records, has_history, has_rows, mutations, states = row
+    partition_id, ((records, has_history),), has_rows, mutations, states = row
     empty = PartitionState(mutations=mutations_of(mutations), partition_id=partition_id)
     found = (PartitionState.of(partition, state, mutations_of(mutations)) for partition, state in states)
     return MonthOnNode(
@@ -162,7 +169,7 @@ def record(
     ledger: TableName,
     key: LedgerKey,
     event: str,
-    values: Mapping[str, str | int | Mapping[str, object]],
+    values: Values,
     *,
     staging: TableName | None = None,
     is_replicated: bool = False,
@@ -184,7 +191,26 @@ def record(
         is_replicated: Whether that table is replicated.
         number: The lowest number of the record.
     """
-    given: dict[str, str | int | Mapping[str, object]] = {
+    given = rendered(event, key, values)
+    names = ", ".join(identifier(name) for name in ("sequence", *given))
+    at_least = number_of_creation(staging) if staging and is_replicated else str(number)
+    # HAVING, as an aggregate has its one row whatever the condition finds.
+    unless_gone = f" HAVING {is_there(staging)}" if staging else ""
+    return Sql(
+        f"INSERT INTO {table(ledger)} ({names}) SELECT greatest(max(sequence) + 1, {at_least}), "
+        f"{', '.join(given.values())} FROM {table(ledger)} WHERE {key.condition}{unless_gone}"
+    )
+
+
+def rendered(event: str, key: LedgerKey, values: Values) -> dict[str, str]:
+    """Return the columns of a record, but for its number, each with its value as SQL.
+
+    Args:
+        event: As in `record`.
+        key: The key of the record.
+        values: Further columns.
+    """
+    given: Values = {
         "event": event,
         "target_database": key.target.database,
         "target_table": key.target.table,
@@ -193,13 +219,7 @@ def record(
         "partition_id": key.partition_id,
         **values,
     }
-    names = ", ".join(identifier(name) for name in ("sequence", *given))
-    rendered = ", ".join(_value(value) for value in given.values())
-    at_least = _number_of_creation(staging) if staging and is_replicated else str(number)
-    return Sql(
-        f"INSERT INTO {table(ledger)} ({names}) SELECT greatest(max(sequence) + 1, {at_least}), {rendered} "
-        f"FROM {table(ledger)} WHERE {key.condition}{_unless_gone(staging) if staging else ''}"
-    )
+    return {name: _value(value) for name, value in given.items()}
 
 
 def renew(ledger: TableName, key: LedgerKey, *, attempt: str, evidence: Mapping[str, str | int], structure: str) -> Sql:
@@ -228,7 +248,12 @@ def renew(ledger: TableName, key: LedgerKey, *, attempt: str, evidence: Mapping[
     )
 
 
-def _number_of_creation(staging: TableName) -> str:
+def number_of_creation(staging: TableName) -> str:
+    """Return the lowest number of a record of an attempt whose staging is replicated; see `record`.
+
+    Args:
+        staging: Its staging.
+    """
     # A thousand records fit between it and the next one, which is many transactions later.
     paths = (
         f"SELECT zookeeper_path FROM system.replicas WHERE database = {literal(staging.database)} "
@@ -237,11 +262,15 @@ def _number_of_creation(staging: TableName) -> str:
     return f"(SELECT bitShiftLeft(toUInt64(min(czxid)), 10) FROM system.zookeeper WHERE path IN ({paths}))"
 
 
-def _unless_gone(staging: TableName) -> str:
-    # HAVING, as an aggregate has its one row whatever the condition finds.
+def is_there(staging: TableName) -> str:
+    """Return the condition that fails unless this staging exists; see `record`.
+
+    Args:
+        staging: The staging.
+    """
     tables = f"database = {literal(staging.database)} AND name = {literal(staging.table)}"
     is_gone = f"(SELECT count() FROM system.tables WHERE {tables}) = 0"
-    return f" HAVING NOT throwIf({is_gone}, 'the staging of this attempt is gone: another one took over')"
+    return f"NOT throwIf({is_gone}, 'the staging of this attempt is gone: another one took over')"
 
 
 def _value(value: str | int | Mapping[str, object]) -> str:

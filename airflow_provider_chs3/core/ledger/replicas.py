@@ -10,10 +10,8 @@ from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
-from airflow_provider_chs3.exceptions import ClickHouseServerError
+from airflow_provider_chs3.exceptions import ReplicasBehindError
 
-#: Code of ClickHouse for a replica that did not follow in time.
-_NOT_CAUGHT_UP = 159
 #: What a replica that came back lacks is minutes old in the worst case, and fetched as it is.
 _CATCH_UP_SECONDS = 60
 
@@ -35,9 +33,7 @@ def look_up_caught_up(
         return months
     try:
         yield from follow(context, context.target, wait_seconds=_CATCH_UP_SECONDS)
-    except ClickHouseServerError as error:
-        if error.code != _NOT_CAUGHT_UP:
-            raise
+    except ReplicasBehindError:
         yield from Log(
             name=f"Replicas of {context.target} have not caught up with each other in {_CATCH_UP_SECONDS} s."
         )

@@ -7,20 +7,22 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
-from airflow_provider_chs3.core.staging.ending import end_attempt, end_attempts_with
+from airflow_provider_chs3.core.staging.ending import drop_staging, end_attempt, end_attempts_with
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
 
-def clean_up(load: LoadContext) -> Steps[None]:
+def clean_up(load: LoadContext, *, is_done: bool = False) -> Steps[None]:
     """Remove the staging of an attempt; if that fails, the next load does it.
 
     Args:
         load: The load.
+        is_done: Whether the load went well; else what still runs of it is ended first.
     """
+    end = drop_staging if is_done else end_attempt
     try:
-        yield from end_attempt(load.context, load.attempt)
+        yield from end(load.context, load.attempt)
     except Chs3Error as error:
         yield from Log(
             name=f"Staging {load.staging} could not be removed; the next load of this month will do it. ({error})"

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.attempt.newer_records import check_listed_since
 from airflow_provider_chs3.core.attempt.resume import PUBLISHED_BY_OWNER, is_published_by_owner
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, evidence_of, standing
 from airflow_provider_chs3.core.ledger.partition_changes import missing_parts
@@ -55,10 +56,12 @@ def check_month(load: LoadContext) -> Steps[tuple[LoadContext, LoadResult | Mont
     Raises:
         TargetChangedError: As in `compare`.
         SourceError: As in `compare`.
+        ObjectsChangedError: If another load published it after this one had listed its objects.
     """
     before = yield from look_up_caught_up(load.context, load.look_up)
-    found, reason = yield from compare(load, before)
     load = yield from load.end_step("inspect")
+    check_listed_since(load, before)
+    found, reason = yield from compare(load, before)
     if found is not ComparisonStatus.UNCHANGED:
         return load, MonthToLoad(before, found, reason)
     is_own = yield from is_published_by_owner(load, before)

@@ -9,9 +9,11 @@ from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of
 from airflow_provider_chs3.core.insertion.insert import Inserted, Verified
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, record
+from airflow_provider_chs3.core.ledger.recording import NewRecord
+from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST
 from airflow_provider_chs3.core.ledger.table import COLUMNS, make_ledger
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.staging.tables import holds_any
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node
@@ -127,7 +129,7 @@ def record_unchanged(load: LoadContext) -> Steps[None]:
         return
     is_staged = (
         f"(SELECT count() FROM system.tables WHERE database = {literal(load.staging.database)} "
-        f"AND startsWith(name, {literal(load.attempt.prefix)}))"
+        f"AND (startsWith(name, {literal(load.attempt.prefix)}) OR {holds_any(literal(load.attempt.prefix))}))"
     )
     newest = Sql(
         f"SELECT event, {is_staged} FROM {table(load.context.ledger)} WHERE {load.key_on(coordinator).condition} "
@@ -163,8 +165,8 @@ def _record(load: LoadContext, event: str, details: Mapping[str, object]) -> Ste
     # Whoever came after it, what a load did stays true; so this does not ask for its staging.
     coordinator = load.context.coordinator
     values = values_of(load, rows=0, state=PartitionState(), details=details)
-    sql = record(load.context.ledger, load.key_on(coordinator), event, values)
-    yield from QueryNodes(name=f"Record the {event}", sql={coordinator: sql})
+    new = NewRecord(ledger=load.context.ledger, event=event, values={coordinator: (load.key_on(coordinator), values)})
+    yield from new.step(f"Record the {event}")
 
 
 #: A node that has so many times the rows of the average one did most of the work by itself.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from airflow_provider_chs3.core.attempt.discovery import needed_by
+from airflow_provider_chs3.core.attempt.history import read_history
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan, plan_insert, read_files
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.attempt.new_columns import settle_new_columns
 from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
 from airflow_provider_chs3.core.increment.decision import differs_in_columns, find_increment
@@ -53,6 +55,7 @@ def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
         SourceError: If files lack a column or contradict each other.
         ConfigurationError: If columns, expressions, settings or node specs do not fit.
         TransientError: If the target has too many parts, or memory did not suffice before.
+        ColumnsAddedError: If the target got columns that the files have.
     """
     own = {name: value for name, value in load.request.settings.items() if name in load.context.known_settings}
     looks = (
@@ -60,7 +63,9 @@ def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
         check_passed_on(load.context, {**load.files.neutral, **needed_by(load.request), **load.files.settings}),
         ask_nodes_now(load.context, partition_id=load.key.partition_id),
         read_files(load),
+        read_history(load),
     )
-    _, _, now, reading = yield from Gather(name="Look at nodes and files", workflows=looks)
+    _, _, now, reading, history = yield from Gather(name="Look at nodes and files", workflows=looks)
+    yield from settle_new_columns(load, reading)
     yield from warn_of_risks(load, now)
-    return (yield from plan_insert(load, now, reading))
+    return (yield from plan_insert(load, now, reading, history))

@@ -30,6 +30,7 @@ from airflow_provider_chs3.core.load.cleaning import clean_up
 from airflow_provider_chs3.core.load.month_check import check_month
 from airflow_provider_chs3.core.load.outcome import record_failure, record_load, result_of
 from airflow_provider_chs3.core.load.planning import plan_load, plan_objects
+from airflow_provider_chs3.core.new_table.creation import create_if_missing
 from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
@@ -39,8 +40,8 @@ from airflow_provider_chs3.core.staging.ending import (
     check_not_superseded,
     end_earlier_attempts,
     rename_staging,
-    take_over,
 )
+from airflow_provider_chs3.core.staging.rivals import take_over
 from airflow_provider_chs3.core.staging.tables import create_staging
 from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
@@ -74,6 +75,8 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
         why = f"this run reloads {request.reload}"
         return LoadResult(status="skipped", month=request.month, target=request.target, reason=why)
     timer = yield from start_timer()
+    if request.new_table:
+        yield from create_if_missing(request.new_table, [request.month])
     context = (yield from inspect_target_for_load(request)) if request.is_durable else None
     resumable = (yield from find_resumable_load(request, context)) if context else None
     timer = yield from timer.end("inspect")
@@ -158,7 +161,7 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, timer: StepTimer) -> 
         load = yield from load_of_resumable(load, resumable, listed)
         load, done = yield from _take_up(load, request, resumable)
         load = yield from load.end_step("insert")
-        initial_state = resumable.initial_state((yield from load.look_up()))
+        initial_state = resumable.initial_state(request.month, (yield from load.look_up()))
         yield from record_resumable_load(load, resumable.plan, initial_state, done=done, running="")
         result = yield from _stage_and_publish(load, resumable.plan, initial_state, done)
     except Exception as error:
@@ -167,7 +170,7 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, timer: StepTimer) -> 
             yield from clean_up(load)
         yield from _record_failure(load, error)
         raise
-    yield from clean_up(load)
+    yield from clean_up(load, is_done=True)
     return result
 
 
@@ -206,7 +209,7 @@ def _replace(load: LoadContext, plan: InsertPlan, before: Mapping[Node, MonthOnN
     except Exception:
         yield from clean_up(load)
         raise
-    yield from clean_up(load)
+    yield from clean_up(load, is_done=True)
     return result
 
 

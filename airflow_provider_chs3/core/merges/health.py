@@ -5,6 +5,7 @@ No state is kept between observations: the server itself reports how long a mont
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -199,7 +200,7 @@ def _standstill(state: MergeState, idle_seconds: int) -> str:
 
 
 def _first_line(text: str) -> str:
-    return text.splitlines()[0][:300]
+    return textwrap.shorten(text.splitlines()[0], 300, placeholder=" …")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
@@ -11,13 +11,17 @@ from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Expec
 from airflow_provider_chs3.core.ledger.queries import look_up_months
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.ledger.structure_record import structure_of
+from airflow_provider_chs3.core.months.folding import FoldedMonth, Folding
+from airflow_provider_chs3.core.new_table.creation import create_if_missing
+from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
 from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.request.reload import ASKED_FOR, Reload
-from airflow_provider_chs3.core.source.key_template import KeyTemplate, MonthKeys
-from airflow_provider_chs3.core.source.months_together import PASSES_AT_ONCE, prefixes_of
-from airflow_provider_chs3.core.source.s3_source import S3Source
-from airflow_provider_chs3.core.values.models import Fingerprint, Month, Node, S3Object, SettingValues, TableName
-from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
+from airflow_provider_chs3.core.rows.sql_source import SqlSource
+from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.storages.months_together import ListingPass, passes_of, side_by_side
+from airflow_provider_chs3.core.storages.table_source import TableSource
+from airflow_provider_chs3.core.values.models import Manifest, Month, Node, SettingValues, TableName
+from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import SourceError
 
 
@@ -73,15 +77,17 @@ class PlanRequest(TableRequest):
         distribution: Where the load's rows go; see `core.request.load_request.Policies`.
         settings: The user's settings of the load; None if not known.
         reload: What to load again although unchanged, and nothing else: `months` are its months.
+        new_table: The table that is created if it is missing; None, the default, creates none.
     """
 
-    source: S3Source
+    source: ObjectSource | SqlSource
     months: tuple[Month, ...] | None
     leave_out_empty: bool
     definition: str | None = None
     distribution: str = "where_read"
     settings: SettingValues | None = None
     reload: Reload | None = None
+    new_table: NewTableRequest | None = None
 
 
 def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
@@ -99,6 +105,8 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
         yield from Log(name=f"Nothing to load into {request.target}: this run reloads {reload}.")
         return []
     listed = yield from list_months(request.source, request.months)
+    if request.new_table and not (yield from create_if_missing(request.new_table, _with_objects(listed))):
+        return [_unloaded(request, month, objects) for month, objects in sorted(listed.items())]
     context = yield from inspect_target(request)
     check_target(context, required_settings=())
     published = yield from look_up_months(context, listed)
@@ -110,6 +118,16 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
     for each in planned:
         yield from Log(name=f"{each}.")
     return planned
+
+
+def _with_objects(listed: Mapping[Month, MonthObjects]) -> list[Month]:
+    return [month for month, objects in listed.items() if objects.count]
+
+
+def _unloaded(request: PlanRequest, month: Month, objects: MonthObjects) -> PlannedMonth:
+    """Return the plan for a month without objects, from which no table could be created."""
+    is_to_load = not request.leave_out_empty
+    return PlannedMonth(month, objects, "it has no objects yet", is_to_load=is_to_load, target=request.target)
 
 
 def _planned(
@@ -136,28 +154,8 @@ def _planned(
     )
 
 
-class _Folded:
-    """A month's objects, folded into a fingerprint as they are listed: a bucket's keys may not fit into memory."""
-
-    def __init__(self) -> None:
-        self.count = self.size_bytes = 0
-        self.is_sorted = True
-        self._last_path = ""
-        self._fingerprint = Fingerprint()
-
-    def add(self, each: S3Object) -> None:
-        self.count += 1
-        self.size_bytes += each.size_bytes
-        self.is_sorted = self.is_sorted and self._last_path < each.path
-        self._last_path = each.path
-        self._fingerprint.add(each)
-
-    def objects(self) -> MonthObjects:
-        return MonthObjects(self.count, self.size_bytes, str(self._fingerprint))
-
-
-def list_months(source: S3Source, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
-    """List months in one pass over each prefix that they share, several passes in parallel.
+def list_months(source: ObjectSource | SqlSource, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
+    """List months in one pass over each prefix that they share, or over what many prefixes have in common.
 
     S3 lists in the order of keys; other storages and ClickHouse may not. A month that was not listed in order is listed
     again, alone.
@@ -172,59 +170,33 @@ def list_months(source: S3Source, months: Collection[Month] | None) -> Steps[dic
     Raises:
         SourceError: If all were requested, and there is none.
     """
-    folded = {month: _Folded() for month in months or ()}
-    narrower = source.template.narrower if months is None else None
-    passes = [_fold(source, keys, wanted, narrower) for keys, wanted in _passes(source.template, months)]
-    # A dozen of ClickHouse's own listings would be a dozen queries to one server.
-    at_once = 1 if source.lists_through_clickhouse else PASSES_AT_ONCE
-    for first in range(0, len(passes), at_once):
-        for found in (yield from _side_by_side(passes[first : first + at_once])):
-            folded.update(found)
+    if isinstance(source, SqlSource):
+        manifests = yield from source.list_months(months)
+        return {month: _objects_of(manifest) for month, manifest in manifests.items()}
+    if isinstance(source, TableSource):
+        _, manifests = yield from source.list_months(months, is_to_load=False)
+        return {month: _objects_of(manifest) for month, manifest in manifests.items()}
+    folded = {month: FoldedMonth() for month in months or ()}
+    passes = [_fold(source, each) for each in passes_of(source, months)]
+    for found in (yield from side_by_side(source, passes)):
+        folded.update(found)
     if months is None and not folded:
-        raise SourceError(
-            f"No object of any month under {source.bucket or source.credentials.named_collection}/"
-            f"{source.template.text}: check bucket and key."
-        )
-    listed = {month: found.objects() for month, found in folded.items()}
+        raise SourceError(f"No object of any month under {source.place}/{source.template.text}: check bucket and key.")
+    listed = {month: MonthObjects(found.count, found.size_bytes, found.fingerprint) for month, found in folded.items()}
     for month in (month for month, found in folded.items() if not found.is_sorted):
         _, manifest = yield from source.list_month(month)
-        listed[month] = MonthObjects(len(manifest.objects), manifest.size_bytes, manifest.fingerprint)
+        listed[month] = _objects_of(manifest)
     return listed
 
 
-def _passes(template: KeyTemplate, months: Collection[Month] | None) -> list[tuple[MonthKeys, set[Month] | None]]:
-    if months is None:
-        return [(template.keys_of_all, None)]
-    return [*prefixes_of(template, months)]
+def _objects_of(manifest: Manifest) -> MonthObjects:
+    return MonthObjects(len(manifest.objects), manifest.size_bytes, manifest.fingerprint)
 
 
-def _side_by_side(passes: Sequence[Steps[dict[Month, _Folded]]]) -> Steps[list[dict[Month, _Folded]]]:
-    if len(passes) == 1:
-        return [(yield from passes[0])]
-    return (yield from Gather(name=f"List {len(passes)} prefixes", workflows=tuple(passes)))
-
-
-def _fold(
-    source: S3Source,
-    keys: MonthKeys,
-    wanted: Collection[Month] | None,
-    narrower: Callable[[str], Sequence[str]] | None,
-) -> Steps[dict[Month, _Folded]]:
-    """List the keys with a prefix, and fold them into their months; `None` takes all months."""
-    listing, objects = yield from source.list_and_inspect_quickly(keys, narrower=narrower)
-    template, start = source.template, len(listing.base)
-    months: dict[Month, tuple[MonthKeys, _Folded]] = {}
-    last: Month | None = None
-    for each in objects:
-        key = each.path[start:]
-        month = template.month_of(key)
-        if month is None or (wanted is not None and month not in wanted):
-            continue
-        # A hash takes as long as all else, and the next key mostly is of the same month.
-        if month is not last:
-            if month not in months:
-                months[month] = template.keys_of(month), _Folded()
-            (of_month, folded), last = months[month], month
-        if of_month.select(key, each.size_bytes):
-            folded.add(each)
-    return {month: folded for month, (_, folded) in months.items() if folded.count}
+def _fold(source: ObjectSource, each_pass: ListingPass) -> Steps[dict[Month, FoldedMonth]]:
+    """List the keys with a prefix, and fold them into their months."""
+    listing, pages = yield from source.list_and_inspect_quickly(each_pass.keys, narrower=each_pass.narrower)
+    folding = Folding(source.template, listing.base, each_pass.months)
+    for page in pages:
+        folding.add(page)
+    return folding.months

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice, repeat
+from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.object_history.table import objects_table
-from airflow_provider_chs3.core.sql.quoting import PARSED, Sql, identifier, literal, table
+from airflow_provider_chs3.core.sql.quoting import PARSED, Sql, identifier, literal, literals, table
 from airflow_provider_chs3.core.values.models import Manifest, Node, S3Object, TableName
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, QueryOneOfSeveral, Steps
 
 #: One statement holds so many objects: about 3 MB of text.
 _OBJECTS_PER_STATEMENT = 20_000
@@ -46,13 +48,26 @@ def record_objects(
     counted = zip(objects, map(str, rows) if rows is not None else repeat(""), strict=rows is not None)
     for batch in _batches(counted):
         # Once for all nodes: of many objects it is megabytes.
-        arrays = _arrays(batch)
-        yield from QueryNodes(
+        of_months = partial(_of_months, ledger, attempt)
+        of_month = _ObjectsOfMonth(keys, _arrays(batch), base)
+        yield from QueryOneOfSeveral(
             name=f"Record {len(batch)} objects",
-            sql={node: _insert(ledger, key, arrays, base, attempt) for node, key in keys.items()},
+            sql=of_months([of_month]),
             settings={"max_query_size": PARSED["max_query_size"]},
             query_id=query_id,
+            subject=of_month,
+            of_several=of_months,
         )
+
+
+class _ObjectsOfMonth(NamedTuple):
+    keys: Mapping[Node, LedgerKey]
+    arrays: str
+    base: str
+
+
+def _of_months(ledger: TableName, attempt: str, several: Sequence[_ObjectsOfMonth]) -> dict[Node, Sql]:
+    return {node: _insert(ledger, [(each.keys[node], each) for each in several], attempt) for node in several[0].keys}
 
 
 def _batches(objects: Iterable[tuple[S3Object, str]]) -> Iterator[list[tuple[S3Object, str]]]:
@@ -73,22 +88,24 @@ def _arrays(objects: Collection[tuple[S3Object, str]]) -> str:
     return ", ".join(f"splitByChar('\\0', {literal(_SEPARATOR.join(values))})" for values in columns)
 
 
-def _insert(ledger: TableName, key: LedgerKey, arrays: str, base: str, attempt: str) -> Sql:
+def _insert(ledger: TableName, of_months: Sequence[tuple[LedgerKey, _ObjectsOfMonth]], attempt: str) -> Sql:
+    key = of_months[0][0]
     same = {
         "target_database": key.target.database,
         "target_table": key.target.table,
         "target_uuid": key.target_uuid,
-        "month": str(key.month),
-        "partition_id": key.partition_id,
-        "base": base,
         "attempt": attempt,
     }
-    names = ", ".join(map(identifier, (*same, *_OF_OBJECT)))
+    names = ", ".join(map(identifier, (*same, "month", "partition_id", "base", *_OF_OBJECT)))
+    months = ", ".join(
+        f"({literals((str(key.month), key.partition_id, each.base))}, arrayZip({each.arrays}))"
+        for key, each in of_months
+    )
     return Sql(
         f"INSERT INTO {table(objects_table(ledger))} ({names}) "
-        f"SELECT {', '.join(map(literal, same.values()))}, each.1, toUInt64(each.2), each.3, "
+        f"SELECT {literals(same.values())}, of_month.1, of_month.2, of_month.3, each.1, toUInt64(each.2), each.3, "
         "fromUnixTimestamp64Milli(toInt64(each.4), 'UTC'), toUInt64OrNull(each.5) "
-        f"FROM (SELECT arrayJoin(arrayZip({arrays})) AS each)"
+        f"FROM (SELECT arrayJoin([{months}]) AS of_month) ARRAY JOIN of_month.4 AS each"
     )
 
 

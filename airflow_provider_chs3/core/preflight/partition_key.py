@@ -118,9 +118,14 @@ def partition_ids_query(column: Column, parts: tuple[str, ...], months: Sequence
     instant = f"fromUnixTimestamp64Milli(toInt64(arrayJoin(arrayConcat({', '.join(ranges)}))), 'UTC')"
     name = identifier(column.name)
     month_of = f"toYYYYMM({name}, {literal(zone)})" if zone else f"toYYYYMM({name})"
+    # No column is called so.
+    values = [f"`chs3: key {number}`" for number, _ in enumerate(parts)]
+    keys = ", ".join(f"{part} AS {value}" for part, value in zip(parts, values, strict=True))
+    # An id for each value of the key, rather than for each of tens of thousands of moments: ids take the longest.
     return (
-        f"SELECT DISTINCT {month_of}, partitionId({', '.join(parts)}) "
-        f"FROM (SELECT CAST({instant} AS {column.type}) AS {name})"
+        f"SELECT DISTINCT `chs3: month`, partitionId({', '.join(values)}) "
+        f"FROM (SELECT DISTINCT {month_of} AS `chs3: month`, {keys} "
+        f"FROM (SELECT CAST({instant} AS {column.type}) AS {name}))"
     )
 
 

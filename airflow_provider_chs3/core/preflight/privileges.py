@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.topology import TableLocation
+from airflow_provider_chs3.core.source.store_kinds import S3, StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
@@ -76,7 +77,9 @@ class RequiredPrivileges:
         return self.on_servers + self.on_tables
 
 
-def privileges_of_replacing(location: TableLocation, *, named_collection: str | None) -> RequiredPrivileges:
+def privileges_of_replacing(
+    location: TableLocation, *, named_collection: str | None, store: StoreKind = S3
+) -> RequiredPrivileges:
     """Return the privileges for a load with `write_mode='replace'`.
 
     REPLACE PARTITION requires INSERT and ALTER DELETE on the target. Table functions require CREATE TEMPORARY TABLE,
@@ -85,10 +88,11 @@ def privileges_of_replacing(location: TableLocation, *, named_collection: str | 
     Args:
         location: The table and its nodes.
         named_collection: The named collection through which it reads; None if it uses other credentials.
+        store: The kind of storage that it reads. Default: S3.
     """
     own_tables = _own_tables(location.ledger)
     return RequiredPrivileges(
-        (*_of_reading(location, named_collection), "TABLE ENGINE ON MergeTree"),
+        (*_of_reading(location, named_collection, store), "TABLE ENGINE ON MergeTree"),
         (
             f"INSERT ON {table(location.target)}",
             f"ALTER DELETE ON {table(location.target)}",
@@ -97,19 +101,22 @@ def privileges_of_replacing(location: TableLocation, *, named_collection: str | 
     )
 
 
-def privileges_of_appending(location: TableLocation, *, named_collection: str | None) -> tuple[str, ...]:
+def privileges_of_appending(
+    location: TableLocation, *, named_collection: str | None, store: StoreKind = S3
+) -> tuple[str, ...]:
     """Return the privileges for a load with `write_mode='append'`.
 
     Args:
         location: The table and its nodes.
         named_collection: As in `privileges_of_replacing`.
+        store: As in `privileges_of_replacing`.
     """
-    reading = _of_reading(location, named_collection)
+    reading = _of_reading(location, named_collection, store)
     return (*reading, "CREATE TEMPORARY TABLE ON *.*", f"INSERT ON {table(location.target)}")
 
 
-def _of_reading(location: TableLocation, named_collection: str | None) -> tuple[str, ...]:
-    needed = [*_on_system(_SYSTEM_TABLES), "READ ON S3"]
+def _of_reading(location: TableLocation, named_collection: str | None, store: StoreKind) -> tuple[str, ...]:
+    needed = [*_on_system(_SYSTEM_TABLES), store.privilege]
     if named_collection:
         needed.append(f"NAMED COLLECTION ON {identifier(named_collection)}")
     if location.cluster:

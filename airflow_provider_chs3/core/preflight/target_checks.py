@@ -116,7 +116,7 @@ def _engines(context: TargetContext) -> Iterator[str]:
         elif not facts.is_rehearsed:
             yield (
                 f"Table {context.target} on {node} is a {engine}, which no test of this package has seen: run "
-                f"`python -m airflow_provider_chs3 rehearse --like {context.target} …` on this cluster. Once that has "
+                f"`chs3 rehearse --like {context.target} …` on this cluster. Once that has "
                 "passed, loads run until ClickHouse's version, the engine or the storage policy change."
             )
         elif shards[node.shard_num] > 1 and not engine.startswith("Replicated"):

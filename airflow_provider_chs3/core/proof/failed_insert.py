@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, VIRTUAL_COLUMNS, FileGroup, LoadedColumn
 from airflow_provider_chs3.core.files.parse_errors import file_of, reason_of, unreadable
 from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.source.s3_source import Batch
+from airflow_provider_chs3.core.source.source import Batch
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.values.models import SettingValues
@@ -40,7 +40,7 @@ def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError
         A sentence with object, row and, if known, column; None if the error names no object of the month, or the object
         can be read now.
     """
-    path = file_of(error)
+    path = files.source.path_in_error(file_of(error))
     group = next((group for group, batch in reading.batches(files) if path in batch.paths), None)
     if group is None:
         return None
@@ -113,7 +113,7 @@ class _Hunt:
     def of_paths(self, batch: Batch, paths: Sequence[str]) -> Steps[ClickHouseServerError | None]:
         """Return the error of converting all values of some files."""
         function = self.files.read(batch.glob, structure=self.group.structure)
-        condition = Batch("", tuple(paths)).condition
+        condition = self.files.source.condition_of(*paths)
         text = f"SELECT {self._all_of(self.group.loaded)} FROM {function.text} WHERE {condition}"
         name = f"Look for what does not fit in {len(paths)} files"
         return (yield from _error_of(self.files, name, Sql(text, function.secrets), {}))
@@ -142,7 +142,7 @@ class _Hunt:
         function = self.files.read(glob, structure=self.group.structure, on_cluster=False)
         used = [name for name in VIRTUAL_COLUMNS if any(name in each.source for each in self.group.loaded)]
         columns = ", ".join(map(identifier, dict.fromkeys([*used, *self.group.types])))
-        text = f"SELECT {columns} FROM {function.text} WHERE {Batch('', (path,)).condition}"
+        text = f"SELECT {columns} FROM {function.text} WHERE {self.files.source.condition_of(path)}"
         return Sql(text, function.secrets)
 
     def _of_rows(self, path: str, rows: int, columns: Sequence[LoadedColumn]) -> Steps[ClickHouseServerError | None]:

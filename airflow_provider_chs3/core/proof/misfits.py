@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, alike_hint
 from airflow_provider_chs3.core.proof.failed_insert import IN_ORDER, SHOWN_CHARACTERS
 from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.source.s3_source import Batch
+from airflow_provider_chs3.core.source.source import Batch
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier
 from airflow_provider_chs3.core.values.models import SettingValues
 from airflow_provider_chs3.core.workflow.operations import Steps
@@ -45,7 +45,7 @@ def find_misfits(files: Files, reading: Reading, *, null_as_default: bool) -> St
 def _first_misfit(
     files: Files, group: FileGroup, batch: Batch, asked: Sequence[tuple[LoadedColumn, str]], *, null_as_default: bool
 ) -> Steps[str | None]:
-    counts = ", ".join(f"countIf({bad}), minIf(_path, {bad})" for _, bad in asked)
+    counts = ", ".join(f"countIf({bad}), minIf({batch.path}, {bad})" for _, bad in asked)
     function = files.read(batch.glob, structure=group.structure)
     sql = Sql(f"SELECT {counts} FROM {function.text} WHERE {batch.condition}", function.secrets)
     row = (yield from files.look(_LOOK_FOR_MISFITS, sql, _SATURATE))[0]
@@ -66,7 +66,7 @@ def _hint(files: Files, path: str, row: int, each: LoadedColumn) -> Steps[str]:
         return ""
     glob = files.source.glob_of(path)
     function = files.read(glob, structure="line String", file_format="JSONAsString", on_cluster=False)
-    condition = Batch("", (path,)).condition
+    condition = files.source.condition_of(path)
     text = f"SELECT JSONExtractKeys(line) FROM {function.text} WHERE {condition} LIMIT {row - 1}, 1"
     rows = yield from files.look(f"Look at the keys of row {row} of {path}", Sql(text, function.secrets), IN_ORDER)
     return alike_hint(each.column.name, map(str, rows[0][0])) if rows else ""
@@ -109,7 +109,7 @@ def _row_of(
     files: Files, group: FileGroup, path: str, each: LoadedColumn, bad: str, bad_if_lossy: str
 ) -> Steps[_Found | None]:
     function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
-    one = Batch("", (path,)).condition
+    one = files.source.condition_of(path)
     default = group.defaults.get(each.column.name)
     # The value read for a missing container does not count.
     looked_at = f"nullIf(toNullable(toString({each.looked_at})), toString({default}))" if default else each.looked_at

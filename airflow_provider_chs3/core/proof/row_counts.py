@@ -1,6 +1,6 @@
 """Count the rows of the month's objects, without a second read where the insert's own reading is proof.
 
-An insert that opened as many files as it was given, and received exactly their number of bytes from S3, has read each
+An insert that opened as many files as it was given, and received exactly their number of bytes, has read each
 of them to its end; a row that cannot be parsed is an error of the insert. So the rows that it read are the rows of the
 objects. docs/protocol.md says what this was tried on, and what happens if the numbers do not add up.
 """
@@ -14,7 +14,8 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.resume import DoneInsert
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import count_rows
-from airflow_provider_chs3.core.source.s3_source import Batch
+from airflow_provider_chs3.core.source.source import Batch
+from airflow_provider_chs3.core.source.store_kinds import BYTES_EVENTS
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import Log, Row, Sleep, SourceRead, Steps, TryQueryNodes
@@ -32,8 +33,8 @@ _LOG_SECONDS = 10
 #: A second read was measured to take up to so much of the insert's time: logs are not waited for any longer.
 _SECOND_READ_FRACTION = 1 / 3
 
-#: What servers count of reading from S3.
-_FILES, _BYTES = "EngineFileLikeReadFiles", "ReadBufferFromS3Bytes"
+#: What servers count of files opened; the storage's kind has the counter of bytes.
+_FILES = "EngineFileLikeReadFiles"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,14 @@ class SourceRows:
 
 
 def source_read_of(counters: Mapping[str, int]) -> SourceRead | None:
-    """Return what servers read from S3 for a statement.
+    """Return what servers read for a statement: it reads from one kind of storage, and not from the others.
 
     Args:
         counters: The servers' counters: event → number; empty if they sent none.
     """
-    return SourceRead(counters.get(_FILES, 0), counters.get(_BYTES, 0)) if counters else None
+    if not counters:
+        return None
+    return SourceRead(counters.get(_FILES, 0), sum(counters.get(event, 0) for event in BYTES_EVENTS))
 
 
 def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[SourceRows]:
@@ -84,9 +87,12 @@ def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInser
 
 def _why_not_proven(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[str]:
     """Return why the rows that the inserts read may not be those of the objects; empty if they are."""
+    store = load.request.source.kind
+    if store.bytes_event is None:
+        return f"servers do not count the bytes that they read from {store.title}"
     sizes = {each.path: each.size_bytes for each in load.files.manifest.objects}
     for (_, batch), each in zip(reading.batches(load.files), done, strict=True):
-        read = each.stats.source or (yield from _read_by_logs(load, batch, each))
+        read = each.stats.source or (yield from _read_by_logs(load, store.bytes_event, batch, each))
         wanted = SourceRead(len(batch.paths), sum(sizes[path] for path in batch.paths))
         if read is None:
             return f"no server tells what {each.query_id} read"
@@ -109,7 +115,7 @@ def _check_all_was_sent(load: LoadContext, read: SourceRead, wanted: SourceRead)
         )
 
 
-def _read_by_logs(load: LoadContext, batch: Batch, done: DoneInsert) -> Steps[SourceRead | None]:
+def _read_by_logs(load: LoadContext, bytes_event: str, batch: Batch, done: DoneInsert) -> Steps[SourceRead | None]:
     """Return what the nodes' logs say was read, if the connection has no counters, as HTTP.
 
     Without the privilege to flush logs this waits for them; without the privilege to read them the answer is None.
@@ -118,7 +124,7 @@ def _read_by_logs(load: LoadContext, batch: Batch, done: DoneInsert) -> Steps[So
     flushed = yield from _answers("Have the nodes write their logs", nodes, Sql("SYSTEM FLUSH LOGS query_log"))
     waits = 0 if len(flushed) == len(nodes) else min(_LOG_SECONDS, int(done.stats.seconds * _SECOND_READ_FRACTION))
     for wait in range(waits + 1):
-        rows = yield from _answers(f"Look up what {done.query_id} read", nodes, _look_up(done.query_id))
+        rows = yield from _answers(f"Look up what {done.query_id} read", nodes, _look_up(done.query_id, bytes_event))
         read = SourceRead(sum(row[0] for row in rows), sum(row[1] for row in rows))
         if len(rows) < len(nodes) or read.files >= len(batch.paths):
             break
@@ -127,10 +133,10 @@ def _read_by_logs(load: LoadContext, batch: Batch, done: DoneInsert) -> Steps[So
     return read if len(rows) == len(nodes) and read.files else None
 
 
-def _look_up(query_id: str) -> Sql:
+def _look_up(query_id: str, bytes_event: str) -> Sql:
     # The log is partitioned by months, and no insert takes one.
     return Sql(
-        f"SELECT sum(ProfileEvents['{_FILES}']), sum(ProfileEvents['{_BYTES}']) FROM system.query_log "
+        f"SELECT sum(ProfileEvents['{_FILES}']), sum(ProfileEvents['{bytes_event}']) FROM system.query_log "
         f"WHERE initial_query_id = {literal(query_id)} AND event_date >= today() - 31 AND type = 'QueryFinish'"
     )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, rows_of_shards, values_of
+from airflow_provider_chs3.core.attempt.newer_records import check_none_newer, records_of
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.increment.completion import changed_unseen, require_base
 from airflow_provider_chs3.core.insertion.staged_rows import Staged, count_staged
@@ -13,11 +14,13 @@ from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.partition_changes import is_made_of_staged
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents
-from airflow_provider_chs3.core.ledger.records import MonthOnNode, record
+from airflow_provider_chs3.core.ledger.recording import NewRecord
+from airflow_provider_chs3.core.ledger.records import MonthOnNode, Values
 from airflow_provider_chs3.core.object_history.records import record_objects
 from airflow_provider_chs3.core.publication.evidence_renewal import ROOM_FOR_RECORDS, structure_text
 from airflow_provider_chs3.core.publication.schema_drift import check_schema_drift
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.staging.partitions import Command, alter_partition
 from airflow_provider_chs3.core.staging.tables import ddl_settings
 from airflow_provider_chs3.core.tuning.insert_settings import EMPTY_SOURCE
 from airflow_provider_chs3.core.values.models import Node
@@ -56,31 +59,29 @@ def publish(
 
     Raises:
         TargetChangedError: If somebody else wrote to the partition meanwhile, or changed it right afterwards.
+        ObjectsChangedError: If another load published the month meanwhile.
         TransientError: If the target was altered meanwhile.
         VerificationError: If staging, or then the partition, does not hold the rows that were counted.
     """
-    looks = (load.look_up(), check_schema_drift(load), count_staged(load, name="Count what is staged once more"))
-    now, _, staged_now = yield from Gather(
-        name=f"Look at {load.context.target} before it is published", workflows=looks
-    )
+    looks = (load.look_up(), _look_once_more(load))
+    now, staged_now = yield from Gather(name=f"Look at {load.context.target} before it is published", workflows=looks)
+    # Of several months, one may have lost the table that it was about to be published from, after its own intent.
+    check_none_newer(load.request.month, records_of(before), now, attempt=load.request.nonce)
     if load.increment:
         require_base(load, before, now)
     else:
         _check_untouched(load, before, now)
     _check_staged(load, staged, staged_now)
-    intents = {node: _intent(load, node, each, state=now[node].state) for node, each in staged_now.items()}
-    # With query ids, so that whoever takes over ends these too before it goes on.
-    yield from QueryNodes(
-        name=f"Record the intent to publish {load.request.month}",
-        sql=intents,
-        settings=ROOM_FOR_RECORDS,
-        query_id=f"{load.attempt.name}_intent",
-    )
+    intents = {
+        node: values_of(load, rows=each.rows, state=now[node].state, beside=each.contents)
+        for node, each in staged_now.items()
+    }
+    yield from _record(load, "intent", intents, name=f"Record the intent to publish {load.request.month}")
     yield from _record_objects(load, plan)
     yield from _replace(load, staged)
     yield from _remove_replaced(load, {node: month.state for node, month in now.items()})
     yield from follow(load.context, load.context.target)
-    months = yield from load.look_up()
+    months = yield from load.look_up(with_records=False)
     states = {node: month.state for node, month in months.items()}
     _check_published(load, staged_now, states)
     if unseen := changed_unseen(load, {node: month.state for node, month in now.items()}, states):
@@ -91,6 +92,12 @@ def publish(
         )
     yield from _record_published(load, plan, states, replaced={node: each.state.contents for node, each in now.items()})
     return states
+
+
+def _look_once_more(load: LoadContext) -> Steps[dict[Node, Staged]]:
+    """Look at the target, then at staging: one after the other takes less time than a third connection to each node."""
+    yield from check_schema_drift(load)
+    return (yield from count_staged(load, name="Count what is staged once more"))
 
 
 def _record_objects(load: LoadContext, plan: InsertPlan) -> Steps[None]:
@@ -108,14 +115,15 @@ def _record_objects(load: LoadContext, plan: InsertPlan) -> Steps[None]:
 
 
 def _replace(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[None]:
-    step = QueryNodes(
-        name=f"Publish {load.request.month}",
-        sql={node: _replace_partition(load, rows=staged[node].rows) for node in load.context.publishers},
-        settings=ddl_settings(load.context),
-        query_id=f"{load.attempt.name}_publish",
-    )
     try:
-        yield from step
+        for name, commands in _replacements(load, staged):
+            yield from alter_partition(
+                load.context.target,
+                commands,
+                name=name,
+                settings=ddl_settings(load.context),
+                query_id=f"{load.attempt.name}_publish",
+            )
     except ClickHouseServerError as error:
         if error.code != _BAD_ARGUMENTS or EMPTY_SOURCE not in error.message:
             raise
@@ -123,6 +131,27 @@ def _replace(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[None]:
             f"Staging {load.staging} lost its rows on {error.host} right before they were published: somebody drops "
             "parts of it. There the month is as it was; other nodes may have the new one. The next run loads it again."
         ) from error
+
+
+def _replacements(load: LoadContext, staged: Mapping[Node, Staged]) -> Iterator[tuple[str, dict[Node, Command]]]:
+    """Yield steps, each with a command for nodes: only if nothing was staged on a node may it empty the month there.
+
+    Months that share a statement share that setting, so nodes without rows come after the others. Older servers do not
+    know the setting, and accept an empty source.
+    """
+    name, command = f"Publish {load.request.month}", f"REPLACE PARTITION ID {literal(load.key.partition_id)} FROM "
+    is_known = EMPTY_SOURCE in load.context.known_settings
+    commands = {
+        node: Command(
+            f"{command}{table(load.staging)}", f"{EMPTY_SOURCE} = {int(not staged[node].rows)}" if is_known else ""
+        )
+        for node in load.context.publishers
+    }
+    if not load.shared:
+        yield name, commands
+        return
+    yield name, {node: each for node, each in commands.items() if staged[node].rows}
+    yield f"{name} where it has no rows", {node: each for node, each in commands.items() if not staged[node].rows}
 
 
 def _remove_replaced(load: LoadContext, before: Mapping[Node, PartitionState]) -> Steps[None]:
@@ -164,19 +193,6 @@ def _remove_replaced(load: LoadContext, before: Mapping[Node, PartitionState]) -
     )
 
 
-def _replace_partition(load: LoadContext, *, rows: int) -> Sql:
-    """Return the statement for one node: only if nothing was staged may it empty the month.
-
-    Older servers do not know the setting, and accept an empty source.
-    """
-    is_known = EMPTY_SOURCE in load.context.known_settings
-    settings = f" SETTINGS {EMPTY_SOURCE} = {int(not rows)}" if is_known else ""
-    return Sql(
-        f"ALTER TABLE {table(load.context.target)} REPLACE PARTITION ID {literal(load.key.partition_id)} "
-        f"FROM {table(load.staging)}{settings}"
-    )
-
-
 def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], now: Mapping[Node, Staged]) -> None:
     """Check that staging did not lose rows since they were counted, which would be lost from the month."""
     for node, each in staged.items():
@@ -188,15 +204,17 @@ def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], now: Mapping
             )
 
 
-def _intent(load: LoadContext, node: Node, staged: Staged, *, state: PartitionState) -> Sql:
-    values = values_of(load, rows=staged.rows, state=state, beside=staged.contents)
-    return _record(load, node, "intent", values)
-
-
-def _record(load: LoadContext, node: Node, event: str, values: Mapping[str, str | int | Mapping[str, object]]) -> Sql:
+def _record(load: LoadContext, event: str, values: Mapping[Node, Values], *, name: str) -> Steps[None]:
     context = load.context
-    is_replicated = context.table_facts.is_replicated
-    return record(context.ledger, load.key_on(node), event, values, staging=load.staging, is_replicated=is_replicated)
+    new = NewRecord(
+        ledger=context.ledger,
+        event=event,
+        values={node: (load.key_on(node), each) for node, each in values.items()},
+        staging=load.staging,
+        is_replicated=context.table_facts.is_replicated,
+    )
+    # With query ids, so that whoever takes over ends these too before it goes on.
+    yield from new.step(name, settings=ROOM_FOR_RECORDS, query_id=f"{load.attempt.name}_{event}")
 
 
 def _record_published(
@@ -205,16 +223,10 @@ def _record_published(
     records, shards = {}, rows_of_shards(states)
     for node, state in states.items():
         structure = structure_text(load, node, loaded=plan.reading.loaded, in_files=plan.reading.names)
-        values = values_of(
+        records[node] = values_of(
             load, rows=state.rows, state=state, rows_of_shards=shards, beside=replaced[node], structure=structure
         )
-        records[node] = _record(load, node, "published", values)
-    yield from QueryNodes(
-        name=f"Record {load.request.month} as published",
-        sql=records,
-        settings=ROOM_FOR_RECORDS,
-        query_id=f"{load.attempt.name}_published",
-    )
+    yield from _record(load, "published", records, name=f"Record {load.request.month} as published")
 
 
 def _check_untouched(load: LoadContext, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:

@@ -12,9 +12,11 @@ from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.ledger.structure_record import Structure, structure_of
+from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
 from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.source.formats import Format, format_of_key
-from airflow_provider_chs3.core.source.s3_source import S3Source
+from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
 from airflow_provider_chs3.core.values.models import Manifest, Month, NodeSpec, SettingValues
 from airflow_provider_chs3.core.workflow.operations import Steps
@@ -26,6 +28,7 @@ _CHOICES = {
     "on_other_months": ("fail", "leave_out"),
     "write_mode": ("replace", "append"),
     "distribution": ("where_read", "sharding_key"),
+    "on_new_columns": ("tell", "fail", "add"),
 }
 
 
@@ -47,6 +50,7 @@ class Policies:
         incremental: Whether to load new objects alone where all else is as it was published.
         max_increments: Load the month whole after so many increments, where merges remove rows, so that the rows in the
             table prove nothing.
+        on_new_columns: What to do if files have columns that the table lacks: `tell`, `fail`, or `add` them to it.
         count_again: Count rows of files other than Parquet by a second read, even where the insert's own read is
             proof.
 
@@ -66,6 +70,7 @@ class Policies:
     count_again: bool = False
     incremental: bool = True
     max_increments: int = 30
+    on_new_columns: str = "tell"
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -135,10 +140,11 @@ class LoadRequest(TableRequest):
             earlier process of the owner started.
         resumes: The attempt that the task waited for: if another load came later, this one stops; None for none.
         reload: Months to load again although unchanged, and nothing else; None if the run requests none.
+        new_table: The table that is created if it is missing; None, the default, creates none.
     """
 
     month: Month
-    source: S3Source
+    source: Source
     nonce: str
     now: datetime
     format: Format | None = None
@@ -154,6 +160,23 @@ class LoadRequest(TableRequest):
     is_durable: bool = False
     resumes: str | None = None
     reload: Reload | None = None
+    new_table: NewTableRequest | None = None
+
+    def __post_init__(self) -> None:
+        selection = self.selection
+        asked = {
+            "create_table='if_missing'": self.new_table,
+            "on_new_columns='add'": self.policies.on_new_columns == "add",
+        }
+        if not (names := " and ".join(name for name, is_asked in asked.items() if is_asked)):
+            return
+        if not isinstance(self.source, ObjectSource):
+            raise ConfigurationError(f"{names} takes the columns of files, and {self.source.place} has none.")
+        if selection.select or selection.columns:
+            raise ConfigurationError(
+                f"{names} makes columns of all that the files have, and columns or select name those to load: leave "
+                "one of them out."
+            )
 
     @property
     def definition(self) -> str:
@@ -195,6 +218,8 @@ class LoadRequest(TableRequest):
         Raises:
             ConfigurationError: If the keys mean no format, or several.
         """
+        if self.source.kind.format is not None:
+            return self.source.kind.format
         if self.format is not None or not manifest.objects:
             return self.format or Format("Parquet", is_typed=True)
         found = {format_of_key(each.key): each.key for each in manifest.objects}

@@ -9,6 +9,7 @@ from airflow_provider_chs3.core.preflight.privileges import (
     privileges_of_replacing,
 )
 from airflow_provider_chs3.core.request.load_request import LoadRequest
+from airflow_provider_chs3.core.sql.quoting import table
 
 
 def privileges_of_load(request: LoadRequest, location: TableLocation) -> tuple[str, ...]:
@@ -18,8 +19,10 @@ def privileges_of_load(request: LoadRequest, location: TableLocation) -> tuple[s
         request: The load.
         location: The table, and the nodes that hold it.
     """
-    named_collection = request.source.credentials.named_collection
-    detaching = privileges_of_detaching(location.cluster) if request.is_durable else ()
+    named_collection, store = request.source.named_collection, request.source.kind
+    further = privileges_of_detaching(location.cluster) if request.is_durable else ()
+    if request.policies.on_new_columns == "add":
+        further = (*further, f"ALTER ADD COLUMN ON {table(location.target)}")
     if request.policies.write_mode == "append":
-        return (*privileges_of_appending(location, named_collection=named_collection), *detaching)
-    return (*privileges_of_replacing(location, named_collection=named_collection).every, *detaching)
+        return (*privileges_of_appending(location, named_collection=named_collection, store=store), *further)
+    return (*privileges_of_replacing(location, named_collection=named_collection, store=store).every, *further)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from airflow_provider_chs3.core.source.formats import Format
-from airflow_provider_chs3.core.source.s3_source import READ_SETTINGS, Batch, S3Source
+from airflow_provider_chs3.core.source.source import Batch, Source
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
 from airflow_provider_chs3.core.values.models import Manifest, SettingValues
@@ -16,11 +16,8 @@ LOOK_SETTINGS: SettingValues = {
     **PARSED,
     "schema_inference_make_columns_nullable": "1",
     "use_hive_partitioning": 0,
-    "s3_throw_on_zero_files_match": 1,
-    # Both caches use the time of the last write: if clocks differ, they would return an earlier version of an object.
+    # It uses the time of the last write: if clocks differ, it would return an earlier version of an object.
     "use_cache_for_count_from_files": 0,
-    "schema_inference_use_cache_for_s3": 0,
-    **READ_SETTINGS,
 }
 
 #: Threads of a statement that inspects all files at once: each spends nearly all its time waiting for the storage. 96
@@ -44,7 +41,7 @@ class Files:
         waiting: Timeouts for nodes, if some are down.
     """
 
-    source: S3Source
+    source: Source
     manifest: Manifest
     format: Format
     compression: str
@@ -57,16 +54,19 @@ class Files:
     @property
     def look_settings(self) -> SettingValues:
         """Settings of statements that inspect the files before anything is loaded."""
-        return {**self.neutral, **LOOK_SETTINGS, **self.waiting, **self.settings}
+        return {**self.neutral, **LOOK_SETTINGS, **self.source.kind.look_settings, **self.waiting, **self.settings}
 
-    def look(self, name: str, sql: Sql, settings: SettingValues | None = None) -> Query:
-        """Query the files on all nodes.
+    def look(self, name: str, sql: Sql, settings: SettingValues | None = None, *, on_cluster: bool = True) -> Query:
+        """Query the files on all nodes, or on one.
 
         Args:
             name: Name of the step.
             sql: A SELECT.
             settings: Settings in addition to `look_settings`; none by default.
+            on_cluster: Whether it reads on the cluster, if there is one.
         """
+        if not on_cluster:
+            return Query(name=name, sql=sql, settings={**self.look_settings, **(settings or {})})
         return Query(name=name, sql=passed_on(sql, {**self.look_settings, **(settings or {})}), settings=PARSED)
 
     def read(

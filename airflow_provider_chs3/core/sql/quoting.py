@@ -10,6 +10,8 @@ from airflow_provider_chs3.core.values.models import SettingValues, TableName
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 HIDDEN = "'[HIDDEN]'"
+#: A secret that is part of a longer literal is of at least so many characters, as signatures are.
+_SHORTEST_INSIDE = 16
 
 #: For every statement that may contain secrets: a server logs one that it cannot parse unmasked. These are the server's
 #: defaults, except for the size: it fits tens of thousands of keys, where the default ends near 2,600.
@@ -100,6 +102,8 @@ class Sql:
         text = self.text.removesuffix(self.unshown)
         for secret in self.secrets:
             text = text.replace(literal(secret), HIDDEN)
+            if len(secret) >= _SHORTEST_INSIDE:
+                text = text.replace(literal(secret)[1:-1], HIDDEN[1:-1])
         return text
 
     def __str__(self) -> str:

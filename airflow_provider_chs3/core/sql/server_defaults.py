@@ -53,6 +53,9 @@ _SINGLE = frozenset(
         "allow_lossy_numeric_supertype",
         "allow_nonconst_timezone_arguments",
         "allow_special_bool_values_inside_variant",
+        "azure_ignore_file_doesnt_exist",
+        "azure_skip_empty_files",
+        "azure_throw_on_zero_files_match",
         "check_conversion_from_numbers_to_enum",
         "column_names_for_schema_inference",
         "compatibility_s3_presigned_url_query_in_path",
@@ -68,6 +71,9 @@ _SINGLE = frozenset(
         "enable_url_encoding",
         "extract_key_value_pairs_max_pairs_per_row",
         "glob_expansion_max_elements",
+        "hdfs_ignore_file_doesnt_exist",
+        "hdfs_skip_empty_files",
+        "hdfs_throw_on_zero_files_match",
         "implicit_select",
         "insert_allow_materialized_columns",
         "insert_distributed_one_random_shard",
@@ -104,7 +110,7 @@ _SINGLE = frozenset(
 )
 
 #: Prefixes of settings that matter only to files. Operators may give another value where their profile fixes it.
-_OF_FILES = ("cluster_", "describe_", "format_", "input_format_", "s3_", "schema_inference_")
+_OF_FILES = ("azure_", "cluster_", "describe_", "format_", "hdfs_", "input_format_", "s3_", "schema_inference_")
 
 
 def is_about_reading(name: str) -> bool:
@@ -116,17 +122,14 @@ def is_about_reading(name: str) -> bool:
     return name in _SINGLE or name in NEWER or (name.startswith(_FAMILIES) and not _LEFT_TO_PROFILE.fullmatch(name))
 
 
-def defaults_query() -> str:
-    """Return a subquery for the settings that may affect reading, each with the server's default.
+def has_default() -> str:
+    """Return the condition on `system.settings` for those that may affect reading, and have a default to be sent.
 
     Obsolete ones do nothing, and a second name of a setting would set it twice.
     """
     families = " OR ".join(f"startsWith(name, {literal(family)})" for family in _FAMILIES)
     single = literals(sorted({*_SINGLE, *NEWER}))
-    return (
-        "(SELECT groupArray((name, default)) FROM system.settings "
-        f"WHERE NOT is_obsolete AND alias_for = '' AND ({families} OR name IN ({single})))"
-    )
+    return f"NOT is_obsolete AND alias_for = '' AND ({families} OR name IN ({single}))"
 
 
 def neutral_settings(defaults: Mapping[str, str], own: SettingValues) -> dict[str, SettingValue]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping, Sequence
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, one_of, table
-from airflow_provider_chs3.core.staging.tables import Attempt, ddl_settings, in_staging, superseded
+from airflow_provider_chs3.core.staging.tables import Attempt, ddl_settings, holds_any, in_staging, superseded
 from airflow_provider_chs3.core.values.error_codes import ACCESS_DENIED, QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Sleep, Steps
+from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Row, Sleep, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
 
 #: How long a newer attempt may take between killing queries and dropping staging.
@@ -18,12 +19,11 @@ _TAKE_OVER_SECONDS = 5
 #: How long killed queries may take to end on every node.
 _END_TIMEOUT_SECONDS = 300
 
-#: Query ids of the statements with which groups of months record several of them.
-_RECORDS_OF_GROUP = "^chs3_[0-9a-f]{16}_[0-9a-z]+_(intent|objects|published)_"
-
 
 def end_earlier_attempts(context: TargetContext, *attempts: Attempt) -> Steps[None]:
     """End what other attempts of their months run or left, queries first, before staging is created.
+
+    Months that others publish together with one of them lose their staging, too; that load makes another one for them.
 
     Args:
         context: The nodes.
@@ -33,49 +33,33 @@ def end_earlier_attempts(context: TargetContext, *attempts: Attempt) -> Steps[No
         TransientError: If queries do not end.
     """
     prefixes = literals(attempt.prefix for attempt in attempts)
-    tables = f"arrayExists(prefix -> startsWith(name, prefix), [{prefixes}])"
-    yield from _end(context, queries=_queries_of(prefixes), tables=tables)
+    tables = begins_with_any(prefixes)
+    yield from _end(context, queries=_queries_of(prefixes), tables=tables, of_several=holds_any(prefixes))
 
 
-def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
-    """End the attempts that created their staging at the same time, or yield to them.
-
-    All attempts use the coordinator's answer: the newest staging there wins, by that node's clock. An attempt asks
-    after it has created its own staging, so of two attempts at least one sees the other, and both agree. It ends only
-    what the answer shows as older.
-
-    Raises:
-        SupersededError: If a newer attempt has taken over.
-        TransientError: If queries do not end.
-    """
-    query = (
-        f"SELECT name FROM system.tables WHERE {in_staging(context)} AND startsWith(name, {literal(attempt.prefix)}) "
-        "ORDER BY metadata_modification_time DESC, name DESC"
-    )
-    ask = QueryNodes(name="Look for other attempts", sql={context.coordinator: Sql(query)})
-    names = [name for (name,) in (yield from ask)[context.coordinator]]
-    if not names or names[0] != attempt.name:
-        raise SupersededError(superseded(attempt))
-    if older := names[1:]:
-        yield from end_named(context, older)
-
-
-def check_alone(context: TargetContext, attempt: Attempt) -> Steps[None]:
-    """Yield to every other attempt of the month, whenever it created its staging.
+def find_inserted(context: TargetContext, *months: Attempt) -> Steps[list[tuple[str, str, int]]]:
+    """Return the tables into which loads of several months, some of these among them, have inserted.
 
     Args:
         context: The nodes.
-        attempt: This attempt, whose staging is there.
+        *months: Attempts at each month.
 
-    Raises:
-        SupersededError: If there is another attempt, or this one's staging is gone.
+    Returns:
+        Name, comment and Unix time of creation of each: on the coordinator if it has it, else on the last node that
+        has. A replica that was down while others dropped it still has it.
     """
+    of_months = holds_any(literals(each.prefix for each in months), is_published=False)
     query = (
-        f"SELECT name FROM system.tables WHERE {in_staging(context)} AND startsWith(name, {literal(attempt.prefix)})"
+        "SELECT name, comment, toUnixTimestamp(metadata_modification_time) FROM system.tables "
+        f"WHERE {in_staging(context)} AND {of_months}"
     )
-    ask = QueryNodes(name="Look for other attempts", sql={context.coordinator: Sql(query)})
-    if [name for (name,) in (yield from ask)[context.coordinator]] != [attempt.name]:
-        raise SupersededError(superseded(attempt))
+    answers = yield from context.on_each(name="Look for what loads of several months left", sql=Sql(query))
+    found = {
+        str(name): (str(comment), int(created))
+        for rows in (*answers.values(), answers[context.coordinator])
+        for name, comment, created in rows
+    }
+    return [(name, comment, created) for name, (comment, created) in found.items()]
 
 
 def rename_staging(context: TargetContext, attempt: Attempt, *, to: Attempt) -> Steps[None]:
@@ -92,15 +76,25 @@ def rename_staging(context: TargetContext, attempt: Attempt, *, to: Attempt) -> 
         raise
 
 
+def drop_staging(context: TargetContext, attempt: Attempt) -> Steps[None]:
+    """Drop the staging of an attempt whose statements have all ended well, so that there is nothing to kill."""
+    yield from _drop_on(context, context.nodes, attempt.name)
+
+
 def end_attempt(context: TargetContext, attempt: Attempt) -> Steps[None]:
     """End this attempt, and those that it started over with: queries on every node, then staging."""
     name = literal(attempt.name)
     yield from _end(context, queries=f"startsWith(initial_query_id, {name})", tables=f"startsWith(name, {name})")
 
 
-def end_attempts_with(context: TargetContext, nonce: str) -> Steps[None]:
-    """End all attempts of a nonce: of a group of months, and of each of its months."""
-    names = literal(f"^chs3_[0-9a-f]{{16}}_{nonce}")
+def end_attempts_with(context: TargetContext, *nonces: str) -> Steps[None]:
+    """End all attempts of nonces: of groups of months, and of each of their months.
+
+    Args:
+        context: The nodes.
+        *nonces: The nonces; at least one.
+    """
+    names = literal(f"^chs3_[0-9a-f]{{16}}_({'|'.join(map(re.escape, nonces))})")
     yield from _end(context, queries=f"match(initial_query_id, {names})", tables=f"match(name, {names})")
 
 
@@ -145,17 +139,17 @@ def is_staging_there(context: TargetContext, attempt: Attempt) -> Steps[bool]:
     return all(rows[0][0] for rows in answers.values())
 
 
+def begins_with_any(prefixes: str) -> str:
+    """Return the condition that finds the staging of attempts, by the beginnings of their names."""
+    return f"arrayExists(prefix -> startsWith(name, prefix), [{prefixes}])"
+
+
 def _queries_of(names: str) -> str:
-    """Return the condition that finds the queries of attempts, by the beginnings of their names.
-
-    A group of months records several with one statement, which names the staging of each: it ends with any of them, and
-    the group sends a statement for each of the others.
-    """
-    of_group = f"match(query_id, {literal(_RECORDS_OF_GROUP)}) AND position(query, name) > 0"
-    return f"arrayExists(name -> startsWith(initial_query_id, name) OR ({of_group}), [{names}])"
+    """Return the condition that finds the queries of attempts, by the beginnings of their names."""
+    return f"arrayExists(name -> startsWith(initial_query_id, name), [{names}])"
 
 
-def _end(context: TargetContext, *, queries: str, tables: str) -> Steps[None]:
+def _end(context: TargetContext, *, queries: str, tables: str, of_several: str = "0") -> Steps[None]:
     """Kill queries, wait, and drop staging.
 
     KILL QUERY answers "finished" while other nodes still run the query, so nodes are asked until none does.
@@ -164,21 +158,35 @@ def _end(context: TargetContext, *, queries: str, tables: str) -> Steps[None]:
         context: The nodes.
         queries: Condition on `initial_query_id` that finds the queries.
         tables: Condition on `name` that finds the staging.
+        of_several: Condition that finds staging of several months, whose queries are found by its name. None by
+            default.
     """
-    look = Sql(
-        f"SELECT 'query', query_id FROM system.processes WHERE {queries} "
-        f"UNION ALL SELECT 'table', name FROM system.tables WHERE {in_staging(context)} AND {tables}"
-    )
+    known: set[str] = set()
     for _ in range(_END_TIMEOUT_SECONDS):
+        of_known = f" OR {_queries_of(literals(sorted(known)))}" if known else ""
+        look = Sql(
+            f"SELECT 'query', query_id FROM system.processes WHERE {queries}{of_known} "
+            f"UNION ALL SELECT if({tables}, 'table', 'several'), name FROM system.tables "
+            f"WHERE {in_staging(context)} AND ({tables} OR {of_several})"
+        )
         found = yield from context.on_each(name="Look for what attempts left", sql=look)
         running = [node for node, rows in found.items() if any(kind == "query" for kind, _ in rows)]
-        if running:
-            yield from _kill(running, queries)
+        unknown = {name for rows in found.values() for kind, name in rows if kind == "several"} - known
+        if unknown:
+            # Their queries come first.
+            known |= unknown
+        elif running:
+            yield from _kill(running, f"{queries}{of_known}")
             yield from Sleep(name="Wait until they end", seconds=1)
         elif any(found.values()):
             yield from _drop(context, found)
         else:
             return
+    if not running:
+        raise TransientError(
+            f"Staging of an earlier attempt is still there after DROP TABLE: {', '.join(sorted(_names(found)))}. "
+            "Find out what keeps it: a setting of the profile, or a server that cannot remove files."
+        )
     raise TransientError(
         f"Queries of an earlier attempt still run on {', '.join(map(str, running))} {_END_TIMEOUT_SECONDS} s after "
         f"KILL QUERY: look at them in system.processes ({queries}). "
@@ -196,10 +204,20 @@ def _kill(nodes: list[Node], queries: str) -> Steps[None]:
             raise
 
 
+def _names(found: Mapping[Node, Sequence[Row]]) -> set[str]:
+    return {name for rows in found.values() for _, name in rows}
+
+
 def _drop(context: TargetContext, found: dict[Node, list[Row]]) -> Steps[None]:
-    for name in sorted({name for rows in found.values() for _, name in rows}):
-        nodes = [node for node, rows in found.items() if ("table", name) in rows]
-        sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))} SYNC")
-        yield from QueryNodes(
-            name=f"Drop staging {name}", sql=dict.fromkeys(nodes, sql), settings=ddl_settings(context)
-        )
+    """Drop all tables side by side: of sixty months a server takes a while to remove the files of each."""
+    nodes_of = {
+        name: [node for node, rows in found.items() if any(name == other for _, other in rows)]
+        for name in sorted(_names(found))
+    }
+    drops = tuple(_drop_on(context, nodes, name) for name, nodes in nodes_of.items())
+    yield from Gather(name="Drop staging", workflows=drops) if len(drops) > 1 else drops[0]
+
+
+def _drop_on(context: TargetContext, nodes: Collection[Node], name: str) -> Steps[None]:
+    sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))} SYNC")
+    yield from QueryNodes(name=f"Drop staging {name}", sql=dict.fromkeys(nodes, sql), settings=ddl_settings(context))

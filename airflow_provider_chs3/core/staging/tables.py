@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.table import DURABLE, durable_settings
@@ -28,8 +29,12 @@ _WITHOUT_MERGES = (
 #: server has small ones from 500 columns on; with 300 they were measured to halve the memory of an insert.
 _MANY_COLUMNS = 50
 
+#: The condition on `system.tables` that finds tables that are named like staging.
+IS_STAGING = "match(name, '^chs3_[0-9a-f]{16}_[0-9a-f]{16}')"
+_INSERTED, _PUBLISHED = "inserted", "published"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Attempt:
     """One run of the protocol for one month of one table, or the part of several months that they have in common.
 
@@ -38,16 +43,19 @@ class Attempt:
         month: The month, or the group of months.
         nonce: Makes its names unique for ever: a late query of a dead attempt must not find a table to write into, and
             a stale attempt must not publish the rows of its successor.
+        number: Counts the staging tables from which a group of months is published; 0 is the one it inserts into.
     """
 
     target: TableName
     month: Month | MonthGroup
     nonce: str
+    number: int = 0
 
-    @property
+    @cached_property
     def prefix(self) -> str:
-        """Beginning of the names of all attempts of this month."""
-        identity = f"{self.target.database}\0{self.target.table}\0{self.month}"
+        """Beginning of the names of all attempts of this month, or of exactly these months."""
+        months = ",".join(map(str, self.month.months)) if isinstance(self.month, MonthGroup) else str(self.month)
+        identity = f"{self.target.database}\0{self.target.table}\0{months}" + f"\0{self.number}" * bool(self.number)
         return f"chs3_{hashlib.sha256(identity.encode()).hexdigest()[:16]}_"
 
     @property
@@ -65,7 +73,9 @@ def ddl_settings(context: TargetContext) -> SettingValues:
     return {name: value for name, value in DDL_SETTINGS.items() if name in context.known_settings}
 
 
-def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: bool = False) -> Steps[None]:
+def create_staging(
+    context: TargetContext, attempt: Attempt, *, without_merges: bool = False, months: Collection[Attempt] = ()
+) -> Steps[None]:
     """Create this attempt's staging on every node: MergeTree without TTL, replicated if the target is.
 
     No row is merged away in it, whatever the target's engine, so its count is proof. Columns, codecs, defaults,
@@ -77,6 +87,8 @@ def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: 
         attempt: The attempt.
         without_merges: Whether to leave its parts unmerged, as for those that are attached. Always so if the engine
             merges rows.
+        months: Attempts at each of several months that it is for: its comment has them, by which other loads find it.
+            None by default, as of one month.
 
     Raises:
         SupersededError: If it was killed: the attempt that starts last ends all others of the month.
@@ -89,7 +101,8 @@ def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: 
     step = QueryNodes(
         name=f"Create staging {attempt.name}",
         sql={
-            node: Sql(f"{head} {engine} {_clauses(context, node, without_merges)}") for node, engine in engines.items()
+            node: Sql(f"{head} {engine} {_clauses(context, node, without_merges)}{_comment(attempt, months)}")
+            for node, engine in engines.items()
         },
         settings=context.permissions,
         query_id=f"{attempt.name}_create",
@@ -100,6 +113,27 @@ def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: 
         if error.code == QUERY_WAS_CANCELLED:
             raise SupersededError(superseded(attempt)) from error
         raise
+
+
+def _comment(attempt: Attempt, months: Collection[Attempt]) -> str:
+    """Return the clause that says what the table is for; without one it would have the comment of the target."""
+    if not months:
+        return f" COMMENT {literal(f'{attempt.month} of {attempt.target}')}"
+    purpose = _PUBLISHED if attempt.number else _INSERTED
+    names = " ".join(f"{each.month} {each.prefix}" for each in months)
+    return f" COMMENT {literal(f'{len(months)} months that are {purpose} together: {names}')}"
+
+
+def holds_any(prefixes: str, *, is_published: bool = True) -> str:
+    """Return the condition on `system.tables` that finds staging of several months, one of these among them.
+
+    Args:
+        prefixes: The `prefix` of an attempt at each month, as literals.
+        is_published: Whether the months are published from it; else they are inserted into it. True by default.
+    """
+    own = f"^[0-9]+ months that are {_PUBLISHED if is_published else _INSERTED} together: "
+    # Any table may have any comment.
+    return f"({IS_STAGING} AND match(comment, {literal(own)}) AND hasAny(splitByChar(' ', comment), [{prefixes}]))"
 
 
 def _clauses(context: TargetContext, node: Node, without_merges: bool) -> str:
@@ -139,6 +173,11 @@ def superseded(attempt: Attempt) -> str:
         "one: it stopped and published nothing more. Let another one finish; give the task max_active_tis_per_dag=1 to "
         "avoid overlaps."
     )
+
+
+def nonce_of(name: str) -> str:
+    """Return the nonce in the name of a staging table: all tables of one load have the same."""
+    return name.split("_", 2)[2]
 
 
 def in_staging(context: TargetContext) -> str:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.source.csv_dialect import READING_SETTING_NAMES
-from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, WHOLE, WITHOUT_ABSENT
+from airflow_provider_chs3.core.source.store_kinds import S3, StoreKind, all_exact_settings
+from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, OF_FEW_ROWS, WHOLE, WITHOUT_ABSENT
 from airflow_provider_chs3.core.sql.quoting import PARSED
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Knobs, Profile
@@ -35,8 +36,6 @@ _EXACT = (
     Setting("distributed_foreground_insert", 1, "no row is left in a queue"),
     Setting("skip_unavailable_shards", 0, "a missing shard is an error"),
     Setting("enable_parallel_replicas", 0, "with them, reads of s3 doubled rows"),
-    Setting("s3_throw_on_zero_files_match", 1, "finding no file is an error"),
-    Setting("s3_ignore_file_doesnt_exist", 0, "a missing file is an error"),
     Setting("use_hive_partitioning", 0, "names in paths add no columns"),
     Setting("input_format_null_as_default", 0, "NULL does not silently become a default"),
     Setting("input_format_allow_errors_num", 0, "no bad line is skipped"),
@@ -65,7 +64,7 @@ _BY_SHARDING_KEY = (
 _ALIASES = {"insert_distributed_sync", "allow_experimental_parallel_reading_from_replicas"}
 
 #: Names of the exact settings, which a user cannot set.
-EXACT_NAMES = frozenset(each.name for each in _EXACT) | {"insert_null_as_default"} | _ALIASES
+EXACT_NAMES = frozenset(each.name for each in (*_EXACT, *all_exact_settings())) | {"insert_null_as_default"} | _ALIASES
 
 #: Settings that may be computed; those that a server does not know are skipped.
 TUNED_NAMES = (
@@ -219,6 +218,7 @@ def load_settings(
     null_as_default: bool,
     by_sharding_key: bool = False,
     profile: Profile | None = None,
+    store: StoreKind = S3,
 ) -> tuple[Setting, ...]:
     """Compute all settings of an insert.
 
@@ -231,11 +231,12 @@ def load_settings(
         null_as_default: Whether NULL in a column that cannot hold it becomes the column's default.
         by_sharding_key: Whether rows are distributed by a sharding key. Default: False.
         profile: The table's calibrated profile; None uses the rules alone. Default: None.
+        store: The kind of storage that is read. Default: S3.
 
     Raises:
         ConfigurationError: If one of the user's settings would make loads inexact, or is not known to every node.
     """
-    exact = exact_settings(null_as_default=null_as_default, by_sharding_key=by_sharding_key)
+    exact = exact_settings(null_as_default=null_as_default, by_sharding_key=by_sharding_key, store=store)
     refused = sorted(own.keys() & (EXACT_NAMES | WHOLE.keys()))
     if refused:
         raise ConfigurationError(f"settings: {', '.join(refused)} cannot be changed, or loads would not be exact.")
@@ -248,26 +249,25 @@ def load_settings(
     return tuple(each for each in chosen.values() if each.name in known)
 
 
-def exact_settings(*, null_as_default: bool, by_sharding_key: bool) -> dict[str, Setting]:
+def exact_settings(*, null_as_default: bool, by_sharding_key: bool, store: StoreKind = S3) -> dict[str, Setting]:
     """Return the settings without which an insert could lose, double or change rows: name → setting.
 
     Args:
         null_as_default: Whether NULL in a column that cannot hold it becomes the column's default.
         by_sharding_key: Whether rows are distributed by a sharding key.
+        store: The kind of storage that is read. Default: S3.
     """
     nulls = Setting("insert_null_as_default", int(null_as_default), "set by null_as_default")
-    return {each.name: each for each in (*_EXACT, *(_BY_SHARDING_KEY if by_sharding_key else ()), nulls)}
+    return {each.name: each for each in (*_EXACT, *store.exact, *_BY_SHARDING_KEY[: int(by_sharding_key)], nulls)}
 
 
-def needed_settings(*, null_as_default: bool, by_sharding_key: bool) -> dict[str, SettingValue]:
+def needed_settings(*, null_as_default: bool, by_sharding_key: bool, store: StoreKind = S3) -> dict[str, SettingValue]:
     """Return the settings that a user's profile must allow for every load, if the server knows them: name → value.
 
-    Args:
-        null_as_default: As for `exact_settings`.
-        by_sharding_key: As for `exact_settings`.
+    The arguments are those of `exact_settings`.
     """
-    exact = exact_settings(null_as_default=null_as_default, by_sharding_key=by_sharding_key)
-    return {**COMPLETE, **DDL_SETTINGS, **{name: each.value for name, each in exact.items()}}
+    exact = exact_settings(null_as_default=null_as_default, by_sharding_key=by_sharding_key, store=store)
+    return {**COMPLETE, **OF_FEW_ROWS, **DDL_SETTINGS, **{name: each.value for name, each in exact.items()}}
 
 
 def _allowed(setting: Setting, highest: int | None) -> Setting:

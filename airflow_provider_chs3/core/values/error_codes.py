@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, TerminalError
 
 #: Codes that a load reacts to, besides explaining them.
+UNKNOWN_FUNCTION = 46
 TOO_MANY_QUERIES = 202
 MEMORY_LIMIT_EXCEEDED = 241
 TOO_MANY_PARTS = 252
@@ -15,7 +16,11 @@ QUERY_WAS_CANCELLED = 394
 SETTING_CONSTRAINT = 452
 ACCESS_DENIED = 497
 S3_ERROR = 499
+CANNOT_OPEN_FILE = 76
+HDFS_ERROR = 660
 POCO_EXCEPTION = 1000
+#: What ClickHouse makes of the errors of libraries, such as that of Azure.
+STD_EXCEPTION = 1001
 OBJECT_CHANGED = 1009
 
 #: An expired session token is a 400, without details where ClickHouse asks with HEAD.
@@ -24,6 +29,13 @@ _S3_REFUSED = re.compile(
     r"|No response body\.* HTTP response code: 400"
 )
 _S3_GONE = re.compile(r"response code: 404|NoSuchKey|NoSuchBucket|key does not exist", re.IGNORECASE)
+_AZURE = re.compile(r"Azure::(?:\w+::)*\w*Exception")
+_AZURE_REFUSED = re.compile(r"Azure::Storage::StorageException: 40[13]|Azure::(?:\w+::)*AuthenticationException")
+_AZURE_GONE = re.compile(r"Azure::Storage::StorageException: (?:404 The specified blob|412)")
+_HDFS_REFUSED = re.compile(r"Permission denied|AccessControlException|AuthorizationException")
+_HDFS_UNREACHABLE = "Unable to connect to HDFS"
+_HDFS_GONE = re.compile(r"FileNotFoundException|does not exist")
+_NO_CONTAINER = "The specified container does not exist"
 #: An error that wraps the one of the HTTP library, as 636 does for a truncated footer.
 _BROKEN_OFF = re.compile(rf"Poco::Exception\. Code: {POCO_EXCEPTION}\b")
 
@@ -106,12 +118,26 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
         "The profile's insert_quorum asks for more replicas than take part: start them, or give "
         "settings={'insert_quorum': 0}, as a load waits for the replicas that are up before it publishes.",
     ),
+    (
+        frozenset({STD_EXCEPTION}),
+        "A library of the server failed, such as that of a storage or a format: the message says which.",
+    ),
+    (
+        frozenset({614}),
+        "The servers do not get into the database: check its address as they reach it, and the login.",
+    ),
     (frozenset({243}), "A disk is full: free space on that node, or move the table."),
     (
         frozenset({OBJECT_CHANGED}),
         "An object changed while it was read: let its writer finish first (min_object_age_seconds).",
     ),
 )
+
+#: What the error of a limit names, which has the code of any other error of syntax.
+_MAX_QUERY_SIZE, _TOO_DEEP = "Max query size exceeded", 167
+
+#: What MySQL's refusal names, which has the code of a node that went away.
+_IS_OF_MYSQL, _NO_DATABASE = "Connections to mysql failed", 614
 
 _HINTS = {code: hint for codes, hint in (*_TERMINAL, *_TRANSIENT) for code in codes}
 _TERMINAL_CODES = frozenset(code for codes, _ in _TERMINAL for code in codes)
@@ -130,7 +156,12 @@ def is_terminal(error: Chs3Error) -> bool:
     if isinstance(error, ClickHouseServerError):
         if is_broken_off(error):
             return False
-        return error.code in _TERMINAL_CODES or is_refused_by_s3(error) or is_too_many_partitions(error)
+        return (
+            error.code in _TERMINAL_CODES
+            or is_refused(error)
+            or _is_without_container(error)
+            or is_too_many_partitions(error)
+        )
     return isinstance(error, TerminalError)
 
 
@@ -142,24 +173,87 @@ def hint_of(error: Chs3Error) -> str:
     """
     if not isinstance(error, ClickHouseServerError):
         return ""
-    if is_refused_by_s3(error):
-        return "The storage refused the servers' keys: check the AWS connection, or what the named collection holds."
+    if hint := _hint_of_source(error):
+        return hint
     if is_too_many_partitions(error):
         return "One block held rows of too many months: the files of a month should hold that month."
-    if error.code == S3_ERROR or is_broken_off(error):
+    if _MAX_QUERY_SIZE in error.message:
+        return _HINTS[_TOO_DEEP]
+    if is_of_storage(error) or is_broken_off(error):
         return "The storage did not answer as it should: the retry reads all objects of the month again."
     if error.code in _OF_VALUES and not is_of_insert(error) and "(in file" not in error.message:
         return "ClickHouse does not take a value: if it is not of a file, look at the connection's settings."
     return _HINTS.get(error.code, "")
 
 
-def is_refused_by_s3(error: ClickHouseServerError) -> bool:
+def _hint_of_source(error: ClickHouseServerError) -> str:
+    if is_refused(error):
+        if _is_of_hdfs(error):
+            return "HDFS refused the servers' user: name one in hdfs_url that may read the files and their folders."
+        return "The storage refused the servers' keys: check the connection that has them, or the named collection."
+    if _IS_OF_MYSQL in error.message:
+        return _HINTS[_NO_DATABASE]
+    if _is_without_container(error):
+        return "The servers find no such container: check its name, or the named collection."
+    if _HDFS_UNREACHABLE in error.message:
+        return "The servers find no name node there: check hdfs_url, and that they reach it."
+    return ""
+
+
+def sentence(text: str) -> str:
+    """Return a text with a full stop, if it has none: servers' errors mostly do not.
+
+    Args:
+        text: The text.
+    """
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def with_hint(error: Chs3Error, text: str) -> str:
+    """Return the text of an error, and what to do.
+
+    Args:
+        error: The error.
+        text: Its text.
+    """
+    hint = hint_of(error)
+    return f"{sentence(text)} {hint}" if hint else text
+
+
+def is_of_storage(error: ClickHouseServerError) -> bool:
+    """Whether the storage answered with an error, or not at all."""
+    return error.code == S3_ERROR or _is_of_azure(error) or _is_of_hdfs(error)
+
+
+def is_refused(error: ClickHouseServerError) -> bool:
     """Whether the storage refused the keys."""
+    if _is_of_azure(error):
+        return bool(_AZURE_REFUSED.search(error.message))
+    if _is_of_hdfs(error):
+        return bool(_HDFS_REFUSED.search(error.message))
     return error.code == S3_ERROR and bool(_S3_REFUSED.search(error.message))
+
+
+def _is_of_azure(error: ClickHouseServerError) -> bool:
+    return error.code == STD_EXCEPTION and bool(_AZURE.search(error.message))
+
+
+def _is_of_hdfs(error: ClickHouseServerError) -> bool:
+    # ClickHouse gives what HDFS refuses codes of its own: for a file and for a folder.
+    is_refused_by_hdfs = error.code in (CANNOT_OPEN_FILE, ACCESS_DENIED) and "inode=" in error.message
+    return error.code == HDFS_ERROR or is_refused_by_hdfs
+
+
+def _is_without_container(error: ClickHouseServerError) -> bool:
+    return _is_of_azure(error) and _NO_CONTAINER in error.message
 
 
 def is_object_gone(error: ClickHouseServerError) -> bool:
     """Whether an object was overwritten or deleted while it was read."""
+    if _is_of_azure(error):
+        return bool(_AZURE_GONE.search(error.message))
+    if _is_of_hdfs(error):
+        return bool(_HDFS_GONE.search(error.message))
     return error.code == OBJECT_CHANGED or (error.code == S3_ERROR and bool(_S3_GONE.search(error.message)))
 
 
@@ -170,7 +264,8 @@ def is_broken_off(error: ClickHouseServerError) -> bool:
 
 def is_of_servers(error: ClickHouseServerError) -> bool:
     """Whether an error while reading a file says nothing about the file: servers, network or storage failed."""
-    return error.code in _OF_SERVERS or error.code == OBJECT_CHANGED or is_broken_off(error)
+    is_known = error.code in _OF_SERVERS or error.code == OBJECT_CHANGED
+    return is_known or _is_of_azure(error) or _is_of_hdfs(error) or is_broken_off(error)
 
 
 def is_of_insert(error: ClickHouseServerError) -> bool:
@@ -185,4 +280,4 @@ def is_too_many_partitions(error: ClickHouseServerError) -> bool:
 
 def known_codes() -> Iterator[int]:
     """Yield the codes that are explained here."""
-    yield from sorted({*_HINTS, S3_ERROR, POCO_EXCEPTION})
+    yield from sorted({*_HINTS, S3_ERROR, HDFS_ERROR, POCO_EXCEPTION})

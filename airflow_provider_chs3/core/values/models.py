@@ -20,6 +20,8 @@ ADAPTIVE_BUFFERS = "min_columns_to_activate_adaptive_write_buffer"
 
 #: So that ClickHouse's `DateTime` holds the months before and after too.
 FIRST_YEAR, LAST_YEAR = 1971, 2104
+#: More would take memory, and less would take time.
+_DIGESTED_AT_ONCE = 1_000
 _MONTH_FORMAT = re.compile(r"(\d{4})-(\d{2})")
 
 
@@ -93,9 +95,15 @@ class Fingerprint:
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
 
-    def add(self, each: S3Object) -> None:
-        """Add the next object."""
-        self._digest.update(repr((each.path, each.size_bytes, each.etag)).encode())
+    def add(self, paths: Iterable[str], sizes_bytes: Iterable[int], etags: Iterable[str]) -> None:
+        """Add the next objects, given as columns: one update for each would take twice as long.
+
+        Args:
+            paths: `<bucket>/<key>` of each.
+            sizes_bytes: The size of each, in bytes.
+            etags: The ETag of each, without quotes.
+        """
+        self._digest.update("".join(map(repr, zip(paths, sizes_bytes, etags, strict=True))).encode())
 
     def __str__(self) -> str:
         return self._digest.hexdigest()[:32]
@@ -124,8 +132,9 @@ class Manifest:
         The time of the last write is not part of it: an object copied over itself has not changed.
         """
         digest = Fingerprint()
-        for each in self.objects:
-            digest.add(each)
+        for first in range(0, len(self.objects), _DIGESTED_AT_ONCE):
+            some = self.objects[first : first + _DIGESTED_AT_ONCE]
+            digest.add(*([getattr(each, name) for each in some] for name in ("path", "size_bytes", "etag")))
         return str(digest)
 
     def added_in(self, later: Manifest) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.sql.complete_answers import OF_THOSE_UP, passed_on
@@ -17,14 +17,12 @@ class NodeProgress:
     Args:
         shard_num: Its shard, from 1.
         read_rows: Rows read.
-        read_bytes: Bytes read.
         memory_bytes: Memory in use.
         peak_memory_bytes: Peak memory.
     """
 
     shard_num: int
     read_rows: int
-    read_bytes: int
     memory_bytes: int
     peak_memory_bytes: int
 
@@ -35,10 +33,14 @@ class InsertProgress:
 
     Args:
         is_running: Whether any node still runs it or a part of it.
-        nodes: Progress of the nodes that read for it.
+        read_rows: Rows read on all nodes, those that are done included.
+        read_bytes: Bytes read on all nodes, likewise.
+        nodes: Progress of the nodes that still read for it.
     """
 
     is_running: bool = False
+    read_rows: int = 0
+    read_bytes: int = 0
     nodes: tuple[NodeProgress, ...] = ()
 
 
@@ -66,9 +68,15 @@ def progress_of(query_id: str, rows: Iterable[Row], cluster: str | None) -> Inse
         cluster: The cluster given there.
     """
     own = [row[1:] for row in rows if row[0] == query_id]
-    # The initiator's own row includes what the others report to it, so it is skipped where others read.
-    nodes = tuple(NodeProgress(*row[1:]) for row in own if bool(row[0]) != bool(cluster))
-    return InsertProgress(bool(own), nodes)
+    whole = [row for row in own if row[0]]
+    # Where others read, the initiator's row counts what they report to it, and keeps it when they are done.
+    parts = [row for row in own if bool(row[0]) != bool(cluster)]
+    return InsertProgress(
+        is_running=bool(own),
+        read_rows=sum(row[2] for row in whole or parts),
+        read_bytes=sum(row[3] for row in whole or parts),
+        nodes=tuple(NodeProgress(row[1], row[2], *row[4:]) for row in parts),
+    )
 
 
 def insert_outcome_query(query_id: str, cluster: str | None) -> Sql:
@@ -94,22 +102,23 @@ def _on_all_nodes(system_table: str, cluster: str | None) -> str:
     return f"clusterAllReplicas({literal(cluster)}, system.{system_table})" if cluster else f"system.{system_table}"
 
 
-def progress_line(nodes: Sequence[NodeProgress], *, total_rows: int | None, seconds: float) -> str:
+def progress_line(progress: InsertProgress, *, total_rows: int | None, seconds: float) -> str:
     """Return one line for the log.
 
     Args:
-        nodes: Progress of each node.
+        progress: The insert's progress.
         total_rows: Rows to read, if known.
         seconds: Seconds since the start.
     """
-    rows = sum(node.read_rows for node in nodes)
+    rows = progress.read_rows
     share = f"{100 * rows / total_rows:.0f} % of {total_rows:,} rows" if total_rows else f"{rows:,} rows"
-    per_node = ", ".join(
-        f"shard {node.shard_num}: {node.read_rows:,} rows, {_mib(node.memory_bytes)} of memory" for node in nodes
+    reading = ", ".join(
+        f"shard {each.shard_num}: {each.read_rows:,} rows, {_mib(each.memory_bytes)} of memory"
+        for each in progress.nodes
     )
-    read_bytes = sum(node.read_bytes for node in nodes)
+    still = f" (reading: {reading})" if reading else ""
     left = _left(rows, total_rows, seconds)
-    return f"{share}, {_mib(read_bytes)} read, {rows / max(seconds, 0.001):,.0f} rows/s{left} ({per_node})"
+    return f"{share}, {_mib(progress.read_bytes)} read, {rows / max(seconds, 0.001):,.0f} rows/s{left}{still}"
 
 
 def _left(rows: int, total_rows: int | None, seconds: float) -> str:

@@ -15,7 +15,15 @@ from typing import Any, Generic, TypeVar
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
 from airflow_provider_chs3.core.values.models import Node, SettingValues
 from airflow_provider_chs3.core.workflow.driving import Running
-from airflow_provider_chs3.core.workflow.operations import AnyStep, Gather, QueryNodes, QueryOneOfSeveral, Row, Steps
+from airflow_provider_chs3.core.workflow.operations import (
+    AnyStep,
+    Gather,
+    QueryNodes,
+    QueryOneOfSeveral,
+    Row,
+    Sleep,
+    Steps,
+)
 from airflow_provider_chs3.exceptions import Chs3Error
 
 T = TypeVar("T")
@@ -24,6 +32,8 @@ T = TypeVar("T")
 _JOINED = 60
 #: What differs between names of alike steps: months, numbers, names of attempts.
 _OWN = re.compile(r"[0-9a-f]{16}|\d+")
+#: Beginnings of statements whose answer is that of all who send the same.
+_OF_ALL = ("SELECT ", "SYSTEM SYNC REPLICA ")
 _INSERT = re.compile(r"INSERT INTO \S+ \([^()]*\) (?=SELECT )")
 
 
@@ -92,6 +102,9 @@ def _perform(some: Sequence[_Workflow[T]], name: str) -> Steps[None]:
         answers = yield from _gather([step for step in steps if isinstance(step, Gather)], name)
     elif isinstance(steps[0], QueryNodes):
         answers = yield from _query([step for step in steps if isinstance(step, QueryNodes)], name)
+    elif isinstance(steps[0], Sleep):
+        yield from max((step for step in steps if isinstance(step, Sleep)), key=lambda step: step.seconds)
+        answers = [None] * len(steps)
     else:
         answers = []
         for step in steps:
@@ -123,9 +136,14 @@ def _query(steps: Sequence[QueryNodes], name: str) -> Steps[list[Any]]:
     answers: list[Any] = []
     for first in range(0, len(steps), _JOINED):
         some = steps[first : first + _JOINED]
-        joined = _of_several(some) or _joined(some, name)
+        if _are_same(some):
+            answers += [(yield from _one(some[0]))] * len(some)
+            continue
+        joined = _of_several(some, name) or _joined(some, name)
         answer: Any = (yield from _one(joined)) if joined else None
-        if answer is None or isinstance(answer, Chs3Error):
+        if isinstance(answer, Chs3Error) and isinstance(some[0], QueryOneOfSeveral) and not some[0].is_repeatable:
+            answers += [answer] * len(some)
+        elif answer is None or isinstance(answer, Chs3Error):
             for step in some:
                 answers.append((yield from _one(step)))
         else:
@@ -133,12 +151,26 @@ def _query(steps: Sequence[QueryNodes], name: str) -> Steps[list[Any]]:
     return answers
 
 
-def _of_several(steps: Sequence[QueryNodes]) -> QueryNodes | None:
+def _are_same(steps: Sequence[QueryNodes]) -> bool:
+    """Check whether all ask the same, so that one answer is that of all."""
+    first = steps[0]
+    return all(sql.text.startswith(_OF_ALL) for sql in first.sql.values()) and all(
+        (step.sql, step.settings, step.is_under_profile) == (first.sql, first.settings, first.is_under_profile)
+        for step in steps
+    )
+
+
+def _of_several(steps: Sequence[QueryNodes], name: str) -> QueryNodes | None:
     one = steps[0]
     if len(steps) == 1 or not isinstance(one, QueryOneOfSeveral):
         return None
     subjects = [step.subject for step in steps if isinstance(step, QueryOneOfSeveral)]
-    return QueryNodes(name=_of_all(steps), sql=one.of_several(subjects), settings=_parsed(one))
+    statements = one.of_several(subjects)
+    return QueryNodes(name=_of_all(steps), sql=statements, settings=_parsed(one), query_id=_of_group(one, name))
+
+
+def _of_group(step: QueryNodes, name: str) -> str | None:
+    return step.query_id and f"{name}_{step.query_id.rsplit('_', 1)[1]}"
 
 
 def _of_all(steps: Sequence[QueryNodes]) -> str:
@@ -168,15 +200,12 @@ def _joined(steps: Sequence[QueryNodes], name: str) -> QueryNodes | None:
         sql={node: sql for node, sql in statements.items() if sql},
         settings=_parsed(first),
         is_under_profile=first.is_under_profile,
-        query_id=first.query_id and f"{name}_{first.query_id.rsplit('_', 1)[1]}",
+        query_id=_of_group(first, name),
     )
 
 
 def _one_statement(numbered: Mapping[int, Sql]) -> Sql | None:
     texts = [sql.text for sql in numbered.values()]
-    if len(texts) > 1 and len(set(texts)) == 1 and texts[0].startswith("SELECT "):
-        numbers = ", ".join(map(str, numbered))
-        return Sql(f"SELECT toUInt32(arrayJoin([{numbers}])), * FROM ({texts[0]})")
     if any(sql.secrets for sql in numbered.values()):
         return None
     if all(text.startswith("SELECT ") for text in texts):

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import Node, S3Object, SettingValues
+from airflow_provider_chs3.core.values.models import Month, Node, SettingValues
+from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.core.values.table_snapshot import TableSnapshot
 from airflow_provider_chs3.exceptions import Chs3Error
 
 Row: TypeAlias = tuple[Any, ...]
@@ -45,11 +47,11 @@ AnyStep: TypeAlias = Step[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListObjects(Step[Iterator[S3Object]]):
-    """List a bucket from the worker. Gives an iterator of `S3Object`.
+class ListObjects(Step[Iterator[ObjectPage]]):
+    """List a bucket from the worker. Gives an iterator of pages.
 
     Args:
-        bucket: The bucket.
+        bucket: The bucket, or what the storage has in its place.
         prefix: Beginning of the keys.
         narrower: Longer prefixes that a prefix may be cut into, of which no key has two, and without which no key is
             wanted; none where it cannot be cut. Objects of different pieces may then come in any order, those of one
@@ -59,6 +61,19 @@ class ListObjects(Step[Iterator[S3Object]]):
     bucket: str
     prefix: str
     narrower: Callable[[str], Sequence[str]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListSnapshot(Step[TableSnapshot]):
+    """List the data files of a snapshot of the table that the worker knows. Gives `TableSnapshot`.
+
+    Args:
+        snapshot: Its id; None for the current one.
+        months: The months that are to be loaded: files of these are looked at closely.
+    """
+
+    snapshot: str | None
+    months: frozenset[Month]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +115,13 @@ class QueryOneOfSeveral(QueryNodes):
         subject: What the statement asks about.
         of_several: From the subjects of several steps to one statement for each node; its rows are theirs, each with
             the place of its subject before it.
+        is_repeatable: Whether each may be sent by itself after the statement of all has failed, which may have taken
+            effect in part. True by default.
     """
 
     subject: object
     of_several: Callable[[Sequence[Any]], Mapping[Node, Sql]]
+    is_repeatable: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +199,7 @@ class Gather(Step[list[Any]]):
 
 @dataclass(frozen=True, slots=True)
 class SourceRead:
-    """The amount read from S3 on all nodes, by the servers' own counters.
+    """The amount read from the storage on all nodes, by the servers' own counters.
 
     Args:
         files: Files opened.
@@ -200,7 +218,7 @@ class InsertStats:
         seconds: Duration in seconds.
         read_rows: Rows read on all nodes.
         peak_memory_bytes: Peak memory on one node; None if it was not observed.
-        source: The amount read from S3; None if the connection does not report it.
+        source: The amount read from the storage; None if the connection does not report it.
     """
 
     seconds: float

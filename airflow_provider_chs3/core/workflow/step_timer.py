@@ -18,10 +18,17 @@ class StepTimer:
     Args:
         at_seconds: End of the last step, by the clock of `ReadClock`.
         seconds: Step → seconds, for the steps of `STEP_NAMES` that ran; a step that ran twice is added up.
+        began_seconds: Start of this try, by the same clock.
     """
 
     at_seconds: float = 0.0
     seconds: Mapping[str, float] = field(default_factory=dict)
+    began_seconds: float = 0.0
+
+    @property
+    def of_this_try_seconds(self) -> float:
+        """The time from the start of this try to the end of the last step."""
+        return self.at_seconds - self.began_seconds
 
     def end(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[StepTimer]:
         """Add the time since the last step ended to this one.
@@ -32,12 +39,13 @@ class StepTimer:
         """
         now = yield from ReadClock(name="Read the clock")
         seconds = max(self.seconds.get(name, 0.0) + now - self.at_seconds, at_least_seconds)
-        return StepTimer(now, in_order({**self.seconds, name: seconds}))
+        began_seconds = now if name == "start_over" else self.began_seconds
+        return StepTimer(now, in_order({**self.seconds, name: seconds}), began_seconds)
 
     def after(self, earlier: Mapping[str, float]) -> StepTimer:
         """Return the timer with the durations of an earlier process added."""
         both = {name: earlier.get(name, 0.0) + self.seconds.get(name, 0.0) for name in {*earlier, *self.seconds}}
-        return StepTimer(self.at_seconds, in_order(both))
+        return StepTimer(self.at_seconds, in_order(both), self.began_seconds)
 
 
 def in_order(seconds: Mapping[str, float]) -> Mapping[str, float]:
@@ -56,4 +64,4 @@ NO_STEPS = StepTimer()
 def start_timer() -> Steps[StepTimer]:
     """Start a timer."""
     now = yield from ReadClock(name="Read the clock")
-    return StepTimer(now)
+    return StepTimer(now, began_seconds=now)

@@ -4,28 +4,50 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from operator import itemgetter
-from typing import Any, TypeAlias
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 #: Under which an answer of boto3 has what was read here, in place of `Contents`.
 LISTED = "Chs3Listed"
 
+#: In the order of the fields of `Listed`.
 _NEEDED = ("Key", "Size", "ETag", "LastModified")
-_NEEDED_TAGS = re.compile(rf"<({'|'.join(_NEEDED)})>")
-_OPENING, _CLOSING = "<Contents>", "</Contents>"
-_TEXT = r"<[A-Z]\w*>[^<]*</\w+>\s*"
+_NEEDED_TAGS = re.compile(rf"<({'|'.join(_NEEDED)})>".encode())
+_OPENING, _CLOSING = b"<Contents>", b"</Contents>"
 #: What is not looked at, such as `StorageClass`, and `Owner`, which is one level deeper.
-_OTHER = rf"(?:<(?!(?:{'|'.join(_NEEDED)})>)[A-Z]\w*(?:/>|>[^<]*(?:{_TEXT})*</\w+>)\s*)*+"
-#: Its quotes are left out; of an ETag with other entities nothing is known.
-_ETAG = r'<ETag>(?:"|&quot;|&#34;)*([^<&"]*)(?:"|&quot;|&#34;)*</ETag>\s*'
+_OTHER = (
+    rf"(?:<(?!(?:{'|'.join(_NEEDED)})>)(?P<other%>[A-Z]\w*)(?:/>|>"
+    r"[^<&]*(?:<(?P<deeper%>[A-Z]\w*)>[^<&]*</(?P=deeper%)>\s*)*</(?P=other%)>)\s*)*+"
+)
+#: A key may have entities. Quotes of an ETag are left out; of one with other entities nothing is known.
+_TEXTS = {"Key": ("", "[^<]*", ""), "Size": ("", "[^<&]*", ""), "LastModified": ("", "[^<&]*", "")} | {
+    "ETag": ('(?:"|&quot;|&#34;)*', '[^<&"]*', '(?:"|&quot;|&#34;)*')
+}
 #: What a reader of XML refuses, but for carriage returns, which it makes newlines.
 _CONTROL = bytes(number for number in range(0x20) if number not in b"\t\n")
-_ENTITY = re.compile(r"&(?:(amp|lt|gt|quot|apos)|#(\d{1,7})|#x([0-9a-fA-F]{1,6}));|&")
+_ENTITY = re.compile(r"&(?:(amp|lt|gt|quot|apos)|#([0-9]{1,7})|#x([0-9a-fA-F]{1,6}));|&")
 _ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
+#: What objects that are alike have between their values, each in place of a longer text.
+_MARKS = b"\1\2\3\4"
+_NO_MARKS = bytes(number for number in range(0x100) if number not in _MARKS)
+_ONE_MARK = bytes.maketrans(_MARKS, _MARKS[:1] * len(_MARKS))
 
-#: Key, size, ETag without quotes and time of an object as its page has them; a key may still be encoded as in a URL.
-Listed: TypeAlias = tuple[str, str, str, str]
+
+class Listed(NamedTuple):
+    """The objects of a page, as columns of texts.
+
+    Args:
+        keys: May still be encoded as in a URL.
+        sizes: In bytes.
+        etags: Without quotes.
+        times: Of the last writes.
+    """
+
+    keys: list[str]
+    sizes: list[str]
+    etags: list[str]
+    times: list[str]
 
 
 def read_leanly(client: Any) -> None:
@@ -55,7 +77,7 @@ def read_leanly(client: Any) -> None:
     client.meta.events.register_first("before-parse.s3.*", before_parse)
 
 
-def read_page(body: bytes) -> tuple[bytes, list[Listed]] | None:
+def read_page(body: bytes) -> tuple[bytes, Listed] | None:
     """Take the objects out of a page.
 
     Args:
@@ -64,35 +86,83 @@ def read_page(body: bytes) -> tuple[bytes, list[Listed]] | None:
     Returns:
         What is left of the page, and the objects in its order; None where anything is unusual.
     """
-    try:
-        page = body.decode()
-    except UnicodeDecodeError:
-        return None
-    start, end = page.find(_OPENING), page.rfind(_CLOSING) + len(_CLOSING)
-    order = tuple(_NEEDED_TAGS.findall(page, start, page.find(_CLOSING)))
-    if start < 0 or sorted(order) != sorted(_NEEDED) or len(body.translate(None, _CONTROL)) != len(body):
+    start, end = body.find(_OPENING), body.rfind(_CLOSING) + len(_CLOSING)
+    order = tuple(tag.decode() for tag in _NEEDED_TAGS.findall(body, start, body.find(_CLOSING)))
+    if start < 0 or sorted(order) != sorted(_NEEDED) or not _has_characters(body):
         return None
     of_one, of_all = _patterns(order)
-    # From the first object to the last there is nothing else: no element that tells how to go on, and no comment.
-    if not of_all.fullmatch(page, start, end) or "\ufffe" in page or "\uffff" in page:
+    first = of_one.match(body, start)
+    if first is None:
         return None
-    found = of_one.findall(page, start, end)
-    listed: list[Listed] = list(map(itemgetter(*(order.index(name) for name in _NEEDED)), found))
-    if any("&" in key for key, _, _, _ in listed):
+    columns = _read_alike(body, first, order, end)
+    if columns is None:
+        # From the first object to the last there is nothing else: no element that tells how to go on, and no comment.
+        if not of_all.fullmatch(body, start, end):
+            return None
+        columns = _read_unlike(body, of_one, start, end)
+    listed = Listed(*(columns[name] for name in _NEEDED))
+    if any("&" in key for key in listed.keys):
         try:
-            listed = [(_ENTITY.sub(_character, key), size, etag, at) for key, size, etag, at in listed]
+            listed.keys[:] = [_ENTITY.sub(_character, key) for key in listed.keys]
         except ValueError:
             return None
-    return (page[:start] + page[end:]).encode(), listed
+    return body[:start] + body[end:], listed
+
+
+def _has_characters(body: bytes) -> bool:
+    """Check that a page has only what XML has: UTF-8 without control characters."""
+    if len(body.translate(None, _CONTROL)) != len(body):
+        return False
+    try:
+        return body.isascii() or not any(each in body.decode() for each in "\ufffe\uffff")
+    except UnicodeDecodeError:
+        return False
+
+
+def _read_alike(body: bytes, first: re.Match[bytes], order: tuple[str, ...], end: int) -> dict[str, list[str]] | None:
+    """Return the columns of objects that differ from the first in values alone, in a third of a pattern's time.
+
+    What stands between two values becomes a mark, a control character, of which the page has none. No other tag may be
+    left then, and the marks must be in order: so the objects are nothing but that, from the first to the last.
+    """
+    spans = [first.span(name) for name in order]
+    head, tail = body[first.start() : spans[0][0]], body[spans[-1][1] : first.end()]
+    between = [body[after:before] for (_, after), (before, _) in pairwise(spans)]
+    # As if another one followed the last.
+    text = body[spans[0][0] : end] + tail[len(tail.rstrip()) :] + head
+    for number, each in enumerate((*between, tail + head)):
+        text = text.replace(each, _MARKS[number : number + 1])
+    if any(each in text for each in (b"<", b"&", b'"')):
+        return None
+    marks = text.translate(None, _NO_MARKS)
+    values = text.translate(_ONE_MARK).decode().split(chr(_MARKS[0]))
+    if values.pop() or marks != _MARKS * (len(marks) // len(_MARKS)):
+        return None
+    return {name: values[number :: len(_MARKS)] for number, name in enumerate(order)}
+
+
+def _read_unlike(body: bytes, of_one: re.Pattern[bytes], start: int, end: int) -> dict[str, list[str]]:
+    """Return the columns of objects."""
+    columns = list(zip(*of_one.findall(body, start, end), strict=True))
+    return {name: [text.decode() for text in columns[of_one.groupindex[name] - 1]] for name in _NEEDED}
 
 
 @lru_cache(maxsize=24)
-def _patterns(order: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _patterns(order: tuple[str, ...]) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
     """An object, and several, where the texts that are needed come in this order; between them is what is not."""
-    needed = {name: rf"<{name}>([^<]*)</{name}>\s*" for name in _NEEDED} | {"ETag": _ETAG}
-    of_one = rf"{_OPENING}\s*{_OTHER}{_OTHER.join(needed[name] for name in order)}{_OTHER}{_CLOSING}\s*"
-    # Groups would be filled for nothing.
-    return re.compile(of_one), re.compile(f"(?:{of_one.replace('([', '(?:[')})*+")
+    # Of several, groups would be filled for nothing.
+    return re.compile(_object(order, "(?P<{}>{})")), re.compile(b"(?:%b)*+" % _object(order, "(?:{1})"))
+
+
+def _object(order: tuple[str, ...], group: str) -> bytes:
+    needed = [
+        rf"<{name}>{before}{group.format(name, text)}{after}</{name}>\s*"
+        for name in order
+        for before, text, after in (_TEXTS[name],)
+    ]
+    others = [_OTHER.replace("%", str(number)) for number in range(len(needed) + 1)]
+    parts = [part for pair in zip(others, [*needed, ""], strict=True) for part in pair]
+    return rf"{_OPENING.decode()}\s*{''.join(parts)}{_CLOSING.decode()}\s*".encode()
 
 
 def _character(entity: re.Match[str]) -> str:

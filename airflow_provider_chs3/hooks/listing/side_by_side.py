@@ -9,10 +9,10 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from airflow_provider_chs3.core.values.models import S3Object
+from airflow_provider_chs3.core.values.object_page import ObjectPage
 
-#: Requests at the same time; boto3 holds ten connections.
-AT_ONCE = 8
+#: Requests at the same time: each takes a connection, and a MiB.
+AT_ONCE = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,11 @@ class Page:
     """A page of a listing.
 
     Args:
-        objects: On it, in the storage's order.
+        objects: On it.
         token: What the next page is asked for with; None on the last one.
     """
 
-    objects: list[S3Object]
+    objects: ObjectPage
     token: str | None
 
 
@@ -33,7 +33,7 @@ Fetch: TypeAlias = Callable[[str, str | None], Page]
 _Running: TypeAlias = dict["Future[Page]", tuple[str, str | None]]
 
 
-def pages_of(fetch: Fetch, prefix: str, narrower: Callable[[str], Sequence[str]] | None) -> Iterator[list[S3Object]]:
+def pages_of(fetch: Fetch, prefix: str, narrower: Callable[[str], Sequence[str]] | None) -> Iterator[ObjectPage]:
     """The pages of a prefix.
 
     A prefix of one page takes one request. One that has more is cut, if it can be: its first page is asked for again in
@@ -59,7 +59,7 @@ def pages_of(fetch: Fetch, prefix: str, narrower: Callable[[str], Sequence[str]]
 
 def _side_by_side(
     fetch: Fetch, prefixes: Sequence[str], narrower: Callable[[str], Sequence[str]]
-) -> Iterator[list[S3Object]]:
+) -> Iterator[ObjectPage]:
     # Only this thread decides what is asked for next, while it is asked for pages: who reads slowly is not sent more.
     waiting, running = deque(prefixes), _Running()
     pool = ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="chs3-listing")

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,14 +15,13 @@ import clickhouse_driver.connection  # noqa: TID253
 import clickhouse_driver.errors as driver_errors  # noqa: TID253
 from clickhouse_driver.protocol import ServerPacketTypes  # noqa: TID253
 from clickhouse_driver.reader import read_binary_bytes, read_binary_int32, read_binary_uint8  # noqa: TID253
-from clickhouse_driver.settings.writer import SettingsFlags  # noqa: TID253
-from clickhouse_driver.writer import write_binary_str, write_binary_uint8  # noqa: TID253
 
-from airflow_provider_chs3.core.sql.complete_answers import NEWER
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
 from airflow_provider_chs3.hooks.native.inserted_rows import misfits_named
 from airflow_provider_chs3.hooks.native.secrets import scrub
+from airflow_provider_chs3.hooks.native.sent_settings import write_settings_of_any_server
+from airflow_provider_chs3.hooks.native.sparing_ping import SparingPing
 from airflow_provider_chs3.hooks.native.variant import teach_driver
 
 
@@ -41,21 +40,7 @@ logging.getLogger("clickhouse_driver").setLevel(logging.INFO)
 logging.getLogger("clickhouse_driver.connection").addFilter(_DriverLog())
 teach_driver()
 
-_write_settings = clickhouse_driver.connection.write_settings
-
-
-def _write_settings_of_any_server(settings: Mapping[str, Any], buf: Any, settings_as_strings: bool, flags: int) -> None:
-    """Write settings as the driver does, but without those of `NEWER` that the server does not know."""
-    newer = {name: value for name, value in settings.items() if name in NEWER and settings_as_strings}
-    for name, value in newer.items():
-        write_binary_str(name, buf)
-        write_binary_uint8(flags & ~SettingsFlags.IMPORTANT, buf)
-        write_binary_str(str(value), buf)
-    rest = {name: value for name, value in settings.items() if name not in newer}
-    _write_settings(rest, buf, settings_as_strings, flags)
-
-
-clickhouse_driver.connection.write_settings = _write_settings_of_any_server
+clickhouse_driver.connection.write_settings = write_settings_of_any_server
 
 _NETWORK_ERRORS = (
     driver_errors.NetworkError,
@@ -67,7 +52,8 @@ _NETWORK_ERRORS = (
 )
 _UNTRUSTED = re.compile(r"certificate verify failed: (.+?)\.? \(_ssl")
 _RECEIVED_FROM = re.compile(r"Received from (\S+:\d+)\.")
-_STACK_TRACE = re.compile(r"\.?\s*Stack trace:.*", re.DOTALL)
+#: Of ClickHouse; and of HDFS, in the middle of a message.
+_STACK_TRACE = re.compile(r"\.?\s*Stack trace:.*|(?:\n\s*at [^\n]+\))+", re.DOTALL)
 _EXCEPTION_CLASS = re.compile(r"(?:DB::\w+\. )?\bDB::\w+: ")
 # The driver's list ends at 398; these are the newer ones that loads meet (system.errors of 26.9).
 ERROR_NAMES = {code: name for name, code in vars(driver_errors.ErrorCodes).items() if name.isupper()} | {
@@ -106,11 +92,15 @@ class Client(clickhouse_driver.Client):
         self.connection.receive_exception = lambda: _read_error(self.connection.fin)
         self._receive_hello = self.connection.receive_hello
         self.connection.receive_hello = self._receive_hello_in_time
+        self._ping = SparingPing(self.connection)
+        self.connection.ping = self._ping
 
     def execute(self, *args: Any, **kwargs: Any) -> Any:
         """Execute as the driver does, with new counters for each statement of a client that stays open."""
         self.counters = Counter()
-        return super().execute(*args, **kwargs)
+        answer = super().execute(*args, **kwargs)
+        self._ping.note_answer()
+        return answer
 
     def send_data(self, sample_block: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
         """Send rows as the driver does, or name the one that cannot be sent.

@@ -15,13 +15,11 @@ from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.hooks.connection import check_settings
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.hooks.s3 import S3Listing
-    from airflow_provider_chs3.operators.monthly import MonthlyOperator
+    from airflow_provider_chs3.hooks.listing.listing import Listing
+    from airflow_provider_chs3.operators._support.month_task import MonthTask
 
 
-def adopt_request(
-    task: MonthlyOperator, month: Month, listing: S3Listing, *, definition: Mapping[str, Any]
-) -> LoadRequest:
+def adopt_request(task: MonthTask, month: Month, listing: Listing, *, definition: Mapping[str, Any]) -> LoadRequest:
     """The load that would have put a month there.
 
     Args:

@@ -20,7 +20,8 @@ from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.core.values.run_month import given_month
 from airflow_provider_chs3.core.workflow.operations import Insert
 from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
-from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.hooks.listing.listing import Listing
+from airflow_provider_chs3.operators._support.new_table import new_table_of
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.runners.detached import DetachingRunner
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def load_request(
-    task: LoadTask, context: Context, listing: S3Listing, *, resumes: str | None, month: Month | None = None
+    task: LoadTask, context: Context, listing: Listing, *, resumes: str | None, month: Month | None = None
 ) -> LoadRequest:
     """One attempt at the month of a task.
 
@@ -52,30 +53,44 @@ def load_request(
             "operator's settings if the files need them.",
             ", ".join(left_out),
         )
-    replace_rows_of_others = reload is not None and reload.replace_rows_of_others
+    loaded = what_is_loaded(task, listing)
     return LoadRequest(
-        **what_is_loaded(task, listing),
-        month=month or _month(task, context, reload),
-        policies=Policies(
-            write_mode=task.write_mode,
-            distribution=task.distribution,
-            on_no_objects=task.on_no_objects,
-            ready_key=task.ready_key or None,
-            min_object_age_seconds=task.min_object_age_seconds,
-            max_shrink_fraction=task.max_shrink_fraction,
-            replace_unknown=task.replace_unknown or replace_rows_of_others,
-            on_target_changed="reload" if replace_rows_of_others else task.on_target_changed,
-            on_other_months=task.on_other_months,
-            incremental=task.incremental,
-            max_increments=task.max_increments,
-            count_again=task.count_again,
+        **loaded,
+        new_table=new_table_of(
+            task.create_table,
+            loaded["source"],
+            loaded["target"],
+            cluster=loaded["cluster"] or loaded["default_cluster"],
+            file_format=task.file_format,
+            compression=task.compression,
+            csv=task.csv,
         ),
+        month=month or _month(task, context, reload),
+        policies=_policies(task, replaces_rows_of_others=reload is not None and reload.replace_rows_of_others),
         share=ShareOptions(memory_share=task.memory_share, parallel_months=task.parallel_months),
         use_calibration=task.use_calibration,
         owner=_owner(context),
         is_durable=task.defers_inserts,
         resumes=resumes,
         reload=reload,
+    )
+
+
+def _policies(task: LoadTask, *, replaces_rows_of_others: bool) -> Policies:
+    return Policies(
+        write_mode=task.write_mode,
+        distribution=task.distribution,
+        on_no_objects=task.on_no_objects,
+        ready_key=task.ready_key or None,
+        min_object_age_seconds=task.min_object_age_seconds,
+        max_shrink_fraction=task.max_shrink_fraction,
+        replace_unknown=task.replace_unknown or replaces_rows_of_others,
+        on_target_changed="reload" if replaces_rows_of_others else task.on_target_changed,
+        on_other_months=task.on_other_months,
+        incremental=task.incremental,
+        max_increments=task.max_increments,
+        count_again=task.count_again,
+        on_new_columns=task.on_new_columns,
     )
 
 
@@ -91,7 +106,7 @@ def end_load(request: LoadRequest, *, is_of_months: bool = False, **runner_argum
     Runner(**runner_arguments, listing=None, in_turns=True).run(stop_load(stop))
 
 
-def what_is_loaded(task: ReadsFiles, listing: S3Listing) -> dict[str, Any]:
+def what_is_loaded(task: ReadsFiles, listing: Listing) -> dict[str, Any]:
     """The part of a request that says what is read, where it goes, and with which settings of the user's.
 
     Args:
@@ -126,7 +141,7 @@ def what_is_loaded(task: ReadsFiles, listing: S3Listing) -> dict[str, Any]:
     }
 
 
-def load_runner(task: LoadTask, listing: S3Listing, *, wait: Callable[[Insert], None], **arguments: Any) -> Runner:
+def load_runner(task: LoadTask, listing: Listing, *, wait: Callable[[Insert], None], **arguments: Any) -> Runner:
     """Return the runner of a task's load.
 
     Args:

@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.operators.monthly import MonthlyOperator
+from airflow_provider_chs3.operators._support.month_task import MonthTask
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -25,7 +25,7 @@ _MOST_OBJECTS = 20
 _SQL_CHARACTERS = 10_000
 
 
-class LoadLineage(MonthlyOperator):
+class LoadLineage(MonthTask):
     """A load of months that Airflow's OpenLineage provider can ask: objects in, table out.
 
     Attributes:
@@ -101,19 +101,24 @@ class LoadLineage(MonthlyOperator):
         from airflow_provider_chs3.core.source.key_template import KeyTemplate
 
         if 0 < len(paths) <= _MOST_OBJECTS:
-            return [InputDataset(*_named(path)) for path in sorted(paths)]
-        if self.bucket:
-            template = KeyTemplate(self.key)
-            prefixes = {f"{self.bucket}/{template.keys_of(month).prefix}" for month in months}
+            return [InputDataset(*self._named(path)) for path in sorted(paths)]
+        store = self.store
+        if store.place:
+            template = KeyTemplate(store.template)
+            prefixes = {f"{store.place}/{template.keys_of(month).prefix}" for month in months}
             if len(prefixes) > 1:
-                return [InputDataset(*_named(prefix.rstrip("/"))) for prefix in sorted(prefixes)]
+                return [InputDataset(*self._named(prefix.rstrip("/"))) for prefix in sorted(prefixes)]
             (prefix,) = prefixes
         elif paths:
             alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(paths), max(paths), strict=False))
             prefix = "".join(each for each, _ in alike)
         else:  # the named collection knows, and servers do not tell
             return []
-        return [InputDataset(*_named(prefix.rstrip("/")), inputFacets=self._input_facets())]
+        return [InputDataset(*self._named(prefix.rstrip("/")), inputFacets=self._input_facets())]
+
+    def _named(self, path: str) -> tuple[str, str]:
+        """Namespace and name of what is at `<bucket>/<key>`, as OpenLineage's naming rules have it."""
+        return self.store.dataset(path)
 
     def _input_facets(self) -> dict[str, Any]:
         from openlineage.client.generated.input_statistics_input_dataset import InputStatisticsInputDatasetFacet
@@ -160,12 +165,6 @@ class LoadLineage(MonthlyOperator):
             for name, type_, comment, position in rows
         ]
         return {"schema": schema_dataset.SchemaDatasetFacet(fields=fields)} if fields else {}
-
-
-def _named(path: str) -> tuple[str, str]:
-    """Namespace and name of what is at `<bucket>/<key>`, as OpenLineage's naming rules have it."""
-    bucket, _, key = path.partition("/")
-    return f"s3://{bucket}", key or "/"
 
 
 def _overwritten() -> dict[str, DatasetFacet]:

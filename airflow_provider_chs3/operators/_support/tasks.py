@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.operators.monthly import MonthlyOperator
+from airflow_provider_chs3.operators._support.month_task import MonthTask
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
 
-class ReadsFiles(MonthlyOperator):
+class ReadsFiles(MonthTask):
     """A task that reads files. Each operator says what its arguments mean."""
 
     file_format: str | None
@@ -45,6 +45,8 @@ class LoadTask(ReadsFiles):
     incremental: bool
     max_increments: int
     count_again: bool
+    create_table: str
+    on_new_columns: str
     parallel_months: int | None
     use_calibration: bool
     progress_interval_seconds: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.core.workflow.step_timer import STEP_NAMES
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.plugin.api.months import task_as_json
+from airflow_provider_chs3.plugin.api.months import may_see_values, task_as_json
 from airflow_provider_chs3.plugin.cache import carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
 from airflow_provider_chs3.plugin.observation.month_details import Entry, MonthDetails, look_at_month
@@ -49,11 +49,12 @@ class DetailsAnswer:
         """Whether the month exists, or may exist."""
         return self.details is None or self.details.is_known
 
-    def as_json(self, *, readable_dags: Collection[str]) -> dict[str, Any]:
+    def as_json(self, *, readable_dags: Collection[str], readable_logs: Container[str]) -> dict[str, Any]:
         """Return JSON-safe values.
 
         Args:
             readable_dags: DAGs whose tasks may be named.
+            readable_logs: DAGs whose errors may be shown with the values that they quote.
         """
         seen = self.details
         if seen is None:
@@ -65,7 +66,7 @@ class DetailsAnswer:
             "nodes": [{"name": shown(node), **nodes[node]} for node in sorted(nodes)],
             "load": _load(seen.load) | {"is_published": seen.is_published} if seen.load else None,
             "inserting": _inserting(seen.inserting) if seen.inserting else None,
-            "failure": _failure(seen.failure) if seen.failure else None,
+            "failure": _failure(seen.failure, readable_logs) if seen.failure else None,
             "task": task_as_json(seen.owner, readable_dags),
         }
 
@@ -137,6 +138,8 @@ def _inserting(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _failure(entry: Entry) -> dict[str, Any]:
+def _failure(entry: Entry, readable_logs: Container[str]) -> dict[str, Any]:
     error: Mapping[str, Any] = entry.details.get("error", {})
-    return _entry_as_json(entry) | {name: error.get(name) for name in _OF_ERROR}
+    is_full = may_see_values(entry.details.get("owner", ""), readable_logs)
+    values = {name: error.get(name) for name in _OF_ERROR if is_full or name != "message"}
+    return _entry_as_json(entry) | {"message": None} | values

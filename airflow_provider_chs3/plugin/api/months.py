@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,8 +16,9 @@ from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import at_work, hook_of
 from airflow_provider_chs3.plugin.observation.cluster import InsertOverview
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
-from airflow_provider_chs3.plugin.observation.months import MonthOverview, RunningInsert, overview, owners_to_ask_for
+from airflow_provider_chs3.plugin.observation.months import MonthOverview, overview, owners_to_ask_for
 from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot, look_at_all_tables
+from airflow_provider_chs3.plugin.observation.running_inserts import RunningInsert
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.xcom import ChangedMonth, changed_in_s3
 
@@ -42,17 +43,21 @@ class MonthsAnswer(Answer):
     tables: Mapping[TableName, tuple[MonthOverview, ...]]
     changed: Mapping[tuple[TableName, str], ChangedMonth] = field(default_factory=dict)
 
-    def as_json(self, *, scope: Scope | None, readable_dags: Collection[str]) -> dict[str, Any]:
+    def as_json(
+        self, *, scope: Scope | None, readable_dags: Collection[str], readable_logs: Container[str]
+    ) -> dict[str, Any]:
         """Return JSON-safe values.
 
         Args:
             scope: Only these months; None for all.
             readable_dags: DAGs whose tasks may be named.
+            readable_logs: DAGs whose errors may be shown with the values that they quote.
         """
         tables = []
         for table, months in self.tables.items():
             shown_months = [
-                _month_as_json(month, readable_dags) | self._changed_as_json(table, month) for month in months
+                _month_as_json(month, readable_dags, readable_logs) | self._changed_as_json(table, month)
+                for month in months
             ]
             if scope is not None:
                 shown_months = [
@@ -71,8 +76,8 @@ class MonthsAnswer(Answer):
         changed = self.changed.get((table, str(month.month)))
         if changed is None or month.state not in _HIDDEN_BY_CHANGES:
             return {}
-        why = f"a plan found at {changed.planned_at:%Y-%m-%d %H:%M} UTC: {changed.reason}"
-        return {"state": CHANGED_IN_S3, "why": why}
+        at = f"{changed.planned_at:%Y-%m-%d %H:%M}"
+        return {"state": CHANGED_IN_S3, "why": f"a plan found at {at} UTC: {changed.reason}", "since": f"{at}:00"}
 
 
 def look_at_months(conn_id: str) -> MonthsAnswer:
@@ -113,9 +118,33 @@ def _not_loaded_since(
     return {key: found for key, found in changed.items() if attempts[key] & found.attempts}
 
 
-def _month_as_json(month: MonthOverview, readable_dags: Collection[str]) -> dict[str, Any]:
-    values = {name: getattr(month, name) for name in month.__slots__ if name != "owner"}
+def dag_ids_of(connections: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the DAGs that load the months of an answer.
+
+    Args:
+        connections: What `MonthsAnswer.as_json` returned for each connection.
+    """
+    months = (month for seen in connections for table in seen["tables"] for month in table["months"])
+    return {month["task"]["dag_id"] for month in months if month["task"]}
+
+
+def may_see_values(owner: str, readable_logs: Container[str]) -> bool:
+    """Check whether errors of a load may be shown with the values that they quote.
+
+    Args:
+        owner: The task of the load, as named in the ledger; empty if not known: then nobody may.
+        readable_logs: DAGs whose errors may be shown so.
+    """
+    return bool(owner) and json.loads(owner)[0] in readable_logs
+
+
+def _month_as_json(
+    month: MonthOverview, readable_dags: Collection[str], readable_logs: Container[str]
+) -> dict[str, Any]:
+    values = {name: getattr(month, name) for name in month.__slots__ if name not in ("owner", "why_with_values")}
+    is_full = month.why_with_values and may_see_values(month.owner, readable_logs)
     return values | {
+        "why": month.why_with_values if is_full else month.why,
         "month": str(month.month),
         "state": str(month.state),
         "rows_per_second": round(month.loaded_rows / month.insert_seconds) if month.insert_seconds else None,

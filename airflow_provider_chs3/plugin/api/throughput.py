@@ -13,8 +13,8 @@ from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.plugin.api.months import task_as_json
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
-from airflow_provider_chs3.plugin.observation.load_history import SeenLoad
-from airflow_provider_chs3.plugin.observation.throughput import NOTHING, PartsAt, Throughput, look_at_throughput
+from airflow_provider_chs3.plugin.observation.speed.load_history import SeenLoad
+from airflow_provider_chs3.plugin.observation.speed.throughput import NOTHING, PartsAt, Throughput, look_at_throughput
 from airflow_provider_chs3.plugin.scope import Scope
 
 
@@ -100,7 +100,7 @@ def _load_as_json(load: SeenLoad, readable_dags: Collection[str]) -> dict[str, A
         "peak_memory_bytes": load.peak_memory_bytes,
         "memory_bytes": load.memory_bytes or None,
         "seconds_by_step": dict(load.seconds_by_step),
-        "s3_seconds": load.s3_seconds,
+        "storage_seconds": load.storage_seconds,
         "merge_seconds": load.merge_seconds,
         "seconds_to_published": whole_seconds,
         "seconds_to_healthy": (whole_seconds or 0.0) + (load.merge_seconds or 0.0) if is_settled else None,

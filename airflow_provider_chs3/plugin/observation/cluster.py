@@ -213,12 +213,12 @@ class ClusterOverview:
 
     def _insert(self, query_id: str, rows: Iterable[Row]) -> InsertOverview:
         own = [row for row in rows if row[0] == query_id]
-        nodes = progress_of(query_id, [row[:7] for row in own], self.cluster).nodes
+        progress = progress_of(query_id, [row[:7] for row in own], self.cluster)
         return InsertOverview(
             query_id=query_id,
-            read_rows=sum(each.read_rows for each in nodes),
-            read_bytes=sum(each.read_bytes for each in nodes),
-            memory_bytes=sum(each.memory_bytes for each in nodes),
-            peak_memory_bytes=max((each.peak_memory_bytes for each in nodes), default=0),
+            read_rows=progress.read_rows,
+            read_bytes=progress.read_bytes,
+            memory_bytes=sum(each.memory_bytes for each in progress.nodes),
+            peak_memory_bytes=max((each.peak_memory_bytes for each in progress.nodes), default=0),
             seconds=max(row[7] for row in own),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
@@ -13,29 +13,11 @@ from airflow_provider_chs3.core.ledger.replicas import records_of_replicas
 from airflow_provider_chs3.core.merges.health import Thresholds, Verdict, judge, overall
 from airflow_provider_chs3.core.preflight.target_checks import month_of_partition
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
-from airflow_provider_chs3.core.workflow.insert_progress import progress_of
+from airflow_provider_chs3.plugin.observation.merge_reasons import reasons_by_node, stuck_since, way_out
 from airflow_provider_chs3.plugin.observation.month_state import LastLoad, MonthState, state_of
 from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot
 from airflow_provider_chs3.plugin.observation.months_records import FailureRecord, InsertRecord, MonthRecords
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunningInsert:
-    """The progress of an insert.
-
-    Args:
-        query_id: Its query id.
-        read_rows: Rows read so far, on all nodes.
-        total_rows: Rows to read; None if not known.
-        read_bytes: Bytes read so far.
-        seconds: Seconds since it began.
-    """
-
-    query_id: str
-    read_rows: int
-    total_rows: int | None
-    read_bytes: int
-    seconds: float
+from airflow_provider_chs3.plugin.observation.running_inserts import RunningInsert, is_running, running_insert
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +27,10 @@ class MonthOverview:
     Args:
         month: The month.
         state: Its state.
-        why: The reason for the state, as a text.
+        why: The reason for the state, as a text without values of rows.
+        why_with_values: The reason with the error of the load, which may quote them; empty if there is none.
+        since: Time of the error or publication that gave it the state, in UTC; empty if not known.
+        statement: SQL that helps a stuck month; empty if there is none.
         rows: Rows of its partition, on all shards.
         size_bytes: Bytes on disk, on all nodes.
         parts: Parts, on all nodes.
@@ -62,6 +47,9 @@ class MonthOverview:
     month: Month
     state: MonthState
     why: str
+    why_with_values: str = ""
+    since: str = ""
+    statement: str = ""
     rows: int = 0
     size_bytes: int = 0
     parts: int = 0
@@ -115,7 +103,7 @@ def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:
     failed = {each.failure.owner for each in records if each.failure}
     inserts = (each.inserting for each in records if each.is_inserting_newer and not each.failure)
     return {owner for owner in failed if owner} | {
-        each.owner for each in inserts if each and each.owner and not _is_running(seen, each)
+        each.owner for each in inserts if each and each.owner and not is_running(seen, each)
     }
 
 
@@ -185,12 +173,15 @@ def _month_overview(
     described = MonthOverview(
         month=month.month,
         state=state,
-        why=_why(state, found, verdicts, month),
+        why=_why(state, found, verdicts, month, with_values=False),
+        why_with_values=_why(state, found, verdicts, month, with_values=True) if month.failure else "",
+        since=month.failure.recorded_at if month.failure else stuck_since(verdicts),
+        statement=way_out(verdicts, month.table) if state is MonthState.STUCK else "",
         rows=sum(shards.values()),
         size_bytes=sum(each.state.size_bytes for each in month.nodes.values()),
         parts=sum(each.state.parts for each in month.nodes.values()),
         owner=month.owner,
-        insert=_insert(seen, unpublished) if unpublished and load is LastLoad.RUNNING else None,
+        insert=running_insert(seen, unpublished) if unpublished and load is LastLoad.RUNNING else None,
     )
     if not published:
         return described
@@ -201,7 +192,9 @@ def _month_overview(
         described,
         objects=published[0].objects,
         source_bytes=max(each.record.source_bytes for each in published if each.record),
-        published_at=max(each.recorded_at for each in published),
+        published_at=(published_at := max(each.recorded_at for each in published)),
+        # Nobody knows when somebody changed it.
+        since=described.since or ("" if state is MonthState.CHANGED else published_at),
         ledger_database=published[0].ledger_database,
         insert_seconds=seconds or None,
         loaded_rows=loaded_rows,
@@ -211,7 +204,7 @@ def _month_overview(
 def _load(seen: ClusterSnapshot, month: _Month, at_work: Collection[str]) -> LastLoad:
     if month.failure is None and month.unpublished is None:
         return LastLoad.NONE
-    if month.owner in at_work or (month.unpublished and _is_running(seen, month.unpublished)):
+    if month.owner in at_work or (month.unpublished and is_running(seen, month.unpublished)):
         return LastLoad.RUNNING
     return LastLoad.FAILED if month.failure else LastLoad.GONE
 
@@ -237,42 +230,16 @@ def _verdicts(seen: ClusterSnapshot, month: _Month, thresholds: Thresholds) -> l
     return [judge(state, thresholds) for state in states if state]
 
 
-def _why(state: MonthState, found: Found, verdicts: Iterable[Verdict], month: _Month) -> str:
+def _why(state: MonthState, found: Found, verdicts: Sequence[Verdict], month: _Month, *, with_values: bool) -> str:
+    error = (month.failure.error if with_values else month.failure.without_values) if month.failure else ""
     if state is MonthState.LOADING:
-        again = f"its task is retrying; its last attempt failed: {month.failure.error}" if month.failure else ""
-        return again or "a load is inserting it"
+        return f"its task is retrying; its last attempt failed: {error}" if error else "a load is inserting it"
     if state in (MonthState.STUCK, MonthState.MERGING, MonthState.TOO_MANY_PARTS):
-        worst = overall(verdicts)
-        return "; ".join(f"{shown(each.state.node)}: {each.reason}" for each in verdicts if each.health is worst)
-    if state is MonthState.FAILED and month.failure:
-        return f"its newest load failed: {month.failure.error}"
+        return reasons_by_node(verdicts)
+    if state is MonthState.FAILED and error:
+        return f"its newest load failed: {error}"
     if state is MonthState.UNFINISHED and found.standing in (ComparisonStatus.UNCHANGED, ComparisonStatus.NEW):
         verb = "was" if found.standing is ComparisonStatus.NEW else "is"
         return f"its newest load ended without publishing; the partition {verb} {found.why}"
     nowhere_else = "" if len(found.nodes) in (0, len(month.nodes)) else f" ({', '.join(map(shown, found.nodes))})"
     return found.why + nowhere_else
-
-
-def _is_running(seen: ClusterSnapshot, insert: InsertRecord) -> bool:
-    # Query ids begin with the staging's name, which ends with the attempt.
-    return any(f"_{insert.attempt}_" in process[0] for node in seen.nodes.values() for process in node.processes)
-
-
-def _insert(seen: ClusterSnapshot, insert: InsertRecord) -> RunningInsert | None:
-    own = [
-        (node, process)
-        for node, snapshot in seen.nodes.items()
-        for process in snapshot.processes
-        if process[0] == insert.query_id
-    ]
-    if not own:
-        return None
-    rows = [(process[0], process[1], node.shard_num, *process[2:6]) for node, process in own]
-    nodes = progress_of(insert.query_id, rows, seen.cluster).nodes
-    return RunningInsert(
-        query_id=insert.query_id,
-        read_rows=sum(each.read_rows for each in nodes),
-        total_rows=insert.total_rows or None,
-        read_bytes=sum(each.read_bytes for each in nodes),
-        seconds=max(process[6] for _, process in own),
-    )

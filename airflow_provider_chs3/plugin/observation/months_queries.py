@@ -47,7 +47,11 @@ def _records(database: str, columns: Collection[str]) -> str:
     )
     message, hint = (f"JSONExtractString({details}, 'error', '{name}')" for name in ("message", "hint"))
     error = f"if({_FAILED}, leftUTF8(concat({message}, ' ', {hint}), {ERROR_CHARACTERS}), '')"
-    failed = f"attempt, JSONExtractString({details}, 'owner'), {error}"
+    kind = f"JSONExtractString({details}, 'error', 'type')"
+    failed = (
+        f"attempt, JSONExtractString({details}, 'owner'), {error}, {kind}, {hint}, "
+        "formatDateTime(recorded_at, '%F %T', 'UTC')"
+    )
     # Older versions of this package loaded all rows of a month, and recorded only those.
     rows = f"if(JSONHas({details}, 'loaded_rows'), 'loaded_rows', 'rows')"
     loaded = f"attempt, JSONExtractFloat({details}, 'insert_seconds'), JSONExtractUInt({details}, {rows})"

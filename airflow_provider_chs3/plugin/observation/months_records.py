@@ -39,12 +39,23 @@ class FailureRecord:
     Args:
         attempt: The load's attempt.
         owner: The task that loads, as in `InsertRecord`.
-        error: The error's message and hint, shortened if long.
+        error: The error's message and hint, shortened if long; they may quote values of rows.
+        kind: The error's class.
+        hint: The hint alone, which quotes no values.
+        recorded_at: Time of the record, in UTC.
     """
 
     attempt: str
     owner: str
     error: str
+    kind: str
+    hint: str
+    recorded_at: str
+
+    @property
+    def without_values(self) -> str:
+        """The error for those who may not see values: its class and hint."""
+        return f"{self.kind or 'an error'}. {self.hint}".strip()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,6 +119,7 @@ def of_current_tables(
         )
 
 
-def _failure(attempt: str, owner: str, error: str) -> FailureRecord:
-    is_cut = len(error) >= months_queries.ERROR_CHARACTERS
-    return FailureRecord(attempt, owner, f"{error.strip()}{' …' if is_cut else ''}")
+def _failure(attempt: str, owner: str, error: str, *more: str) -> FailureRecord:
+    if len(error) >= months_queries.ERROR_CHARACTERS:
+        error = f"{error.rpartition(' ')[0]} …"
+    return FailureRecord(attempt, owner, error.strip(), *more)

@@ -17,9 +17,9 @@ _NO_SOURCES = {"node_modules", "__pycache__"}
 
 
 def _check_page_is_built() -> None:
-    if not (_BUILT / "page.html").is_file() or not _NOTICES.is_file():
+    if not (_BUILT / "main.js").is_file() or not _NOTICES.is_file():
         raise SetupError(
-            f"the page in Airflow's UI is not built: {_BUILT} has no page.html with its notices. "
+            f"the page in Airflow's UI is not built: {_BUILT} has no main.js with its notices. "
             "A git checkout has only its sources: run `./dev page` there first, which builds it (and gets Node if it "
             "is missing), or install an sdist or a wheel, which contain the built page."
         )

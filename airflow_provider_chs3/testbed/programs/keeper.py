@@ -5,26 +5,21 @@ The server of the test bed is built without one.
 
 from __future__ import annotations
 
-import ctypes
 import shutil
-import signal
 import subprocess
-import sys
 from pathlib import Path
 
 from airflow_provider_chs3.testbed.processes import (
     HOST,
     Stoppable,
-    die_with_parent,
     is_listening,
-    kill,
-    spawn,
+    terminate,
     wait_until,
 )
+from airflow_provider_chs3.testbed.programs.foreign import spawn_program
 
 _JAR = Path("/usr/share/java/zookeeper.jar")
 _START_TIMEOUT_SECONDS = 60.0
-_PR_SET_PDEATHSIG = 1
 
 
 def missing() -> str:
@@ -66,7 +61,9 @@ class Keeper(Stoppable):
             RuntimeError: If it does not start.
         """
         log = self._folder / "log"
-        self._process = spawn(__name__, str(self._folder / "zoo.cfg"), log=log)
+        command = ["java", "-Xmx256m", "-cp", "/etc/zookeeper/conf:/usr/share/java/*"]
+        command += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(self._folder / "zoo.cfg")]
+        self._process = spawn_program(command, log=log)
         wait_until(
             lambda: is_listening(self.port),
             process=self._process,
@@ -78,21 +75,5 @@ class Keeper(Stoppable):
     def stop(self) -> None:
         """End it as a power cut would (SIGKILL)."""
         if self._process:
-            kill(self._process)
+            terminate(self._process)
             self._process = None
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _run(config: str) -> int:
-    command = ["java", "-Xmx256m", "-cp", "/etc/zookeeper/conf:/usr/share/java/*"]
-    command += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", config]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, check=False, preexec_fn=_die_with_parent).returncode
-
-
-if __name__ == "__main__":
-    # This process ends with the one that started it, and Java with this process.
-    die_with_parent()
-    sys.exit(_run(sys.argv[1]))

@@ -8,7 +8,6 @@ suitable for tests, not for production. It has no Keeper, and its ORC reader cra
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import shutil
 import subprocess
@@ -18,14 +17,13 @@ import zipfile
 from pathlib import Path
 
 from airflow_provider_chs3.testbed.processes import die_with_parent, spawn
+from airflow_provider_chs3.testbed.programs.packages import kept
 
 WHEEL = "chdb==3.7.2"
 VERSION = "25.8.2.1"
 
 _LIBRARY = "chdb/_chdb.abi3.so"
 _ENTRY = "_Z25mainEntryClickHouseServeriPPc"
-#: Where it is unpacked; `~/.cache/airflow-provider-chs3` by default.
-_FOLDER_VARIABLE = "CHS3_SERVER_FOLDER"
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
@@ -55,16 +53,12 @@ def fetch() -> Path:
     Raises:
         RuntimeError: If pip cannot fetch it.
     """
-    home = Path(os.environ.get(_FOLDER_VARIABLE) or Path.home() / ".cache" / "airflow-provider-chs3")
-    folder = home / WHEEL.replace("==", "-")
-    home.mkdir(parents=True, exist_ok=True)
-    # Parallel test runs may fetch it at the same time.
-    with (home / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            with tempfile.TemporaryDirectory(dir=home) as scratch:
-                _unpack(_download(Path(scratch)), Path(scratch) / "unpacked").rename(folder)
-    return folder
+    return kept(WHEEL.replace("==", "-"), _unpack_wheel)
+
+
+def _unpack_wheel(folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        _unpack(_download(Path(scratch)), folder)
 
 
 def _download(folder: Path) -> Path:
@@ -76,7 +70,7 @@ def _download(folder: Path) -> Path:
     return wheel
 
 
-def _unpack(wheel: Path, folder: Path) -> Path:
+def _unpack(wheel: Path, folder: Path) -> None:
     """Extract the native libraries: the wheel's Python code is not used."""
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
@@ -85,7 +79,6 @@ def _unpack(wheel: Path, folder: Path) -> Path:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(name) as packed, target.open("wb") as unpacked:
                     shutil.copyfileobj(packed, unpacked)
-    return folder
 
 
 def _run(library: str, config: str) -> int:

@@ -11,11 +11,11 @@ import pytest
 from airflow_provider_chs3.core.attempt.discovery import list_ready_month
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
+from airflow_provider_chs3.core.storages.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Month, S3Object, TableName
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query
 from airflow_provider_chs3.exceptions import NotReadyError
-from tests.core.driving import drive
+from tests.core.driving import drive, listed
 
 OCTOBER = Month(2026, 10)
 WRITTEN = datetime(2026, 11, 1, 0, 0, 0, tzinfo=UTC)
@@ -58,18 +58,18 @@ def row(path: str, size_bytes: int = 1) -> tuple[Any, ...]:
 
 class TestThroughTheWorker:
     def test_the_listing_starts_from_the_literal_beginning(self):
-        (step,) = drive(source().list_month(OCTOBER), iter([])).steps
+        (step,) = drive(source().list_month(OCTOBER), listed([])).steps
         assert isinstance(step, ListObjects)
         assert (step.bucket, step.prefix) == ("lake", "t/2026-10/")
 
     def test_the_manifest_holds_the_months_objects_in_order(self):
-        found = iter(objects("t/2026-10/b.csv", "t/2026-10/_SUCCESS", "t/2026-10/a.csv", "t/2026-10/a.txt"))
+        found = listed(objects("t/2026-10/b.csv", "t/2026-10/_SUCCESS", "t/2026-10/a.csv", "t/2026-10/a.txt"))
         _, manifest = drive(source().list_month(OCTOBER), found).result
         assert [each.key for each in manifest.objects] == ["t/2026-10/a.csv", "t/2026-10/b.csv"]
 
     def test_the_base_is_the_bucket(self):
-        listed, _ = drive(source().list_month(OCTOBER), iter([])).result
-        assert listed.base == "lake/"
+        found, _ = drive(source().list_month(OCTOBER), listed([])).result
+        assert found.base == "lake/"
 
 
 class TestThroughClickHouse:
@@ -137,7 +137,7 @@ class TestNoObjects:
         with pytest.raises(
             NotReadyError, match=r"No objects for 2026-10 under lake/t/\{YYYY-MM\}/\*\.csv.*'skip'.*'empty'"
         ):
-            drive(list_ready_month(request()), iter([]))
+            drive(list_ready_month(request()), listed([]))
 
     def test_name_the_collection_where_it_names_the_bucket(self):
         with pytest.raises(NotReadyError, match="under nc/t/"):
@@ -145,7 +145,7 @@ class TestNoObjects:
 
     @pytest.mark.parametrize("on_no_objects", ["skip", "empty"])
     def test_are_fine_where_the_user_says_so(self, on_no_objects):
-        _, manifest = drive(list_ready_month(request(on_no_objects=on_no_objects)), iter([])).result
+        _, manifest = drive(list_ready_month(request(on_no_objects=on_no_objects)), listed([])).result
         assert manifest.objects == ()
 
 
@@ -157,22 +157,22 @@ class TestAge:
         with pytest.raises(
             NotReadyError, match=r"a\.csv was written at 2026-11-01 00:00:00 UTC, less than min_object_age"
         ):
-            drive(list_ready_month(young), iter(objects("t/2026-10/a.csv")))
+            drive(list_ready_month(young), listed(objects("t/2026-10/a.csv")))
 
     def test_an_old_one_is(self):
         old = replace(self.AGED, now=WRITTEN + timedelta(seconds=60))
-        assert drive(list_ready_month(old), iter(objects("t/2026-10/a.csv"))).result
+        assert drive(list_ready_month(old), listed(objects("t/2026-10/a.csv"))).result
 
     def test_without_an_age_the_clocks_of_worker_and_storage_do_not_count(self):
         behind = request(now=WRITTEN - timedelta(hours=1))
-        assert drive(list_ready_month(behind), iter(objects("t/2026-10/a.csv"))).result
+        assert drive(list_ready_month(behind), listed(objects("t/2026-10/a.csv"))).result
 
     def test_the_youngest_counts(self):
         now = replace(self.AGED, now=WRITTEN + timedelta(seconds=60))
         found = objects("t/2026-10/a.csv", "t/2026-10/b.csv")
         found[1] = replace(found[1], last_modified=WRITTEN + timedelta(seconds=1))
         with pytest.raises(NotReadyError, match=r"b\.csv"):
-            drive(list_ready_month(now), iter(found))
+            drive(list_ready_month(now), listed(found))
 
 
 class TestReadyMarker:
@@ -189,12 +189,12 @@ class TestReadyMarker:
     def test_lies_beside_the_objects_or_where_its_template_says(self, template, ready_key, marker):
         driven = drive(
             list_ready_month(request(source(template), ready_key=ready_key, on_no_objects="skip")),
-            iter(objects(marker, size_bytes=0)),
-            iter([]),
+            listed(objects(marker, size_bytes=0)),
+            listed([]),
         )
         assert driven.steps[0].prefix == marker
 
     @pytest.mark.parametrize("there", [[], ["t/2026-10/_SUCCESS.crc"], ["t/2026-10/_SUCCESS/"]])
     def test_must_be_there_under_exactly_its_key(self, there):
         with pytest.raises(NotReadyError, match=r"The ready marker t/2026-10/_SUCCESS is not there yet"):
-            drive(list_ready_month(request(ready_key="_SUCCESS")), iter(objects(*there)))
+            drive(list_ready_month(request(ready_key="_SUCCESS")), listed(objects(*there)))

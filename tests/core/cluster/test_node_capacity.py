@@ -91,7 +91,7 @@ class TestLimits:
 
 
 class TestWhatIsThere:
-    ROW = (5, 2, 7.0, [("s3", "ObjectStorage", 9)], ["db.v"], 40, [(30, 600)], SERVER_LIMITS, 11)
+    ROW = ([(5, 2)], 7.0, [("s3", "ObjectStorage", 9)], ["db.v"], [(40, (30, 600))], SERVER_LIMITS, 11)
 
     def asked(self, **facts):
         context = surroundings(replace(FACTS, **facts), nodes=(ONE,))

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.files.loaded_columns import FileGroup
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
+from airflow_provider_chs3.core.storages.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Manifest, S3Object
 
 

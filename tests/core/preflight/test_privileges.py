@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.preflight.privileges import (
 )
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.request.privileges import privileges_of_load
-from airflow_provider_chs3.core.source.s3_source import Credentials
+from airflow_provider_chs3.core.source.store_kinds import S3
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive
@@ -26,9 +26,9 @@ from tests.core.surroundings import ONE, TWO
 from tests.narrow_user import documented, documented_also
 
 
-def needed(*, cluster="c", collection=None, write_mode="replace", staging="taxi", is_durable=False):
+def needed(*, cluster="c", collection=None, write_mode="replace", staging="taxi", is_durable=False, store=S3):
     request = SimpleNamespace(
-        source=SimpleNamespace(credentials=Credentials(named_collection=collection)),
+        source=SimpleNamespace(named_collection=collection, kind=store),
         policies=Policies(write_mode=write_mode),
         is_durable=is_durable,
     )

@@ -10,9 +10,10 @@ from airflow_provider_chs3.core.attempt.resume import DoneInsert
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup
 from airflow_provider_chs3.core.proof.row_counts import rows_of_source, source_read_of
 from airflow_provider_chs3.core.source.formats import format_named
-from airflow_provider_chs3.core.source.s3_source import Batch
+from airflow_provider_chs3.core.source.source import Batch
+from airflow_provider_chs3.core.source.store_kinds import HDFS, S3, StoreKind
 from airflow_provider_chs3.core.workflow.operations import InsertStats, Query, Sleep, SourceRead
-from airflow_provider_chs3.exceptions import TransientError
+from airflow_provider_chs3.exceptions import SourceError, TransientError
 from tests.core.driving import drive, server_error
 from tests.core.surroundings import ONE, TWO
 
@@ -22,9 +23,10 @@ ALL = SourceRead(2, 30)
 REFUSED = dict.fromkeys(NODES, server_error(497))
 
 
-def load(file_format: str = "CSV", *, count_again: bool = False):
+def load(file_format: str = "CSV", *, count_again: bool = False, kind: StoreKind = S3):
     objects = (SimpleNamespace(path="lake/a.csv", size_bytes=10), SimpleNamespace(path="lake/b.csv", size_bytes=20))
     files = SimpleNamespace(
+        source=SimpleNamespace(beginning_of=lambda batch: "lake/"),
         manifest=SimpleNamespace(objects=objects),
         format=format_named(file_format),
         look_settings={},
@@ -34,7 +36,7 @@ def load(file_format: str = "CSV", *, count_again: bool = False):
     policies = SimpleNamespace(count_again=count_again)
     return SimpleNamespace(
         files=files,
-        request=SimpleNamespace(policies=policies),
+        request=SimpleNamespace(policies=policies, source=SimpleNamespace(kind=kind)),
         months="2026-10",
         context=SimpleNamespace(nodes=NODES),
     )
@@ -88,6 +90,18 @@ def test_but_a_reader_that_seeks_may_leave_bytes_out():
 
 def test_a_second_read_can_be_asked_for():
     assert counted_by(rows(load(count_again=True), ALL, None, counted(3))) == (5, "second read")
+
+
+@pytest.mark.parametrize("path", ["/lake/a.csv", "a.csv"])
+def test_files_that_servers_call_otherwise_than_the_listing_are_not_counted_as_none(path):
+    with pytest.raises(SourceError, match=f"ClickHouse calls a file '{path}', which begins with 'lake/' in"):
+        rows(load(count_again=True), ALL, None, [(path, 2)])
+
+
+def test_without_a_counter_of_bytes_text_is_read_twice():
+    driven = rows(load(kind=HDFS), SourceRead(2, 0), None, counted(3))
+    assert counted_by(driven) == (5, "second read")
+    assert "servers do not count the bytes that they read from HDFS" in driven.steps[0].name
 
 
 def test_logs_that_were_flushed_are_read_at_once():

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.source.s3_source import Credentials, S3Source
+from airflow_provider_chs3.core.storages.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, TableName
 from airflow_provider_chs3.exceptions import ConfigurationError
 

@@ -7,9 +7,15 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_chs3.core.sql.quoting import literal
-from airflow_provider_chs3.core.staging.ending import check_not_superseded, end_attempt, end_earlier_attempts, take_over
-from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, ddl_settings
+from airflow_provider_chs3.core.staging.ending import (
+    check_not_superseded,
+    end_attempt,
+    end_earlier_attempts,
+)
+from airflow_provider_chs3.core.staging.rivals import settle_with_rivals, take_over
+from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, ddl_settings, holds_any
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.values.month_group import MonthGroup
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Sleep, Step
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
 from tests.core.driving import drive
@@ -75,7 +81,7 @@ class TestCreate:
             f"CREATE TABLE `st`.`{ATTEMPT.name}` AS `db`.`trips` ENGINE = MergeTree PARTITION BY toYYYYMM(at) "
             "ORDER BY (id, at) SETTINGS index_granularity = 8192, fsync_after_insert = 1, fsync_part_directory = 1, "
             "min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1, "
-            "min_compressed_bytes_to_fsync_after_fetch = 1"
+            "min_compressed_bytes_to_fsync_after_fetch = 1 COMMENT '2026-10 of db.trips'"
         )
 
     def test_names_a_primary_key_only_where_the_target_does(self):
@@ -86,7 +92,7 @@ class TestCreate:
     def test_is_durable_whatever_the_target_is(self):
         engine_full = "MergeTree ORDER BY id SETTINGS fsync_after_insert = 0, index_granularity = 100"
         created = self.created(engine_full=engine_full)
-        assert created.endswith(
+        assert created.partition(" COMMENT ")[0].endswith(
             " SETTINGS index_granularity = 100, fsync_after_insert = 1, fsync_part_directory = 1, "
             "min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1, "
             "min_compressed_bytes_to_fsync_after_fetch = 1"
@@ -107,6 +113,15 @@ class TestCreate:
 
     def test_fails_where_the_name_was_used_before(self):
         assert "IF NOT EXISTS" not in self.created()
+
+    @pytest.mark.parametrize(("number", "purpose"), [(0, "inserted"), (1, "published")])
+    def test_of_several_months_has_a_comment_by_which_loads_of_one_find_it(self, number, purpose):
+        """With COMMENT it has no comment of the target, which might look like one of these."""
+        several = replace(ATTEMPT, month=MonthGroup((ATTEMPT.month,)), number=number)
+        (step,) = drive(create_staging(AROUND, several, months=[ATTEMPT]), on_all()).steps
+        comment = f"COMMENT '1 months that are {purpose} together: 2026-10 {ATTEMPT.prefix}'"
+        assert all(text.endswith(comment) for text in statements(step))
+        assert purpose in holds_any("'x'", is_published=bool(number))
 
     def test_goes_to_every_node(self):
         (step,) = drive(create_staging(AROUND, ATTEMPT), on_all()).steps
@@ -142,15 +157,24 @@ class TestEnd:
 
     def test_an_own_end_finds_its_own_staging_and_that_of_its_new_starts(self):
         (look,) = drive(end_attempt(AROUND, ATTEMPT), on_all()).steps
-        assert f"AND startsWith(name, {literal(ATTEMPT.name)})" in next(iter(statements(look)))
+        assert f"AND (startsWith(name, {literal(ATTEMPT.name)}) OR 0)" in next(iter(statements(look)))
 
     def test_earlier_attempts_are_found_by_their_prefix(self):
         (look,) = drive(end_earlier_attempts(AROUND, ATTEMPT), on_all()).steps
         (text,) = statements(look)
         prefix = literal(ATTEMPT.prefix)
         assert f"arrayExists(prefix -> startsWith(name, prefix), [{prefix}])" in text
-        assert "arrayExists(name -> startsWith(initial_query_id, name) OR (" in text
-        assert f"position(query, name) > 0), [{prefix}])" in text
+        assert f"arrayExists(name -> startsWith(initial_query_id, name), [{prefix}])" in text
+        assert f"hasAny(splitByChar(' ', comment), [{prefix}])" in text
+
+    def test_queries_of_a_table_of_several_months_are_ended_before_it_is_dropped(self):
+        found = {ONE: [("several", "chs3_s")], TWO: [], THREE: []}
+        running = {ONE: [("several", "chs3_s"), ("query", "chs3_s_publish_1_1")], TWO: [], THREE: []}
+        answers = (found, running, on_all(), None, found, on_all(), on_all())
+        _, look, kill, _, _, drop, _ = drive(end_earlier_attempts(AROUND, ATTEMPT), *answers).steps
+        ended = "arrayExists(name -> startsWith(initial_query_id, name), ['chs3_s'])"
+        assert all(ended in text for step in (look, kill) for text in statements(step))
+        assert statements(drop) == {"DROP TABLE IF EXISTS `st`.`chs3_s` SYNC"}
 
     def test_each_table_is_dropped_where_it_is(self):
         left = {ONE: [("table", "chs3_a")], TWO: [("table", "chs3_b"), ("table", "chs3_a")], THREE: []}
@@ -172,17 +196,22 @@ class TestSuperseded:
             steps.throw(ClickHouseServerError(243, "NOT_ENOUGH_SPACE", "disk full", "ch-1:9000"))
 
     def test_the_newest_staging_goes_on(self):
-        (look,) = drive(take_over(AROUND, ATTEMPT), {ONE: [(ATTEMPT.name,)]}).steps
+        (look,) = drive(take_over(AROUND, ATTEMPT), {ONE: [(ATTEMPT.name, 1)]}).steps
         assert set(look.sql) == {ONE}
 
     def test_it_ends_just_those_that_the_coordinator_shows_as_older(self):
-        _, look = drive(take_over(AROUND, ATTEMPT), {ONE: [(ATTEMPT.name,), (OTHER.name,)]}, on_all()).steps
+        found = {ONE: [(ATTEMPT.name, 1), (OTHER.name, 1)]}
+        _, look = drive(take_over(AROUND, ATTEMPT), found, on_all()).steps
         (text,) = statements(look)
         assert f"name IN ({literal(OTHER.name)})" in text
-        assert "arrayExists(name -> startsWith(initial_query_id, name) OR (" in text
-        assert f"position(query, name) > 0), [{literal(OTHER.name)}])" in text
+        assert f"arrayExists(name -> startsWith(initial_query_id, name), [{literal(OTHER.name)}])" in text
 
-    @pytest.mark.parametrize("names", [[(OTHER.name,), (ATTEMPT.name,)], []])
+    def test_it_ends_a_table_of_several_months_even_if_it_is_newer(self):
+        _, look = drive(take_over(AROUND, ATTEMPT), {ONE: [("chs3_s", 0), (ATTEMPT.name, 1)]}, on_all()).steps
+        (text,) = statements(look)
+        assert "name IN ('chs3_s')" in text
+
+    @pytest.mark.parametrize("names", [[(OTHER.name, 1), (ATTEMPT.name, 1)], []])
     def test_any_other_stops_before_it_ends_anything(self, names):
         with pytest.raises(SupersededError, match=r"Another load of db\.trips for 2026-10 .* took over"):
             drive(take_over(AROUND, ATTEMPT), {ONE: names})
@@ -195,6 +224,53 @@ class TestSuperseded:
         answers = {node: [(int(node != gone),)] for node in AROUND.nodes}
         with pytest.raises(SupersededError, match="max_active_tis_per_dag=1"):
             drive(check_not_superseded(AROUND, ATTEMPT, TransientError("x")), answers)
+
+
+class TestRivals:
+    SEVERAL = Attempt(ATTEMPT.target, MonthGroup((Month(2026, 10), Month(2026, 11))), ATTEMPT.nonce, 1)
+    MONTHS = tuple(Attempt(ATTEMPT.target, Month(2026, number), ATTEMPT.nonce) for number in (10, 11))
+
+    OTHER = replace(SEVERAL, nonce="0" * 16)
+    #: Name, comment, time of creation, whether it is of one of the months, or of several.
+    OWN = (SEVERAL.name, "", 20, 0, 1)
+
+    def settled(self, *rows: tuple[str, str, int, int, int]) -> list[Attempt]:
+        found: list[Attempt] = drive(settle_with_rivals(AROUND, self.SEVERAL, self.MONTHS), {ONE: rows}).result
+        return found
+
+    def test_a_month_that_is_staged_by_itself_is_left_to_that_load(self):
+        october, _ = self.MONTHS
+        assert self.settled(self.OWN, (f"{october.prefix}other", "", 1, 1, 0)) == [october]
+
+    def test_a_month_of_a_group_that_began_later_is_left_to_that_group(self):
+        _, november = self.MONTHS
+        comment = f"2 months that are published together: 2026-11 {november.prefix} 2026-12 chs3_x_"
+        assert self.settled(self.OWN, (self.OTHER.name, comment, 21, 0, 1)) == [november]
+
+    def test_a_group_that_began_earlier_is_ended(self):
+        _, november = self.MONTHS
+        comment = f"2 months that are published together: 2026-11 {november.prefix} 2026-12 chs3_x_"
+        # It began when it created the table into which it inserted, not that from which it publishes.
+        inserted = (replace(self.OTHER, number=0).name, "2 months that are inserted together: …", 19, 0, 0)
+        driven = drive(
+            settle_with_rivals(AROUND, self.SEVERAL, self.MONTHS),
+            {ONE: [self.OWN, (self.OTHER.name, comment, 21, 0, 1), inserted]},
+            {node: [("table", self.OTHER.name)] for node in AROUND.nodes},
+            {},
+            {node: [] for node in AROUND.nodes},
+        )
+        assert driven.result == []
+        assert statements(driven.steps[2]) == {f"DROP TABLE IF EXISTS `st`.`{self.OTHER.name}` SYNC"}
+
+    def test_without_a_table_of_its_own_it_is_superseded(self):
+        with pytest.raises(SupersededError, match="took over"):
+            self.settled()
+
+    def test_each_table_of_a_group_has_a_name_of_its_own(self):
+        names = {replace(self.SEVERAL, number=number).name for number in range(3)}
+        assert len(names) == 3
+        others = MonthGroup((Month(2026, 9), Month(2026, 11)))
+        assert replace(self.SEVERAL, month=others).prefix != self.SEVERAL.prefix
 
 
 class TestDdlSettings:

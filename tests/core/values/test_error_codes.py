@@ -177,6 +177,57 @@ def test_a_number_in_a_key_does_not_pass_for_a_status():
     assert is_object_gone(storage_error("HTTP response code: 404"))
 
 
+@pytest.mark.parametrize(
+    ("code", "message", "terminal", "hint"),
+    [
+        (76, 'Unable to open HDFS file: hdfs://h/f. Error: Permission denied: user=u, inode="/f"', True, "user: name"),
+        (
+            497,
+            'Cannot list directory /d: Permission denied: user=u, access=READ_EXECUTE, inode="/d"',
+            True,
+            "user: name",
+        ),
+        (660, "Error: AccessControlException: Permission denied: user=u, access=EXECUTE", True, "user: name one"),
+        (660, "/f does not exist. Error: FileNotFoundException: Path /f does not exist", False, "did not answer as it"),
+        (660, "Unable to connect to HDFS: Hdfs::HdfsRpcException: Connection refused", False, "find no name node"),
+    ],
+)
+def test_an_error_of_hdfs_says_whether_a_retry_helps(code, message, terminal, hint):
+    error = storage_error(message, code)
+    assert is_terminal(error) == terminal
+    assert hint in hint_of(error)
+    assert is_of_servers(error)
+    assert is_object_gone(error) == ("FileNotFound" in message)
+
+
+AZURE = "DB::Exception: Azure::Storage::StorageException: "
+
+
+@pytest.mark.parametrize(
+    ("message", "terminal", "hint"),
+    [
+        (f"{AZURE}403 Server failed to authenticate the request.", True, "refused the servers' keys"),
+        ("Azure::Core::Credentials::AuthenticationException: Bearer token …", True, "refused the servers' keys"),
+        (f"{AZURE}404 The specified container does not exist.", True, "find no such container"),
+        (f"{AZURE}404 The specified blob does not exist.", False, "did not answer as it should"),
+        (f"{AZURE}500 Poco::Exception. Code: 1000, e.code() = 111, Connection refused", False, "did not answer"),
+        ("Azure::Core::Http::TransportException: Poco::Exception. Code: 1000", False, "did not answer"),
+    ],
+)
+def test_an_error_of_azure_says_whether_a_retry_helps(message, terminal, hint):
+    error = storage_error(message, 1001)
+    assert is_terminal(error) == terminal
+    assert hint in hint_of(error)
+    assert is_of_servers(error)
+    assert is_object_gone(error) == ("specified blob" in message)
+
+
+def test_an_error_of_another_library_is_none_of_the_storage():
+    error = storage_error("parquet::ParquetInvalidOrCorruptedFileException: Invalid: Parquet magic bytes", 1001)
+    assert not is_of_servers(error)
+    assert "A library of the server failed" in hint_of(error)
+
+
 def test_an_answer_that_broke_off_is_no_unreadable_file():
     broken = (
         "structure cannot be extracted:\nPoco::Exception. Code: 1000, e.code() = 0, Malformed message: Unexpected EOF"

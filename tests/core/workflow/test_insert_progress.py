@@ -13,16 +13,18 @@ from airflow_provider_chs3.core.workflow.insert_progress import (
 )
 
 MIB = 1024**2
-NODES = [
-    NodeProgress(1, 1_500_000, 40 * MIB, 1536 * MIB, 2048 * MIB),
-    NodeProgress(2, 500_000, 10 * MIB, 512 * MIB, 512 * MIB),
-]
+PROGRESS = InsertProgress(
+    is_running=True,
+    read_rows=2_000_000,
+    read_bytes=50 * MIB,
+    nodes=(NodeProgress(1, 1_300_000, 1536 * MIB, 2048 * MIB), NodeProgress(2, 500_000, 512 * MIB, 512 * MIB)),
+)
 
 
 def test_the_line_tells_share_bytes_speed_and_each_node():
-    assert progress_line(NODES, total_rows=8_000_000, seconds=4) == (
+    assert progress_line(PROGRESS, total_rows=8_000_000, seconds=4) == (
         "25 % of 8,000,000 rows, 50 MiB read, 500,000 rows/s, about 12 s left "
-        "(shard 1: 1,500,000 rows, 1,536 MiB of memory, shard 2: 500,000 rows, 512 MiB of memory)"
+        "(reading: shard 1: 1,300,000 rows, 1,536 MiB of memory, shard 2: 500,000 rows, 512 MiB of memory)"
     )
 
 
@@ -30,25 +32,25 @@ def test_the_line_tells_share_bytes_speed_and_each_node():
     ("seconds", "left"), [(1, "about 3 s left"), (100, "about 5 min left"), (3600, "about 3.0 h left")]
 )
 def test_what_is_left_is_told_in_a_unit_that_fits(seconds, left):
-    assert left in progress_line(NODES, total_rows=8_000_000, seconds=seconds)
+    assert left in progress_line(PROGRESS, total_rows=8_000_000, seconds=seconds)
 
 
 def test_of_an_insert_that_has_read_all_nothing_is_left():
-    assert "left" not in progress_line(NODES, total_rows=2_000_000, seconds=4)
+    assert "left" not in progress_line(PROGRESS, total_rows=2_000_000, seconds=4)
 
 
 @pytest.mark.parametrize("total_rows", [None, 0])
 def test_without_a_total_there_is_no_share(total_rows):
-    assert progress_line(NODES, total_rows=total_rows, seconds=4).startswith("2,000,000 rows, 50 MiB read")
+    assert progress_line(PROGRESS, total_rows=total_rows, seconds=4).startswith("2,000,000 rows, 50 MiB read")
 
 
 @pytest.mark.parametrize("seconds", [0, 0.0, 1e-9])
 def test_the_first_moment_has_a_speed_too(seconds):
-    assert "rows/s" in progress_line(NODES, total_rows=None, seconds=seconds)
+    assert "rows/s" in progress_line(PROGRESS, total_rows=None, seconds=seconds)
 
 
 def test_nothing_is_seen_yet():
-    assert progress_line([], total_rows=10, seconds=1) == "0 % of 10 rows, 0 MiB read, 0 rows/s ()"
+    assert progress_line(InsertProgress(), total_rows=10, seconds=1) == "0 % of 10 rows, 0 MiB read, 0 rows/s"
 
 
 class TestQuery:
@@ -65,15 +67,28 @@ class TestQuery:
 class TestAnswer:
     ROWS = (("q", 1, 1, 30, 3, 5, 6), ("q", 0, 1, 10, 1, 2, 3), ("q", 0, 2, 20, 2, 2, 3), ("r", 1, 1, 7, 1, 1, 1))
 
-    def test_of_a_cluster_leaves_out_the_initiator_which_counts_what_the_others_report(self):
+    def test_of_a_cluster_takes_the_total_from_the_initiator_and_the_nodes_from_the_others(self):
         progress = progress_of("q", self.ROWS, "cluster")
-        assert [node.read_rows for node in progress.nodes] == [10, 20]
+        assert (progress.read_rows, progress.read_bytes) == (30, 3)
+        assert [(node.read_rows, node.memory_bytes, node.peak_memory_bytes) for node in progress.nodes] == [
+            (10, 2, 3),
+            (20, 2, 3),
+        ]
+
+    def test_counts_what_nodes_read_that_are_done(self):
+        later = [("q", 1, 1, 35, 4, 5, 6), ("q", 0, 2, 25, 3, 2, 3)]
+        progress = progress_of("q", later, "cluster")
+        assert (progress.read_rows, [node.shard_num for node in progress.nodes]) == (35, [2])
+
+    def test_adds_up_the_nodes_while_the_initiator_does_not_answer(self):
+        progress = progress_of("q", self.ROWS[1:], "cluster")
+        assert (progress.read_rows, progress.read_bytes) == (30, 3)
 
     def test_of_one_server_is_that_of_the_query_itself(self):
         assert [node.read_rows for node in progress_of("r", self.ROWS, None).nodes] == [7]
 
     def test_runs_while_the_initiator_is_left(self):
-        assert progress_of("r", self.ROWS, "cluster") == InsertProgress(is_running=True, nodes=())
+        assert progress_of("r", self.ROWS, "cluster") == InsertProgress(is_running=True, read_rows=7, read_bytes=1)
 
     def test_runs_no_more_where_no_node_knows_it(self):
         assert not progress_of("s", self.ROWS, "cluster").is_running

@@ -9,9 +9,18 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.staging.partitions import Command, alter_partition
+from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.lockstep import in_lockstep
-from airflow_provider_chs3.core.workflow.operations import AnyStep, Gather, Log, QueryNodes, QueryOneOfSeveral, Steps
+from airflow_provider_chs3.core.workflow.operations import (
+    AnyStep,
+    Gather,
+    Log,
+    QueryNodes,
+    QueryOneOfSeveral,
+    Sleep,
+    Steps,
+)
 from airflow_provider_chs3.exceptions import TransientError
 
 ONE, TWO = Node(1, 1, "ch-1", 9000), Node(2, 1, "ch-2", 9000)
@@ -34,7 +43,7 @@ class Servers:
     def _rows(self, text: str) -> list[tuple[Any, ...]]:
         if self.failing in text:
             raise TransientError(f"no {self.failing}")
-        if text.startswith("INSERT"):
+        if text.startswith(("INSERT", "ALTER")):
             return []
         found = re.findall(r"SELECT toUInt32\((\d+)\), \* FROM \(SELECT (\w+)\)", text)
         return [(int(number), rest) for number, rest in found] or [(text.removeprefix("SELECT "),)]
@@ -159,3 +168,54 @@ def test_logs_and_their_order_stay() -> None:
     servers = Servers()
     servers.run(saying("one 1", "two"), saying("one 2", "two"))
     assert [step.name for step in servers.steps] == ["one 1", "one 2", "two", "two"]
+
+
+class TestOfSeveral:
+    """Steps that know how to ask for several at once."""
+
+    @staticmethod
+    def alter(month: str, *, is_repeatable: bool) -> Steps[Any]:
+        step = alter_partition(
+            TableName("d", "t"),
+            {ONE: Command(f"ATTACH {month}")},
+            name=f"Attach 2026-0{month}",
+            settings={},
+            query_id="chs3_x_fill",
+            is_repeatable=is_repeatable,
+        )
+        return (yield from step)
+
+    def test_one_statement_has_the_commands_of_all(self) -> None:
+        servers = Servers()
+        assert servers.run(*(self.alter(each, is_repeatable=False) for each in "123")) == [{ONE: []}] * 3
+        (step,) = servers.steps
+        assert isinstance(step, QueryNodes)
+        assert step.sql[ONE].text == "ALTER TABLE `d`.`t` ATTACH 1, ATTACH 2, ATTACH 3"
+        assert step.query_id == f"{NAME}_fill"
+
+    def test_after_an_error_what_is_not_repeatable_is_not_sent_again(self) -> None:
+        servers = Servers(failing="ATTACH 2")
+        outcomes = servers.run(*(self.alter(each, is_repeatable=False) for each in "123"))
+        assert [str(each) for each in outcomes] == ["no ATTACH 2"] * 3
+        assert len(servers.steps) == 1
+
+    def test_after_an_error_what_is_repeatable_is_sent_one_by_one(self) -> None:
+        servers = Servers(failing="ATTACH 2")
+        outcomes = servers.run(*(self.alter(each, is_repeatable=True) for each in "123"))
+        assert [isinstance(each, TransientError) for each in outcomes] == [False, True, False]
+        assert len(servers.steps) == 4
+
+
+def test_one_answer_is_that_of_all_who_ask_the_same() -> None:
+    servers = Servers()
+    assert servers.run(*(asking("SELECT a") for _ in range(3))) == [{ONE: [("a",)], TWO: [("a",)]}] * 3
+    assert len(servers.steps) == 1
+
+
+def test_those_who_sleep_sleep_at_the_same_time() -> None:
+    def sleeping(seconds: int) -> Steps[None]:
+        yield from Sleep(name="Wait", seconds=seconds)
+
+    servers = Servers()
+    servers.run(sleeping(1), sleeping(2))
+    assert [step.seconds for step in servers.steps if isinstance(step, Sleep)] == [2]

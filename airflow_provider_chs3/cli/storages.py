@@ -1,0 +1,63 @@
+"""Where objects are, as the command line names it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles, ObjectStore
+
+#: Values of `--storage`.
+STORAGES = ("s3", "azure", "gcs", "hdfs")
+_OF_S3 = ("role_arn", "endpoint_url")
+_NOT_OF_HDFS = ("bucket", "named_collection", *_OF_S3)
+
+
+def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of operators that say where the objects are.
+
+    Args:
+        given: The options of a command that reads objects.
+
+    Raises:
+        ConfigurationError: If an option is of another storage.
+    """
+    if given.storage == "s3":
+        return {"key": given.key, **access_arguments(given)}
+    _refuse(given, *(_NOT_OF_HDFS if given.storage == "hdfs" else (*_OF_S3, "hdfs_url")))
+    if given.storage == "hdfs" and not given.hdfs_url:
+        raise ConfigurationError("--storage hdfs needs the URL of the name node: give --hdfs-url.")
+    return {"objects": _store(given) if given.key else None}
+
+
+def access_arguments(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of operators that say how to get at a bucket of S3.
+
+    Args:
+        given: The options of a command.
+    """
+    return {
+        "bucket": given.bucket,
+        "aws_conn_id": given.aws_conn_id or None,
+        "named_collection": given.named_collection,
+        "role_arn": given.role_arn,
+        "endpoint_url": given.endpoint_url,
+    }
+
+
+def _refuse(given: argparse.Namespace, *names: str) -> None:
+    if found := [f"--{name.replace('_', '-')}" for name in names if getattr(given, name)]:
+        raise ConfigurationError(f"{', '.join(found)}: --storage {given.storage} does not take this.")
+
+
+def _store(given: argparse.Namespace) -> ObjectStore:
+    conn_id = given.storage_conn_id
+    if given.storage == "hdfs":
+        return HdfsFiles(path=given.key, hdfs_url=given.hdfs_url, **({"webhdfs_conn_id": conn_id} if conn_id else {}))
+    collection = given.named_collection
+    if given.storage == "azure":
+        connection = {"wasb_conn_id": conn_id} if conn_id else {}
+        return AzureBlobs(blob=given.key, container=given.bucket, named_collection=collection, **connection)
+    connection = {"hmac_conn_id": conn_id} if conn_id else {}
+    return GcsObjects(object_name=given.key, bucket=given.bucket, named_collection=collection, **connection)

@@ -1,0 +1,75 @@
+"""Decide what becomes of columns that the files have and the target lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.loaded_columns import VIRTUAL_COLUMNS
+from airflow_provider_chs3.core.new_table.file_columns import columns_of
+from airflow_provider_chs3.core.new_table.sample import read_sample
+from airflow_provider_chs3.core.new_table.suggestion import new_column
+from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
+from airflow_provider_chs3.core.workflow.operations import Log, Query, QueryNodes, Steps
+from airflow_provider_chs3.exceptions import ColumnsAddedError, SourceError
+
+
+def settle_new_columns(load: LoadContext, reading: Reading) -> Steps[None]:
+    """Add columns that the target lacks to it, or refuse them, if the load asks for that.
+
+    Args:
+        load: The load.
+        reading: What is read of the files.
+
+    Raises:
+        SourceError: If there are such columns, and the load asks to fail.
+        ColumnsAddedError: If the target got them, so that the load has to look at it again.
+    """
+    policy = load.request.policies.on_new_columns
+    if policy == "tell" or not load.files.manifest.objects:
+        return
+    known = {*VIRTUAL_COLUMNS, *(column.name for column in load.context.table_facts.columns)}
+    lacking = [name for name in (yield from _names(load, reading)) if name not in known]
+    if not lacking:
+        return
+    names = ", ".join(map(repr, lacking))
+    if policy == "fail":
+        raise SourceError(
+            f"The files of {load.months} have columns that {load.context.target} lacks: {names}. Add them to the "
+            "table, or load without them with on_new_columns='tell'."
+        )
+    yield from _add(load, lacking)
+    raise ColumnsAddedError(f"{load.context.target} got the columns {names}, which the files of {load.months} have.")
+
+
+def _names(load: LoadContext, reading: Reading) -> Steps[Sequence[str]]:
+    """Return the columns of the files: a load does not look for those of JSON, and other texts may have no names."""
+    if reading.names is not None or not load.files.format.names_columns:
+        return reading.names or ()
+    return [each.name for each in (yield from columns_of(_as_guessed(load)))]
+
+
+def _as_guessed(load: LoadContext) -> Files:
+    """Return the files as the server reads them: the settings of a load keep every field as text."""
+    return replace(load.files, settings=load.request.selection.csv.settings)
+
+
+def _add(load: LoadContext, names: Sequence[str]) -> Steps[None]:
+    files = _as_guessed(load)
+    columns = [each for each in (yield from columns_of(files)) if each.name in names]
+    sample = yield from read_sample(files, columns, load.request.month)
+    # Rows that are there already have no value.
+    new = [new_column(replace(each, lacking_files=len(files.manifest.objects)), sample) for each in columns]
+    shown = "\n".join(f"  {each.name} {each.type}" for each in new)
+    yield from Log(name=f"The files of {load.months} have new columns, which {load.context.target} gets:\n{shown}")
+    clauses = ", ".join(f"ADD COLUMN IF NOT EXISTS {identifier(each.name)} {each.type}" for each in new)
+    context, named = load.context, load.request.target
+    sql = Sql(f"ALTER TABLE {table(context.target)} {clauses}")
+    # Of replicas one is asked, and waits for the others.
+    of_shards = dict.fromkeys(context.publishers, sql)
+    yield from QueryNodes(name=f"Add columns to {context.target}", sql=of_shards, settings={"alter_sync": 2})
+    if named != context.target:
+        yield from Query(name=f"Add columns to {named}", sql=Sql(f"ALTER TABLE {table(named)} {clauses}"))

@@ -1,0 +1,51 @@
+"""Drop what loads of several months left that died."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.attempt.resume import attempts_of
+from airflow_provider_chs3.core.ledger.records import newest
+from airflow_provider_chs3.core.sql.quoting import Sql, one_of, table
+from airflow_provider_chs3.core.staging.ending import end_attempts_with, end_named, find_inserted
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
+
+_MONTH = re.compile(r"\b[0-9]{4}-[0-9]{2}\b")
+
+
+def drop_dead_groups(loads: Sequence[LoadContext]) -> Steps[None]:
+    """Drop the tables into which loads of several months have inserted, where nobody publishes from them any more.
+
+    These are those of earlier tries of this task, and those all of whose months are published since. Others may be of
+    loads that run.
+
+    Args:
+        loads: The loads of these months; at least one.
+    """
+    load, request = loads[0], loads[0].request
+    if request.owner and (nonces := (yield from attempts_of(load.context, request.month, request.owner))):
+        yield from end_attempts_with(load.context, *sorted(nonces))
+    if not load.context.nodes[load.context.coordinator].has_ledger:
+        return
+    found = yield from find_inserted(load.context, *(each.attempt for each in loads))
+    dead = []
+    for name, comment, created in found:
+        if (yield from _are_published_since(load, set(_MONTH.findall(comment)), created)):
+            dead.append(name)
+    if dead:
+        yield from Log(name=f"Dropping what loads that died have left: {', '.join(dead)}.")
+        yield from end_named(load.context, dead)
+
+
+def _are_published_since(load: LoadContext, months: set[str], created: int) -> Steps[bool]:
+    """Check by the coordinator's records, and its clock."""
+    coordinator = load.context.coordinator
+    sql = Sql(
+        f"SELECT count() FROM (SELECT {newest('event, toUnixTimestamp(recorded_at)')} AS found "
+        f"FROM {table(load.context.ledger)} WHERE {load.key_on(coordinator).table_condition} "
+        f"AND {one_of('month', sorted(months))} GROUP BY month HAVING found.1 = 'published' AND found.2 > {created})"
+    )
+    ask = QueryNodes(name="Look whether its months are published since", sql={coordinator: sql})
+    return bool((yield from ask)[coordinator][0][0] == len(months))

@@ -1,0 +1,156 @@
+"""What a run lands of a topic, and the keys of what it writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow_provider_chs3.core.landing.offsets import OffsetRange
+from airflow_provider_chs3.core.source.key_template import KeyTemplate
+from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
+
+_SAMPLE = Month(2001, 10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandingRequest:
+    """What a run lands of a topic, and where.
+
+    Args:
+        topic: The topic.
+        start: The first point in time, inclusive.
+        end: The second one, exclusive.
+        key: Template of the objects' keys.
+        timezone: Name of the time zone of the months.
+        messages_per_object: The most offsets that share an object.
+
+    Raises:
+        ConfigurationError: If the points are in the wrong order, or objects cannot be named by the template.
+    """
+
+    topic: str
+    start: datetime
+    end: datetime
+    key: str
+    timezone: str
+    messages_per_object: int
+
+    def __post_init__(self) -> None:
+        if self.start.tzinfo is None or self.end.tzinfo is None or self.start >= self.end:
+            raise ConfigurationError(
+                f"start={self.start.isoformat()}, end={self.end.isoformat()}: give two points in time with a zone, the "
+                "earlier one first; the defaults are the ends of the run's data interval."
+            )
+        if self.messages_per_object < 1:
+            raise ConfigurationError(f"messages_per_object={self.messages_per_object}: give 1 or more.")
+        key = self.object_key(_SAMPLE, OffsetRange(0, 0, 1))
+        if self._template.month_of(key) != _SAMPLE:
+            raise ConfigurationError(
+                f"key={self.key!r} cannot name what is landed: end it with the month's folder, as in "
+                "'events/{YYYY-MM}/', or with '*.parquet' in it."
+            )
+
+    def object_key(self, month: Month, offsets: OffsetRange) -> str:
+        """Return the key of the object with a month's messages of a range.
+
+        Args:
+            month: The month.
+            offsets: The range.
+        """
+        name = f"{self.topic}-{offsets.partition}-{offsets.first:020d}-{offsets.end:020d}.parquet"
+        return f"{self._template.keys_of(month).prefix}{name}"
+
+    @property
+    def records(self) -> str:
+        """Beginning of the keys of what is recorded about the topic: beside the months, where no load looks."""
+        folder, slash, _ = self._template.keys_of_all.prefix.rpartition("/")
+        return f"{folder}{slash}_kafka/{self.topic}/"
+
+    @property
+    def points(self) -> str:
+        """Beginning of the keys of offsets at points in time."""
+        return f"{self.records}offsets/"
+
+    def point_key(self, at: datetime) -> str:
+        """Return the key of the offsets at a point in time.
+
+        Args:
+            at: The point.
+        """
+        return f"{self.points}{_text(at)}.json"
+
+    @property
+    def runs(self) -> str:
+        """Beginning of the keys of runs that have begun to land."""
+        return f"{self.records}runs/"
+
+    @property
+    def run_key(self) -> str:
+        """Key of this run's record."""
+        return f"{self.runs}{self._name}.json"
+
+    @property
+    def done_key(self) -> str:
+        """Key of this run's result, once all is landed."""
+        return f"{self.records}done/{self._name}.json"
+
+    def layout(self) -> bytes:
+        """Return what all tries of the run must have in common."""
+        layout = {"key": self.key, "timezone": self.timezone, "messages_per_object": self.messages_per_object}
+        return json.dumps(layout).encode()
+
+    def check_layout(self, recorded: bytes) -> None:
+        """Check that an earlier try would have named and cut objects the same way.
+
+        Args:
+            recorded: Its `layout`.
+
+        Raises:
+            SourceError: If it would not.
+        """
+        was: dict[str, Any] = json.loads(recorded)
+        now = json.loads(self.layout())
+        if other := [
+            f"{name} was {was.get(name)!r} and is {now[name]!r}" for name in now if was.get(name) != now[name]
+        ]:
+            raise SourceError(
+                f"An earlier try of this run of topic {self.topic!r} landed in another way: {'; '.join(other)}. Set it "
+                f"back, or delete that try's objects and {self.run_key}."
+            )
+
+    def check_overlaps(self, run_keys: Iterable[str]) -> None:
+        """Check that no other run lands a part of what this one does.
+
+        Args:
+            run_keys: The keys under `runs`.
+
+        Raises:
+            SourceError: If one does.
+        """
+        start, end = _text(self.start), _text(self.end)
+        for key in sorted(set(run_keys) - {self.run_key}):
+            other_start, _, other_end = key.removeprefix(self.runs).removesuffix(".json").partition("_")
+            if other_start < end and start < other_end:
+                raise SourceError(
+                    f"Another run landed topic {self.topic!r} from {other_start} to {other_end}, which overlaps this "
+                    f"one, from {start} to {end}: its messages would be there twice. Leave this run out, or delete "
+                    f"that run's objects, {key} and its result under {self.records}done/."
+                )
+
+    @property
+    def _name(self) -> str:
+        return f"{_text(self.start)}_{_text(self.end)}"
+
+    @property
+    def _template(self) -> KeyTemplate:
+        return KeyTemplate(self.key)
+
+
+def _text(at: datetime) -> str:
+    """Write a time to the millisecond, as Kafka has it, so that texts sort as times."""
+    utc = at.astimezone(UTC)
+    return f"{utc:%Y%m%dT%H%M%S}.{utc.microsecond // 1000:03d}Z"

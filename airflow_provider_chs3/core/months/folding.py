@@ -1,0 +1,101 @@
+"""Fold listed objects into their months, page by page: a bucket's keys may not fit into memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from itertools import islice
+from operator import lt
+
+from airflow_provider_chs3.core.source.key_template import END, KeyTemplate
+from airflow_provider_chs3.core.values.models import Fingerprint, Month
+from airflow_provider_chs3.core.values.object_page import ObjectPage
+
+#: What levels begin with that do not count, and how folders end; `MonthKeys.select` is the same for one key.
+_MAYBE_NO_DATA = re.compile(f"/[_.{END}]")
+
+
+class FoldedMonth:
+    """What is left of a month's objects.
+
+    Attributes:
+        count: Number of the objects.
+        size_bytes: Their total size, in bytes.
+        is_sorted: Whether they came in the order of their paths. Otherwise the fingerprint is none.
+    """
+
+    def __init__(self) -> None:
+        self.count = self.size_bytes = 0
+        self.is_sorted = True
+        self._last_path = ""
+        self._fingerprint = Fingerprint()
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the objects."""
+        return str(self._fingerprint)
+
+    def add(self, paths: Sequence[str], sizes_bytes: Sequence[int], etags: Sequence[str]) -> None:
+        """Add objects, given as columns; there is at least one.
+
+        Args:
+            paths: `<bucket>/<key>` of each.
+            sizes_bytes: The size of each, in bytes.
+            etags: The ETag of each, without quotes.
+        """
+        self.count += len(paths)
+        self.size_bytes += sum(sizes_bytes)
+        self.is_sorted = self.is_sorted and self._last_path < paths[0] and all(map(lt, paths, islice(paths, 1, None)))
+        self._last_path = paths[-1]
+        self._fingerprint.add(paths, sizes_bytes, etags)
+
+
+class Folding:
+    """Folds pages.
+
+    Args:
+        template: The template of the keys.
+        base: The part of all paths before the key.
+        wanted: The months that are folded; None folds all.
+
+    Attributes:
+        months: Each month with objects.
+    """
+
+    def __init__(self, template: KeyTemplate, base: str, wanted: Collection[Month] | None) -> None:
+        self.months: dict[Month, FoldedMonth] = {}
+        self._template = template
+        self._runs = template.runs(base)
+        self._wanted = wanted
+
+    def add(self, page: ObjectPage) -> None:
+        """Add the objects of a page to their months."""
+        paths, at, start = page.paths, 0, 0
+        text = "".join([f"{path}{END}" for path in paths])
+        while at < len(paths):
+            run = self._runs.match(text, start)
+            if run is None:
+                start += len(paths[at]) + 1
+                at += 1
+                continue
+            until = at + text.count(END, start, run.end())
+            month = self._template.month_in(run)
+            if month is not None and (self._wanted is None or month in self._wanted):
+                self._add_run(month, run, paths[at:until], page.sizes_bytes[at:until], page.etags[at:until])
+            at, start = until, run.end()
+
+    def _add_run(
+        self, month: Month, run: re.Match[str], paths: Sequence[str], sizes_bytes: Sequence[int], etags: Sequence[str]
+    ) -> None:
+        if 0 in sizes_bytes or _MAYBE_NO_DATA.search(run.string, run.start(), run.end()):
+            # The slash before the first level is part of the beginning.
+            length = len(run["beginning"]) - run["beginning"].endswith("/")
+            objects = [
+                each
+                for each in zip(paths, sizes_bytes, etags, strict=True)
+                if each[1] and not _MAYBE_NO_DATA.search(f"{each[0]}{END}", length)
+            ]
+            if not objects:
+                return
+            paths, sizes_bytes, etags = zip(*objects, strict=True)
+        self.months.setdefault(month, FoldedMonth()).add(paths, sizes_bytes, etags)

@@ -1,0 +1,96 @@
+"""The columns of all files of a month, each with the widest type of all files."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnType
+from airflow_provider_chs3.core.conversion.server_casts import is_integer
+from airflow_provider_chs3.core.files.file_columns import describe
+from airflow_provider_chs3.core.files.file_kinds import FileKind, common_type, kinds_of
+from airflow_provider_chs3.core.files.loaded_columns import VIRTUAL_COLUMNS
+from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.exceptions import SourceError
+
+
+@dataclass(frozen=True, slots=True)
+class FileColumn:
+    """A column of the files.
+
+    Args:
+        name: Its name.
+        type: The widest type of all files, as the server writes it, without Nullable around it.
+        types: How the files have it, each type once; several where files differ.
+        lacking_files: Files that do not have it.
+    """
+
+    name: str
+    type: str
+    types: tuple[str, ...]
+    lacking_files: int = 0
+
+
+def columns_of(files: Files) -> Steps[list[FileColumn]]:
+    """Read the columns of all files.
+
+    Args:
+        files: The files; at least one.
+
+    Raises:
+        SourceError: If a file cannot be read, or no type holds what the files have in a column.
+    """
+    if files.format.is_typed:
+        kinds, _ = yield from kinds_of(files, ())
+    else:
+        by_file = yield from describe(files, [each.path for each in files.manifest.objects], is_of_names=False)
+        kinds = [FileKind(path, (path,), types) for path, types in by_file.items()]
+    examples: dict[str, dict[str, str]] = defaultdict(dict)
+    for kind in kinds:
+        for name, of_file in kind.types.items():
+            if name not in VIRTUAL_COLUMNS:
+                examples[name].setdefault(str(_without_null(ColumnType(of_file))), kind.example)
+    found = []
+    for name, by_type in examples.items():
+        widest = yield from _widest(name, by_type)
+        lacking = sum(len(kind.paths) for kind in kinds if name not in kind.types)
+        found.append(FileColumn(name, widest, tuple(by_type), lacking))
+    return found
+
+
+def _without_null(of: ColumnType) -> ColumnType:
+    return of.inner[0] if of.name == "Nullable" else of
+
+
+def _widest(name: str, examples: dict[str, str]) -> Steps[str]:
+    """Return the narrowest type that holds all of them.
+
+    Args:
+        name: The column.
+        examples: Type → a file that has it.
+    """
+    types = [each for each in examples if each != "Nothing"] or ["String"]
+    if len(types) == 1:
+        return types[0]
+    if common := (yield from common_type(name, types)):
+        return common
+    parsed = [ColumnType(each) for each in types]
+    if any(each.name in COMPOUND for each in parsed):
+        shown = ", ".join(f"{of} in {path}" for of, path in examples.items())
+        raise SourceError(
+            f"No type holds column {name!r} of all files: it is {shown}. Write the files alike, or load them into two "
+            "tables."
+        )
+    return _wide_scalar(parsed)
+
+
+def _wide_scalar(types: Iterable[ColumnType]) -> str:
+    """Return a type for scalars of which the server knows no common type, such as UInt64 and Int64."""
+    types = tuple(types)
+    if all(map(is_integer, types)):
+        return "Int128"
+    if all(is_integer(each) or each.name in ("Float32", "Float64", "Decimal") for each in types):
+        return "Float64"
+    return "String"

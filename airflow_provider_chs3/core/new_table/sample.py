@@ -1,0 +1,78 @@
+"""Read a sample of the files: where NULL is, how many values differ, which column tells the month."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.new_table.file_columns import FileColumn
+from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier
+from airflow_provider_chs3.core.values.models import Manifest, Month
+from airflow_provider_chs3.core.workflow.operations import Steps
+
+#: Rows of the sample, and files that it is from.
+SAMPLE_ROWS = 1_000_000
+_SAMPLE_FILES = 16
+_TIMES = ("Date", "Date32", "DateTime", "DateTime64")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The facts that a sample of the files shows.
+
+    Args:
+        rows: Its rows.
+        null_rows: Column → rows that are NULL.
+        distinct_values: Column of texts → about how many values differ.
+        month_rows: Column of dates or times → rows of the month.
+    """
+
+    rows: int
+    null_rows: Mapping[str, int]
+    distinct_values: Mapping[str, int]
+    month_rows: Mapping[str, int]
+
+
+def read_sample(files: Files, columns: Sequence[FileColumn], month: Month) -> Steps[Sample]:
+    """Read up to a million rows of up to sixteen files.
+
+    Args:
+        files: All files.
+        columns: Their columns.
+        month: The month whose files they are.
+    """
+    objects = files.manifest.objects
+    step = max(1, len(objects) // _SAMPLE_FILES)
+    batch, *_ = files.source.batches(Manifest.of(objects[::step][:_SAMPLE_FILES]))
+    structure = ", ".join(f"{identifier(each.name)} {_nullable(each.type)}" for each in columns)
+    function = files.read(batch.glob, structure=structure, on_cluster=False)
+    names = [each.name for each in columns]
+    texts = [each.name for each in columns if each.type == "String"]
+    times = [each.name for each in columns if ColumnType(each.type).name in _TIMES]
+    number = month.year * 100 + month.number
+    counted = (
+        [f"countIf(isNull({identifier(name)}))" for name in names],
+        [f"uniq({identifier(name)})" for name in texts],
+        [f"countIf(toYYYYMM({identifier(name)}) = {number})" for name in times],
+    )
+    every = ", ".join(f"[{', '.join(each)}]" if each else "[]" for each in counted)
+    sql = Sql(
+        f"SELECT count(), {every} FROM (SELECT * FROM {function.text} WHERE {batch.condition} LIMIT {SAMPLE_ROWS})",
+        function.secrets,
+    )
+    ((rows, nulls, distinct, of_month),) = yield from files.look(
+        f"Read a sample of {len(batch.paths)} files", sql, on_cluster=False
+    )
+    return Sample(
+        rows=rows,
+        null_rows=dict(zip(names, nulls, strict=True)),
+        distinct_values=dict(zip(texts, distinct, strict=True)),
+        month_rows=dict(zip(times, of_month, strict=True)),
+    )
+
+
+def _nullable(of: str) -> str:
+    """Return a type that also holds what a file lacks, where ClickHouse has one."""
+    return of if ColumnType(of).name in ("Array", "Map", "Tuple", "Nested", "JSON", "Variant") else f"Nullable({of})"

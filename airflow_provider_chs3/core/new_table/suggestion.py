@@ -1,0 +1,264 @@
+"""Suggest a table for the files of a month."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.topology import have_one_replica, nodes_of
+from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.new_table.file_columns import FileColumn, columns_of
+from airflow_provider_chs3.core.new_table.sample import Sample, read_sample
+from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.source.formats import Format, format_of_key
+from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.sql.quoting import identifier, literal
+from airflow_provider_chs3.core.sql.quoting import table as quoted
+from airflow_provider_chs3.core.values.models import Manifest, Month, SettingValues, TableName
+from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.exceptions import SourceError
+
+#: Texts with at most so many values, each of them ten times, are stored as numbers of a dictionary. ClickHouse's
+#: documentation puts the limit at 10,000 values.
+_FEW_VALUES = 10_000
+_LEAST_REPEATED = 10
+#: A column of fewer values at the front of the sorting key lets queries that filter by it skip most granules.
+_FRONT_VALUES = 1_000
+_FRONT_COLUMNS = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewTableRequest:
+    """A table that is to be created.
+
+    Args:
+        source: Where the objects are.
+        table: Its name.
+        cluster: The cluster of its nodes; None for a single server.
+        file_format: The format of the files; None takes it from their keys' endings.
+        compression: ClickHouse's name of their compression; `auto`, the default, derives it from their keys.
+        settings: Settings of how their fields are read. Default: the server's.
+    """
+
+    source: ObjectSource
+    table: TableName
+    cluster: str | None = None
+    file_format: Format | None = None
+    compression: str = "auto"
+    settings: SettingValues = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NewColumn:
+    """A column of the suggested table.
+
+    Args:
+        name: Its name.
+        type: Its type.
+        reason: Why it has this type, where that is not plain; empty otherwise.
+    """
+
+    name: str
+    type: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewTable:
+    """A suggested table.
+
+    Args:
+        table: Its name.
+        columns: Its columns.
+        partition_column: The date or time that tells the month.
+        partition_reason: Why this one.
+        sorting_columns: The sorting key.
+        cluster: The cluster of its nodes; None for a single server.
+        is_replicated: Whether shards have several replicas.
+    """
+
+    table: TableName
+    columns: tuple[NewColumn, ...]
+    partition_column: str
+    partition_reason: str
+    sorting_columns: tuple[str, ...]
+    cluster: str | None = None
+    is_replicated: bool = False
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """CREATE TABLE for every node, and for a Distributed table over them where there is a cluster."""
+        if not self.cluster:
+            return (self._local,)
+        over_all = table_over_all(self.table)
+        engine = distributed_engine(self.table, self.cluster)
+        return self._local, f"CREATE TABLE {quoted(over_all)} AS {quoted(self.table)}\nENGINE = {engine}"
+
+    @property
+    def _local(self) -> str:
+        lines = [f"    {identifier(each.name)} {each.type}" for each in self.columns]
+        commas = [","] * (len(lines) - 1) + [""]
+        noted = (
+            f"{line}{comma}{f'  -- {each.reason}' if each.reason else ''}"
+            for line, comma, each in zip(lines, commas, self.columns, strict=True)
+        )
+        key = ", ".join(map(identifier, self.sorting_columns))
+        return "\n".join(
+            (
+                f"CREATE TABLE {quoted(self.table)}",
+                "(",
+                *noted,
+                ")",
+                f"ENGINE = {self._engine}",
+                f"-- {self.partition_reason}",
+                f"PARTITION BY toYYYYMM({identifier(self.partition_column)})",
+                "-- Few values first, then the time. Put what your queries filter by in front.",
+                f"ORDER BY ({key})",
+            )
+        )
+
+    @property
+    def _engine(self) -> str:
+        if not self.is_replicated:
+            return "MergeTree"
+        # The default path has a UUID, which differs if the statement is not run ON CLUSTER.
+        return "ReplicatedMergeTree('/clickhouse/tables/{shard}/{database}/{table}', '{replica}')"
+
+    @property
+    def as_text(self) -> str:
+        """The statements as a script."""
+        local, *others = self.statements
+        if not others:
+            return f"{local};"
+        return f"-- On every node of the cluster:\n{local};\n\n-- The rows of all nodes:\n{others[0]};"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        return {
+            "statements": list(self.statements),
+            "columns": [asdict(each) for each in self.columns],
+            "partition_column": self.partition_column,
+            "sorting_columns": list(self.sorting_columns),
+        }
+
+
+def table_over_all(table: TableName) -> TableName:
+    """Return the name of the Distributed table over the tables of all nodes."""
+    return TableName(table.database, f"{table.table}_all")
+
+
+def distributed_engine(table: TableName, cluster: str) -> str:
+    """Return the engine of the Distributed table over the tables of all nodes."""
+    return f"Distributed({', '.join(map(literal, (cluster, table.database, table.table)))}, rand())"
+
+
+def suggest_table(request: NewTableRequest, month: Month) -> Steps[NewTable]:
+    """Suggest a table for a month's files: every file tells its columns, a sample of rows tells what is in them.
+
+    Args:
+        request: The files and the table's name.
+        month: The month whose files tell what is in them.
+
+    Raises:
+        SourceError: If there are no files, one cannot be read, or no column tells the month.
+        ConfigurationError: If the ending of a key names no format.
+    """
+    source, manifest = yield from request.source.list_month(month)
+    if not manifest.objects:
+        raise SourceError(f"There are no objects of {month} at {source.place}/{source.template.text}.")
+    return (yield from suggest_table_of(request, month, source, manifest))
+
+
+def suggest_table_of(
+    request: NewTableRequest, month: Month, source: ObjectSource, manifest: Manifest
+) -> Steps[NewTable]:
+    """Suggest a table for files that are listed already.
+
+    Args:
+        request: The files and the table's name.
+        month: The month whose files they are.
+        source: The source, as its listing returned it.
+        manifest: The files; at least one.
+
+    Raises:
+        SourceError: If one cannot be read, or no column tells the month.
+        ConfigurationError: If the ending of a key names no format.
+    """
+    files = Files(
+        source=source,
+        manifest=manifest,
+        format=request.file_format or format_of_key(manifest.objects[0].path),
+        compression=request.compression,
+        cluster=None,
+        settings=request.settings,
+    )
+    columns = yield from columns_of(files)
+    sample = yield from read_sample(files, columns, month)
+    nodes = (yield from nodes_of(request.cluster)) if request.cluster else ()
+    month_column = _month_column(columns, sample, month)
+    new_columns = tuple(new_column(each, sample, is_key=each.name == month_column) for each in columns)
+    return NewTable(
+        table=request.table,
+        columns=new_columns,
+        partition_column=month_column,
+        partition_reason=f"{sample.month_rows[month_column]:,} of {sample.rows:,} rows read are of {month}.",
+        sorting_columns=(*_front(new_columns, sample), month_column),
+        cluster=request.cluster,
+        is_replicated=bool(nodes) and not have_one_replica(nodes),
+    )
+
+
+def _month_column(columns: Sequence[FileColumn], sample: Sample, month: Month) -> str:
+    best = max(sample.month_rows, key=lambda name: sample.month_rows[name], default="")
+    if not best or not sample.month_rows[best]:
+        times = ", ".join(map(repr, sample.month_rows)) or "none"
+        raise SourceError(
+            f"No column has dates of {month}, which the table needs to be partitioned by month: of {len(columns)} "
+            f"columns, those with dates or times are: {times}."
+        )
+    return best
+
+
+def new_column(column: FileColumn, sample: Sample, *, is_key: bool = False) -> NewColumn:
+    """Suggest a column of a table.
+
+    Args:
+        column: The column of the files.
+        sample: What a sample of their rows shows.
+        is_key: Whether the table is partitioned by it, so that it cannot be Nullable. Default: False.
+    """
+    widest, reasons = _with_zone(column.type)
+    if len(column.types) > 1:
+        reasons.append(f"files have {' and '.join(sorted(column.types))}")
+    distinct = sample.distinct_values.get(column.name)
+    if distinct is not None and distinct <= _FEW_VALUES and distinct * _LEAST_REPEATED <= sample.rows:
+        reasons.append(f"{distinct:,} values in {sample.rows:,} rows")
+        wrapped = "LowCardinality({})"
+    else:
+        wrapped = "{}"
+    nulls = sample.null_rows[column.name]
+    if (nulls or column.lacking_files) and not is_key and ColumnType(widest).name not in ("Array", "Map", "Tuple"):
+        lacking = f"missing in {column.lacking_files:,} of the files" if column.lacking_files else ""
+        reasons.append(lacking or f"NULL in {nulls:,} rows")
+        widest = f"Nullable({widest})"
+    return NewColumn(column.name, wrapped.format(widest), "; ".join(reasons))
+
+
+def _with_zone(of: str) -> tuple[str, list[str]]:
+    """Return a type whose values are the same on every server."""
+    parsed = ColumnType(of)
+    if parsed.name == "DateTime64" and not parsed.time_zone:
+        return f"DateTime64({parsed.scale}, 'UTC')", ["the files name no zone"]
+    if parsed.name == "DateTime" and not parsed.time_zone:
+        return "DateTime('UTC')", ["the files name no zone"]
+    return of, []
+
+
+def _front(columns: Sequence[NewColumn], sample: Sample) -> list[str]:
+    few = {
+        each.name: sample.distinct_values[each.name]
+        for each in columns
+        if each.type == "LowCardinality(String)" and 1 < sample.distinct_values[each.name] <= _FRONT_VALUES
+    }
+    return sorted(few, key=lambda name: few[name])[:_FRONT_COLUMNS]

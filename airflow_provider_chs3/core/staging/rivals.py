@@ -1,0 +1,89 @@
+"""Agree with attempts that run at the same time which of them goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals
+from airflow_provider_chs3.core.staging.ending import begins_with_any, end_named
+from airflow_provider_chs3.core.staging.tables import (
+    IS_STAGING,
+    Attempt,
+    holds_any,
+    in_staging,
+    nonce_of,
+    superseded,
+)
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+from airflow_provider_chs3.exceptions import SupersededError
+
+
+def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
+    """End the attempts that created their staging at the same time, or yield to them.
+
+    All attempts use the coordinator's answer: the newest staging there wins, by that node's clock. An attempt asks
+    after it has created its own staging, so of two attempts at least one sees the other, and both agree. It ends only
+    what the answer shows as older.
+
+    Raises:
+        SupersededError: If a newer attempt has taken over.
+        TransientError: If queries do not end.
+    """
+    own = f"startsWith(name, {literal(attempt.prefix)})"
+    query = (
+        f"SELECT name, {own} FROM system.tables WHERE {in_staging(context)} "
+        f"AND ({own} OR {holds_any(literal(attempt.prefix))}) ORDER BY metadata_modification_time DESC, name DESC"
+    )
+    ask = QueryNodes(name="Look for other attempts", sql={context.coordinator: Sql(query)})
+    found = (yield from ask)[context.coordinator]
+    names = [name for name, is_of_month in found if is_of_month]
+    if not names or names[0] != attempt.name:
+        raise SupersededError(superseded(attempt))
+    # A load of several months yields to that of one.
+    if older := names[1:] + [name for name, is_of_month in found if not is_of_month]:
+        yield from end_named(context, older)
+
+
+def settle_with_rivals(context: TargetContext, attempt: Attempt, months: Collection[Attempt]) -> Steps[list[Attempt]]:
+    """End other loads of several months that began earlier, and return the months that are left to others.
+
+    These are those that a load of one month has staged, and those that a load of several months is publishing that
+    began later, by the coordinator's clock. Of two loads that see each other, one ends the other: both agree which.
+
+    Args:
+        context: The nodes.
+        attempt: The attempt that publishes several months, whose staging is there.
+        months: Attempts at each of its months.
+
+    Raises:
+        SupersededError: If its staging is gone.
+        TransientError: If queries of the others do not end.
+    """
+    prefixes = literals(each.prefix for each in months)
+    query = (
+        "SELECT name, comment, toUnixTimestamp(metadata_modification_time), "
+        f"{begins_with_any(prefixes)} AS is_of_one, {holds_any(prefixes)} AS is_of_several FROM system.tables "
+        f"WHERE {in_staging(context)} AND {IS_STAGING}"
+    )
+    ask = QueryNodes(name="Look for other attempts", sql={context.coordinator: Sql(query)})
+    rows = (yield from ask)[context.coordinator]
+    if attempt.name not in {name for name, *_ in rows}:
+        raise SupersededError(superseded(attempt))
+    began: dict[str, int] = {}
+    for name, _, created, *_ in rows:
+        began[nonce_of(name)] = min(created, began.get(nonce_of(name), created))
+    own = (began[attempt.nonce], attempt.nonce)
+    others = [row for row in rows if nonce_of(row[0]) != attempt.nonce]
+    newer = {nonce for nonce, created in began.items() if (created, nonce) > own}
+    older = [name for name, *_, is_of_several in others if is_of_several and nonce_of(name) not in newer]
+    if older:
+        yield from end_named(context, older)
+    held = {
+        word
+        for name, comment, *_, is_of_several in others
+        if is_of_several and nonce_of(name) in newer
+        for word in comment.split(" ")
+    }
+    alone = [name for name, *_, is_of_one, _ in others if is_of_one]
+    return [each for each in months if each.prefix in held or any(name.startswith(each.prefix) for name in alone)]

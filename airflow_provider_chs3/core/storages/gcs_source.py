@@ -1,0 +1,28 @@
+"""Objects in Google Cloud Storage, which ClickHouse and boto3 read through its XML API, as S3."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.storages.s3_source import S3Source
+
+
+@dataclass(frozen=True)
+class GcsSource(S3Source):
+    """Objects in a bucket of Google Cloud Storage.
+
+    Args:
+        bucket: The bucket; empty if a named collection names it.
+        template: Template of the names of a month's objects.
+        endpoint_url: URL of the XML API, as reachable from the ClickHouse servers.
+        credentials: An HMAC key, a named collection, or none for a public bucket.
+        base: The part of `_path` before the name; found by listing if a named collection names the bucket.
+
+    Raises:
+        ConfigurationError: If the bucket's name is invalid or missing.
+    """
+
+    @property
+    def url(self) -> str:
+        """The bucket as a URL, for people and for lineage."""
+        return f"gs://{self.bucket}"

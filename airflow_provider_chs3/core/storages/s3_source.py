@@ -1,0 +1,95 @@
+"""Objects in S3, and in what speaks its protocol."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.source.store_kinds import S3
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
+
+#: Characters of an access key id from which on it is hidden; those of AWS have 16 or more.
+_SHORTEST_HIDDEN_ID = 8
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Credentials of the ClickHouse servers for the bucket. Exactly one kind, or none for a public bucket.
+
+    Args:
+        access_key_id: Access key, with `secret_access_key`, and `session_token` for temporary keys.
+        secret_access_key: See `access_key_id`.
+        session_token: See `access_key_id`.
+        named_collection: A named collection on the servers, with URL and keys.
+        role_arn: A role that the servers may assume.
+    """
+
+    access_key_id: str | None = field(default=None, repr=False)
+    secret_access_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    named_collection: str | None = None
+    role_arn: str | None = None
+
+
+@dataclass(frozen=True)
+class S3Source(ObjectSource):
+    """Objects in a bucket of S3.
+
+    Args:
+        bucket: The bucket; empty if a named collection names it.
+        template: Template of the keys of a month.
+        endpoint_url: URL of the storage, as reachable from the ClickHouse servers.
+        credentials: Credentials of the ClickHouse servers.
+        base: The part of `_path` before the key; found by listing if a named collection names the bucket.
+
+    Raises:
+        ConfigurationError: If the bucket's name is invalid or missing.
+    """
+
+    kind = S3
+
+    endpoint_url: str
+    credentials: Credentials
+
+    def __post_init__(self) -> None:
+        if self.credentials.named_collection is None and not _BUCKET.fullmatch(self.bucket):
+            raise ConfigurationError(
+                f"bucket={self.bucket!r} is not the name of a bucket: give it without s3:// and keys."
+            )
+
+    @property
+    def url(self) -> str:
+        """The bucket as a URL, for people and for lineage."""
+        return f"s3://{self.bucket}"
+
+    @property
+    def named_collection(self) -> str | None:
+        """The named collection through which the servers read; None if they use other credentials."""
+        return self.credentials.named_collection
+
+    @property
+    def server_url(self) -> str:
+        """Where the servers look for the storage; empty if a named collection says it."""
+        return self.endpoint_url
+
+    @property
+    def lists_through_clickhouse(self) -> bool:
+        """Whether ClickHouse lists the objects, because the worker has no keys."""
+        return bool(self.named_collection or self.credentials.role_arn)
+
+    def _located(self, glob: str) -> Sql:
+        given = self.credentials
+        access = "NOSIGN"
+        keys = tuple(each for each in (given.access_key_id, given.secret_access_key, given.session_token) if each)
+        # An id is no secret by itself, but logs need not name it. Hiding a short one would hide words of messages.
+        secrets = tuple(each for each in keys if each != given.access_key_id or len(each) >= _SHORTEST_HIDDEN_ID)
+        if given.role_arn:
+            access = f"extra_credentials(role_arn = {literal(given.role_arn)})"
+        elif given.access_key_id:
+            access = ", ".join(map(literal, keys))
+        url = f"{self.endpoint_url.rstrip('/')}/{self.bucket}/{glob}"
+        return Sql(f"{literal(url)}, {access}", secrets)

@@ -1,0 +1,1 @@
+"""What landing a topic needs: the topic's messages, their files, and objects that are written once."""

@@ -1,0 +1,206 @@
+"""The messages of a topic in Kafka, by partition and offset."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Self, TypeVar
+
+from airflow_provider_chs3.core.landing.offsets import OffsetRange
+from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
+
+_ANSWER_SECONDS = 30.0
+#: Bounds memory, as messages may have megabytes; a partition that is read to its end waits for no more.
+_MESSAGES_AT_ONCE, _BATCH_SECONDS = 1_000, 0.1
+
+Answer = TypeVar("Answer")
+
+
+class Topic:
+    """A topic; close it, or use it in a `with` block.
+
+    Args:
+        name: The topic.
+        kafka_conn_id: Connection of type `kafka`; its extra holds the settings of librdkafka.
+
+    Raises:
+        ConfigurationError: If the provider of Kafka is missing, or the connection lacks `bootstrap.servers`.
+    """
+
+    def __init__(self, name: str, kafka_conn_id: str) -> None:
+        self.name = name
+        self._error: Any = None
+        self._is_stopped = False
+        self._consumer = _consumer(kafka_conn_id, self._note)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def stop(self) -> None:
+        """Let what reads end with an error, soon."""
+        self._is_stopped = True
+
+    def offsets_at(self, at: datetime) -> dict[int, int]:
+        """Return, of each partition, the first offset of a message that is not before a point in time.
+
+        Where no message is as late, it is the end of the log. No offset is behind the first one of an open transaction.
+
+        Args:
+            at: The point in time.
+
+        Raises:
+            SourceError: If there is no such topic.
+            TransientError: If Kafka did not answer.
+        """
+        from confluent_kafka import TopicPartition
+
+        milliseconds = int(at.timestamp() * 1000)
+        asked = [TopicPartition(self.name, partition, milliseconds) for partition in self._partitions()]
+        found = self._told(lambda: self._consumer.offsets_for_times(asked, timeout=_ANSWER_SECONDS))
+        return {
+            each.partition: each.offset if each.offset >= 0 else self.held(each.partition)[1]
+            for each in found
+            if not self._is_failed(each.error)
+        }
+
+    def held(self, partition: int) -> tuple[int, int]:
+        """Return the first offset that Kafka still has of a partition, and the one behind the last.
+
+        Args:
+            partition: Its number.
+
+        Raises:
+            TransientError: If Kafka did not answer.
+        """
+        from confluent_kafka import TopicPartition
+
+        asked = TopicPartition(self.name, partition)
+        first, end = self._told(lambda: self._consumer.get_watermark_offsets(asked, timeout=_ANSWER_SECONDS))
+        return first, end
+
+    def messages(self, offsets: OffsetRange) -> Generator[Any, None, None]:
+        """Read the committed messages of a range, in order.
+
+        Args:
+            offsets: The range; its first offset must be held, unless the range is past.
+
+        Raises:
+            SourceError: If messages of the range expired meanwhile.
+            TransientError: If Kafka did not answer.
+        """
+        from confluent_kafka import TopicPartition
+
+        self._told(lambda: self._consumer.assign([TopicPartition(self.name, offsets.partition, offsets.first)]))
+        try:
+            yield from self._until(offsets.end, offsets.partition)
+        finally:
+            self._consumer.unassign()
+
+    def _until(self, end: int, partition: int) -> Iterator[Any]:
+        """Read on. Transactions and compaction leave gaps: the position tells the end, and no count does."""
+        waiting_since = time.monotonic()
+        while not self._is_stopped:
+            batch = self._told(lambda: self._consumer.consume(_MESSAGES_AT_ONCE, _BATCH_SECONDS))
+            for message in batch:
+                if (error := message.error()) is not None:
+                    self._check_end(error, message.offset(), end, partition)
+                    return
+                if message.offset() >= end:
+                    return
+                yield message
+                if message.offset() == end - 1:
+                    return
+            if batch:
+                waiting_since = time.monotonic()
+            elif time.monotonic() - waiting_since > _ANSWER_SECONDS:
+                raise TransientError(
+                    f"Kafka sent nothing of topic {self.name!r} for {_ANSWER_SECONDS:g} s{self._why()}."
+                )
+        raise TransientError("Landing was stopped; the next try goes on.")
+
+    def _check_end(self, error: Any, offset: int | None, end: int, partition: int) -> None:
+        from confluent_kafka import KafkaError
+
+        where = f"topic {self.name!r}, partition {partition}"
+        if error.code() == KafkaError._PARTITION_EOF:
+            # It is not before the last committed offset, and `offsets_at` told none behind that.
+            if offset is not None and offset >= end:
+                return
+            raise TransientError(f"The log of {where} ends at offset {offset}, before the {end} that it had.")
+        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            raise SourceError(f"Messages of {where} expired while they were read: {error.str()}.")
+        raise TransientError(f"Kafka failed to send {where}: {error.str()}.")
+
+    def _partitions(self) -> list[int]:
+        described = self._told(lambda: self._consumer.list_topics(self.name, timeout=_ANSWER_SECONDS))
+        topic = described.topics[self.name]
+        if topic.error is not None:
+            raise SourceError(f"Kafka has no topic {self.name!r} for this connection: {topic.error.str()}.")
+        return sorted(topic.partitions)
+
+    def _is_failed(self, error: Any) -> bool:
+        if error is not None:
+            raise TransientError(f"Kafka does not tell the offsets of topic {self.name!r}: {error.str()}.")
+        return False
+
+    def _note(self, error: Any) -> None:
+        self._error = error
+
+    def _why(self) -> str:
+        # It is then that librdkafka tells what went wrong.
+        self._consumer.poll(0)
+        return f": {self._error.str()}" if self._error is not None else ""
+
+    def _told(self, call: Callable[[], Answer]) -> Answer:
+        from confluent_kafka import KafkaException
+
+        try:
+            return call()
+        except KafkaException as error:
+            raise TransientError(f"Kafka did not answer: {error.args[0].str()}{self._why()}.") from error
+
+
+def settings_of(kafka_conn_id: str) -> Mapping[str, Any]:
+    """Return the settings of librdkafka that a connection holds.
+
+    Args:
+        kafka_conn_id: The connection.
+
+    Raises:
+        ConfigurationError: If the provider of Kafka is missing, or the connection lacks `bootstrap.servers`.
+    """
+    try:
+        from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
+    except ImportError as error:
+        raise ConfigurationError(
+            "Kafka needs a provider that is not installed: pip install 'airflow-provider-chs3[kafka]'."
+        ) from error
+
+    class Settings(KafkaBaseHook):
+        def _get_client(self, config: Any) -> Any:
+            return config
+
+    try:
+        settings: Mapping[str, Any] = Settings(kafka_config_id=kafka_conn_id).get_conn
+    except ValueError as error:
+        raise ConfigurationError(f"Connection {kafka_conn_id!r} of Kafka: {error}") from error
+    return settings
+
+
+def _consumer(kafka_conn_id: str, note: Callable[[Any], None]) -> Any:
+    settings = settings_of(kafka_conn_id)
+    from confluent_kafka import Consumer
+
+    # It joins no group and commits nothing; librdkafka wants a name all the same.
+    own = {
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_committed",
+        "error_cb": note,
+    }
+    return Consumer({"group.id": "airflow-provider-chs3", **settings, **own})

@@ -1,0 +1,43 @@
+"""Listings of objects, whatever lists them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+
+from airflow_provider_chs3.core.values.models import S3Object
+from airflow_provider_chs3.core.values.object_page import ObjectPage
+
+
+class Listing(ABC):
+    """Lists objects from the worker, page by page."""
+
+    @abstractmethod
+    def pages(
+        self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
+    ) -> Iterator[ObjectPage]:
+        """The pages of the objects whose keys begin with a prefix, as they are asked for.
+
+        Args:
+            bucket: The bucket, or what the storage has in its place.
+            prefix: Beginning of the keys.
+            narrower: See `core.workflow.operations.ListObjects`.
+
+        Raises:
+            SourceError: If the bucket or the credentials are wrong.
+            TransientError: If the storage did not answer.
+        """
+
+    def objects(self, bucket: str, prefix: str) -> Iterator[S3Object]:
+        """The objects whose keys begin with a prefix, in the storage's order; they are asked for page by page.
+
+        Args:
+            bucket: The bucket, or what the storage has in its place.
+            prefix: Beginning of the keys.
+
+        Raises:
+            SourceError: If the bucket or the credentials are wrong.
+            TransientError: If the storage did not answer.
+        """
+        for page in self.pages(bucket, prefix):
+            yield from page.objects()

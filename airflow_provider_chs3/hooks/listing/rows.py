@@ -1,0 +1,260 @@
+"""A table of PostgreSQL or MySQL as the worker sees it: its columns, and the version of each month."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow_provider_chs3.core.rows.dialect import Dialect, SqlColumn, SqlTable
+from airflow_provider_chs3.core.rows.mysql import MySql
+from airflow_provider_chs3.core.rows.postgres import Postgres
+from airflow_provider_chs3.core.rows.sql_source import SqlAccess, SqlSource, unit_of, version_of
+from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, SourceError, TransientError
+from airflow_provider_chs3.hooks.listing.listing import Listing
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Connection
+
+#: What a value takes, for want of better: databases do not tell the size of a month.
+_BYTES_OF_A_VALUE = 8
+_CONNECT_SECONDS = 10
+
+
+class RowsListing(Listing):
+    """Asks a database about a table.
+
+    Args:
+        conn_id: The connection to the database.
+        table: The table.
+    """
+
+    dialect: ClassVar[Dialect]
+    port: ClassVar[int]
+
+    def __init__(self, conn_id: str, table: SqlTable) -> None:
+        self.conn_id = conn_id
+        self.table = table
+        # Months of a plan are asked about at the same time.
+        self._lock = threading.Lock()
+
+    @cached_property
+    def connection(self) -> Connection:
+        """Airflow's connection.
+
+        Raises:
+            ConfigurationError: If it names no host or no database.
+        """
+        from airflow.providers.common.compat.sdk import BaseHook
+
+        found = BaseHook.get_connection(self.conn_id)
+        if not found.host or not found.schema:
+            raise ConfigurationError(
+                f"Connection {self.conn_id!r} leads to no database: give its host, and the database as schema."
+            )
+        return found
+
+    @property
+    def address(self) -> str:
+        """Host and port of the database."""
+        return f"{self.connection.host}:{self.connection.port or self.port}"
+
+    @property
+    def place(self) -> str:
+        """Database, schema and table, without slashes."""
+        shown = f"{self.connection.schema}.{self.table.shown}"
+        return shown.replace("%", "%25").replace("/", "%2F")
+
+    def source(self, *, server_address: str | None, named_collection: str | None) -> SqlSource:
+        """Return what the servers read.
+
+        Args:
+            server_address: Host and port as the servers reach them; None takes the connection's.
+            named_collection: A named collection on the servers; None gives them the connection's login.
+
+        Raises:
+            SourceError: If there is no such table or column.
+            TransientError: If the database does not answer.
+        """
+        given = self.connection
+        access = SqlAccess(named_collection=named_collection)
+        if not named_collection:
+            access = SqlAccess(
+                host=server_address or self.address,
+                database=str(given.schema),
+                user=given.login or "",
+                password=given.password or "",
+            )
+        return SqlSource(
+            dialect=self.dialect, table=self.table, columns=self.columns, full_name=self.place, access=access
+        )
+
+    @cached_property
+    def columns(self) -> tuple[SqlColumn, ...]:
+        """The table's columns.
+
+        Raises:
+            SourceError: If there is no such table or column.
+            TransientError: If the database does not answer.
+        """
+        statement, parameters = self.dialect.columns(self.table)
+        found = tuple(self.dialect.column(*map(_text, row)) for row in self._ask(statement, parameters))
+        if not found:
+            raise SourceError(
+                f"There is no table {self.table.shown} at {self.address}, or {self._user} may not see it."
+            )
+        names = [each.name for each in found]
+        for name in (self.table.month_column, self.table.key_column):
+            if name and name not in names:
+                raise SourceError(f"{self.table.shown} has no column {name!r}. It has {', '.join(map(repr, names))}.")
+        return found
+
+    @property
+    def _user(self) -> str:
+        return repr(self.connection.login)
+
+    def pages(
+        self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
+    ) -> Iterator[ObjectPage]:
+        """The month as one object, if it has rows.
+
+        Args:
+            bucket: Not needed.
+            prefix: The month; empty for all months.
+            narrower: Not needed.
+
+        Raises:
+            SourceError: If the database refuses the statement.
+            TransientError: If the database does not answer.
+        """
+        months = [Month.parse(prefix)] if prefix else self._months()
+        found = (self._unit(month) for month in months)
+        yield ObjectPage.of([each for each in found if each is not None])
+
+    def _months(self) -> list[Month]:
+        rows = self._ask(self.dialect.months(self.table, self.columns))
+        return sorted(Month.parse(_text(row[0])) for row in rows)
+
+    def _unit(self, month: Month) -> Any:
+        statement = self.dialect.version_of_month(self.table, self.columns, month)
+        rows, keys, changes = self._ask(statement)[0]
+        if not rows:
+            return None
+        table = self.table
+        # What is read of the rows is part of it: another column, or another zone, is another month.
+        read = [(each.name, each.type) for each in self.columns]
+        parts = [read, table.month_column, table.timezone, table.fingerprint, str(changes)]
+        digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+        version = version_of(int(rows), int(keys or 0), digest)
+        return unit_of(self.place, month, version=version, size_bytes=int(rows) * len(read) * _BYTES_OF_A_VALUE)
+
+    def _ask(self, statement: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+        try:
+            with self._lock, closing(self.connect()) as connection, closing(connection.cursor()) as cursor:
+                cursor.execute(statement, parameters)
+                return list(cursor.fetchall())
+        except self.driver_error() as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: Exception) -> Chs3Error:
+        where = f"{self.table.shown} at {self.address}"
+        text = str(error).strip()
+        if self.is_transient(error):
+            return TransientError(f"The database of {where} does not answer: {text}")
+        return SourceError(
+            f"The database of {where} refuses {self._user}: {text}. Check the connection {self.conn_id!r}, the user's "
+            "SELECT on the table, and fingerprint=…."
+        )
+
+    @abstractmethod
+    def connect(self) -> Any:
+        """Connect to the database, as PEP 249 has it."""
+
+    @abstractmethod
+    def driver_error(self) -> type[Exception]:
+        """Return the driver's class of all errors."""
+
+    @abstractmethod
+    def is_transient(self, error: Exception) -> bool:
+        """Whether an error may pass by itself."""
+
+
+class PostgresListing(RowsListing):
+    """Asks PostgreSQL about a table."""
+
+    dialect = Postgres()
+    port = 5432
+
+    def connect(self) -> Any:
+        """Connect to the database."""
+        psycopg, given = _driver("psycopg", "postgres"), self.connection
+        login = {"host": given.host, "port": given.port or self.port, "dbname": given.schema}
+        tls = {name: value for name, value in given.extra_dejson.items() if name.startswith("ssl")}
+        return psycopg.connect(
+            **login, user=given.login, password=given.password, connect_timeout=_CONNECT_SECONDS, autocommit=True, **tls
+        )
+
+    def driver_error(self) -> type[Exception]:
+        """Return the driver's class of all errors."""
+        error: type[Exception] = _driver("psycopg", "postgres").Error
+        return error
+
+    def is_transient(self, error: Exception) -> bool:
+        """Whether an error may pass by itself: a server that refuses a login names no code, but says so."""
+        state = getattr(error, "sqlstate", None)
+        if state is None:
+            return "authentication failed" not in str(error) and "does not exist" not in str(error)
+        return str(state)[:2] in ("08", "40", "53", "55", "57")
+
+
+class MySqlListing(RowsListing):
+    """Asks MySQL or MariaDB about a table."""
+
+    dialect = MySql()
+    port = 3306
+
+    def connect(self) -> Any:
+        """Connect to the database."""
+        pymysql, given = _driver("pymysql", "mysql"), self.connection
+        login = {"host": given.host, "port": given.port or self.port, "database": given.schema}
+        tls = {name: value for name, value in given.extra_dejson.items() if name.startswith("ssl_")}
+        return pymysql.connect(
+            **login,
+            user=given.login,
+            password=given.password or "",
+            charset="utf8mb4",
+            connect_timeout=_CONNECT_SECONDS,
+            **tls,
+        )
+
+    def driver_error(self) -> type[Exception]:
+        """Return the driver's class of all errors."""
+        error: type[Exception] = _driver("pymysql", "mysql").err.Error
+        return error
+
+    def is_transient(self, error: Exception) -> bool:
+        """Whether an error may pass by itself: no connection, too many, a lock, a shutdown."""
+        return bool(error.args) and error.args[0] in (1040, 1053, 1203, 1205, 1213, 2002, 2003, 2006, 2013)
+
+
+def _driver(module: str, extra: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigurationError(
+            f"The worker needs a driver that is not installed: pip install 'airflow-provider-chs3[{extra}]'."
+        ) from error
+
+
+def _text(value: Any) -> str:
+    """Return a text of a catalogue: some drivers return bytes."""
+    return value.decode() if isinstance(value, bytes) else str(value)

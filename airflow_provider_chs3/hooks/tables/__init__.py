@@ -1,0 +1,1 @@
+"""Tables of lakehouses, as seen from the worker."""

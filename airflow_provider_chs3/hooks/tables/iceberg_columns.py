@@ -1,0 +1,99 @@
+"""Columns of Iceberg's data files: tables know them by ids, ClickHouse reads them by names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.core.values.table_snapshot import DataFile
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+
+_ID = b"PARQUET:field_id"
+#: Footers that are read at the same time.
+_AT_ONCE = 12
+
+
+class ColumnHistory:
+    """Finds files whose columns have other names than the table gives them now.
+
+    Args:
+        table: The table.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._columns = _ids(table.schema())
+
+    def checked(self, files: Sequence[DataFile]) -> list[DataFile]:
+        """Return the files, each with its problem.
+
+        Footers are read only if a column was ever renamed, or dropped and added again, or may be missing from files:
+        else names and ids say the same.
+
+        Args:
+            files: The files.
+        """
+        if not files or self._is_plain():
+            return list(files)
+        with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="chs3-footers") as pool:
+            return list(pool.map(self._checked, files))
+
+    def _is_plain(self) -> bool:
+        metadata = self._table.metadata
+        schemas = {each.schema_id: each for each in metadata.schemas}
+        # An old schema that was removed may have had any names.
+        is_complete = set(schemas) == set(range(len(schemas))) and metadata.current_schema_id == len(schemas) - 1
+        pairs = {pair for each in schemas.values() for pair in _ids(each).items()}
+        is_one_to_one = len(pairs) == len({name for name, _ in pairs}) == len({number for _, number in pairs})
+        return is_complete and is_one_to_one and not self._table.name_mapping() and not self._with_values()
+
+    def _with_values(self) -> set[str]:
+        """Return columns whose values are not in the files that lack them: their initial default is none of NULL."""
+        return {each.name for each in self._table.schema().fields if each.initial_default is not None}
+
+    def _checked(self, file: DataFile) -> DataFile:
+        import pyarrow.parquet as pq
+
+        with self._table.io.new_input(f"s3://{file.path}").open() as opened:
+            found = dict(_file_ids(pq.read_schema(opened)))
+        wrong = sorted(name for name, number in found.items() if self._columns.get(name, number) != number)
+        by_id = {number: name for name, number in self._columns.items()}
+        wrong += sorted(name for name, number in found.items() if by_id.get(number or -1, name) != name)
+        partitioned = {each.source_id for spec in self._table.specs().values() for each in spec.fields}
+        wrong += sorted(
+            name
+            for name, number in self._columns.items()
+            if name not in found and (name in self._with_values() or number in partitioned)
+        )
+        if not wrong or file.problem:
+            return file
+        return replace(file, problem=_problem(file.path, dict.fromkeys(wrong)))
+
+
+def _problem(path: str, columns: Iterable[str]) -> str:
+    return (
+        f"{path} was written when the table had other columns: {', '.join(map(repr, columns))}. ClickHouse reads "
+        "columns by their names, and Iceberg by their ids. Rewrite the table's files (rewrite_data_files), then load "
+        "the month again."
+    )
+
+
+def _ids(schema: Schema) -> dict[str, int]:
+    return {name: schema.find_field(name).field_id for name in schema.column_names}
+
+
+def _file_ids(fields: Any, within: str = "") -> Iterator[tuple[str, int | None]]:
+    """Yield the names of a file's columns, and their ids; None where the file has none."""
+    import pyarrow as pa
+
+    for each in fields:
+        name = f"{within}{each.name}"
+        number = (each.metadata or {}).get(_ID)
+        yield name, int(number) if number else None
+        if pa.types.is_struct(each.type):
+            yield from _file_ids(each.type, f"{name}.")

@@ -1,0 +1,254 @@
+"""Iceberg tables as the worker sees them, through pyiceberg: snapshots, data files, and what deletes rows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.table_snapshot import DataFile, TableSnapshot
+from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, ObjectsChangedError, TransientError
+from airflow_provider_chs3.hooks.tables.iceberg_columns import ColumnHistory
+from airflow_provider_chs3.hooks.tables.table_listing import (
+    TableListing,
+    month_of,
+    months_between,
+    path_of,
+    split_url,
+    with_problems,
+)
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestEntry
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.types import NestedField
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class IcebergListing(TableListing):
+    """Lists the data files of an Iceberg table.
+
+    Args:
+        table: `<namespace>.<table>`.
+        month_column: The column of dates or times by which rows belong to months.
+        iceberg_conn_id: Connection to the catalog: its properties in `extra`, or `host`, `login` and `password` of a
+            REST catalog.
+        aws_conn_id: The AWS connection.
+    """
+
+    def __init__(self, *, table: str, month_column: str, iceberg_conn_id: str, aws_conn_id: str | None) -> None:
+        super().__init__(aws_conn_id)
+        self.table = table
+        self.month_column = month_column
+        self.iceberg_conn_id = iceberg_conn_id
+
+    @property
+    def bucket(self) -> str:
+        """The bucket that has the table's files; see `TableListing.bucket`."""
+        with self._errors():
+            return split_url(self._loaded.location())[0]
+
+    def snapshot(self, pinned: str | None, months: Collection[Month]) -> TableSnapshot:
+        """Return the data files of a snapshot; see `TableListing.snapshot`."""
+        with self._errors():
+            table = self._loaded.refresh()
+            current = table.current_snapshot()
+            if pinned is None:
+                pinned = str(current.snapshot_id) if current else ""
+            snapshot = table.snapshot_by_id(int(pinned)) if pinned else None
+            if pinned and snapshot is None:
+                raise self._is_gone(pinned)
+            names = frozenset(field.name for field in table.schema().fields)
+            if snapshot is None:
+                return TableSnapshot("", names, ())
+            try:
+                files = list(self._files(table, snapshot))
+                checked = ColumnHistory(table).checked([each for each in files if _is_of(each, months)])
+            except FileNotFoundError as error:
+                raise self._is_gone(pinned) from error
+            known = {each.path: each for each in checked}
+            return TableSnapshot(pinned, names, tuple(known.get(each.path, each) for each in files))
+
+    def _is_gone(self, snapshot: str) -> ObjectsChangedError:
+        return ObjectsChangedError(
+            f"Snapshot {snapshot} of {self.table} is gone: the table was vacuumed (expire_snapshots) while it was "
+            "loaded. Nothing was published."
+        )
+
+    @cached_property
+    def _loaded(self) -> Table:
+        try:
+            from pyiceberg.catalog import load_catalog
+        except ImportError as error:
+            raise ConfigurationError(
+                "Iceberg needs a library that is not installed: pip install 'airflow-provider-chs3[iceberg]'."
+            ) from error
+        return load_catalog("chs3", **self._properties()).load_table(self.table)
+
+    def _properties(self) -> dict[str, str]:
+        """Return the catalog's properties, with the keys of the AWS connection unless the catalog brings its own."""
+        from airflow.providers.common.compat.sdk import BaseHook
+
+        given = BaseHook.get_connection(self.iceberg_conn_id)
+        extra = {name: str(value) for name, value in given.extra_dejson.items()}
+        catalog = {"uri": given.host} if given.host else {}
+        if given.login and given.password:
+            catalog["credential"] = f"{given.login}:{given.password}"
+        if self.aws_conn_id is None:
+            return {"s3.anonymous": "true", **catalog, **extra}
+        keys, endpoint_url = self.access()
+        named = {
+            "s3.endpoint": endpoint_url,
+            "s3.access-key-id": keys.access_key_id,
+            "s3.secret-access-key": keys.secret_access_key,
+            "s3.session-token": keys.session_token,
+            "s3.region": self._hook.region_name,
+        }
+        return {**{name: value for name, value in named.items() if value}, **catalog, **extra}
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Make errors of libraries those of this package: their texts may hold a catalog's password."""
+        try:
+            yield
+        except Chs3Error:
+            raise
+        except Exception as error:
+            where = f"Cannot list {self.table} (connection {self.iceberg_conn_id!r})"
+            kind = type(error).__name__
+            if kind in _TERMINAL:
+                raise ConfigurationError(f"{where}: {_TERMINAL[kind]}.") from None
+            raise TransientError(f"{where}: {kind}.") from None
+
+    def _files(self, table: Table, snapshot: Snapshot) -> Iterator[DataFile]:
+        """Yield the data files of a snapshot, with the problems that manifests tell."""
+        from pyiceberg.manifest import DataFileContent
+
+        entries = [
+            (manifest.partition_spec_id, entry)
+            for manifest in snapshot.manifests(table.io)
+            for entry in manifest.fetch_manifest_entry(table.io)
+        ]
+        deletes = [each for each in entries if each[1].data_file.content != DataFileContent.DATA]
+        bucket = split_url(table.location())[0]
+        committed = {each.snapshot_id: each.timestamp_ms for each in table.snapshots()}
+        column = _month_field(table, self.month_column)
+        for spec_id, entry in entries:
+            file = entry.data_file
+            if file.content != DataFileContent.DATA:
+                continue
+            path, problem = path_of(file.file_path, bucket=bucket)
+            has_deletes = any(_deletes(spec_id, entry, *each, table=table) for each in deletes)
+            if has_deletes or file.file_format != "PARQUET":
+                problem = _problem(path, self.table, has_deletes=has_deletes)
+            at = _EPOCH + timedelta(seconds=committed.get(entry.snapshot_id or 0, 0) // 1000)
+            months = _months(table.specs()[spec_id], entry, column)
+            found = DataFile(path, file.file_size_in_bytes, file.record_count, at, months, problem)
+            yield with_problems(found, table=self.table, month_column=self.month_column)
+
+
+#: Errors that will not pass by themselves, by the names of their classes, as pyiceberg is not imported here.
+_TERMINAL = {
+    "NoSuchTableError": "there is no such table",
+    "NoSuchNamespaceError": "there is no such namespace",
+    "NoSuchIcebergTableError": "it is not an Iceberg table",
+    "UnauthorizedError": "the catalog refuses the credentials",
+    "OAuthError": "the catalog refuses the credentials",
+    "ForbiddenError": "the catalog denies access",
+    "NotInstalledError": "pyiceberg lacks the library of this catalog: install its extra",
+    "ValidationError": "the catalog's answer is not understood: a newer pyiceberg may know the table's version",
+    "ValueError": "a property of the catalog is wrong",
+}
+
+
+def _problem(path: str, table: str, *, has_deletes: bool) -> str:
+    if has_deletes:
+        return (
+            f"{path} of {table} has rows that delete files remove, and a load reads data files alone. Compact the "
+            "table (rewrite_data_files), then load the month again."
+        )
+    return f"{path} of {table} is not Parquet: rewrite the table's files as Parquet."
+
+
+def _is_of(file: DataFile, months: Collection[Month]) -> bool:
+    return file.months is not None and any(file.months[0] <= month <= file.months[1] for month in months)
+
+
+def _month_field(table: Table, month_column: str) -> NestedField:
+    """Return the column of months.
+
+    Raises:
+        ConfigurationError: If there is none of this name, or it holds neither dates nor times.
+    """
+    found = next((each for each in table.schema().fields if each.name == month_column), None)
+    if found is None:
+        names = ", ".join(each.name for each in table.schema().fields)
+        raise ConfigurationError(f"month_column={month_column!r} is not a column of the table: it has {names}.")
+    if not str(found.field_type).startswith(("date", "timestamp")):
+        raise ConfigurationError(
+            f"month_column={month_column!r} is of type {found.field_type}: give a column of dates or timestamps."
+        )
+    return found
+
+
+def _months(spec: PartitionSpec, entry: ManifestEntry, column: NestedField) -> tuple[Month, Month] | None:
+    """Return the first and the last month of a file: by its partition, else by its statistics."""
+    file = entry.data_file
+    for place, field in enumerate(spec.fields):
+        transform = str(field.transform)
+        if field.source_id != column.field_id or transform not in ("month", "day", "hour", "identity"):
+            continue
+        value = file.partition[place]
+        month = month_of(None if value is None else _moment(value, transform, column))
+        return (month, month) if month else None
+    if file.record_count and (file.null_value_counts or {}).get(column.field_id) == file.record_count:
+        return None
+    first, last = (_bound(each, column) for each in (file.lower_bounds, file.upper_bounds))
+    return months_between(first, last)
+
+
+def _bound(bounds: Mapping[int, bytes] | None, column: NestedField) -> date | datetime | None:
+    """Return a bound of the column in a file; None if it is not known."""
+    from pyiceberg.conversions import from_bytes
+    from pyiceberg.types import PrimitiveType
+
+    written = (bounds or {}).get(column.field_id)
+    if written is None or not isinstance(column.field_type, PrimitiveType):
+        return None
+    return _moment(from_bytes(column.field_type, written), "identity", column)
+
+
+def _moment(value: Any, transform: str, column: NestedField) -> date | datetime | None:
+    """Return the date or the time that a partition's or a bound's value stands for; None if it is out of range."""
+    if isinstance(value, date):
+        return value
+    try:
+        if transform == "month":
+            return date(1970 + value // 12, value % 12 + 1, 1)
+        if transform == "hour":
+            return _EPOCH + timedelta(hours=value)
+        kind = str(column.field_type)
+        if transform == "day" or kind == "date":
+            return _EPOCH.date() + timedelta(days=value)
+        return _EPOCH + timedelta(microseconds=value // 1000 if "_ns" in kind else value)
+    except (OverflowError, ValueError):
+        return None
+
+
+def _deletes(spec_id: int, data: ManifestEntry, of_spec: int, delete: ManifestEntry, *, table: Table) -> bool:
+    """Tell whether a delete file may apply to a data file: by partition and order, as Iceberg's specification says."""
+    from pyiceberg.manifest import DataFileContent
+
+    is_equality = delete.data_file.content == DataFileContent.EQUALITY_DELETES
+    of, by = data.sequence_number or 0, delete.sequence_number or 0
+    if not (of < by if is_equality else of <= by):
+        return False
+    if is_equality and not table.specs()[of_spec].fields:
+        return True
+    return spec_id == of_spec and data.data_file.partition == delete.data_file.partition

@@ -1,0 +1,126 @@
+"""Base of all tasks that work month by month, whatever the storage: the table, the month, the objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from datetime import tzinfo
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from airflow.providers.common.compat.sdk import BaseOperator
+
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.core.request.reload import Reload
+    from airflow_provider_chs3.core.rows.sql_source import SqlSource
+    from airflow_provider_chs3.core.source.object_source import ObjectSource
+    from airflow_provider_chs3.core.values.models import Month
+    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+    from airflow_provider_chs3.hooks.listing.listing import Listing
+    from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
+    from airflow_provider_chs3.objects import ObjectStore
+
+
+class MonthTask(BaseOperator):
+    """A task for months of objects and a table. `MonthlyOperator` says what its arguments mean."""
+
+    template_fields: Sequence[str] = ("table", "timezone", "database", "cluster", "staging_database", "objects")
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        timezone: str | None = None,
+        database: str | None = None,
+        cluster: str | None = None,
+        staging_database: str | None = None,
+        clickhouse_conn_id: str = DEFAULT_CONN_ID,
+        objects: ObjectStore | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.timezone = timezone
+        self.database = database
+        self.cluster = cluster
+        self.staging_database = staging_database
+        self.clickhouse_conn_id = clickhouse_conn_id
+        # Airflow renders it in place, and tasks may share one.
+        self.objects = copy(objects)
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where the objects are."""
+        assert self.objects is not None  # what does without it has a store of its own
+        return self.objects
+
+    def reload_of_run(self, context: Context) -> Reload | None:
+        """Return the reload that the run's conf asks for; None if it asks for none.
+
+        Raises:
+            ConfigurationError: If the request in the conf is not valid.
+        """
+        from airflow_provider_chs3.core.request.reload import reload_of
+
+        return reload_of(getattr(context.get("dag_run"), "conf", None))
+
+    def month_of_run(self, context: Context) -> Month:
+        """Return the run's month: its partition key, else the month of its data interval.
+
+        Raises:
+            ConfigurationError: If the run has no month, or several.
+        """
+        from airflow_provider_chs3.core.values.run_month import month_of_run
+
+        return month_of_run(**self._run(context))
+
+    def months_of_run(self, context: Context) -> tuple[Month, ...]:
+        """Return the run's months: its partition key, else the months that its data interval touches.
+
+        Raises:
+            ConfigurationError: If the run has no month.
+        """
+        from airflow_provider_chs3.core.values.run_month import months_of_run
+
+        return months_of_run(**self._run(context))
+
+    def _run(self, context: Context) -> dict[str, Any]:
+        dag_run = context["dag_run"]
+        return {
+            "partition_key": getattr(dag_run, "partition_key", None),
+            "start": dag_run.data_interval_start,
+            "end": dag_run.data_interval_end,
+            "timezone": _timezone(self.timezone) if self.timezone else self.dag.timezone,
+        }
+
+    def source(self, listing: Listing) -> ObjectSource | SqlSource:
+        """Return the location of the objects, with the credentials that the servers read them with."""
+        return self.store.source(listing)
+
+    def listing(self) -> Listing:
+        """Return the listing of the bucket, as seen from the worker."""
+        return self.store.listing()
+
+    def hook(self) -> ClickHouseHook:
+        """Return the connection to ClickHouse."""
+        from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
+        return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+
+    def pooled_hook(self) -> PooledClickHouseHook:
+        """Return a connection for many queries: it stays open until it is closed."""
+        from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
+
+        return PooledClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+
+
+def _timezone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ConfigurationError(f"timezone={name!r} is not known: give a name such as 'Europe/Berlin'.") from None

@@ -1,0 +1,263 @@
+"""The shapes of the API's answers: FastAPI checks each answer against them, and the page's types are made from them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel
+
+State: TypeAlias = Literal[
+    "published",
+    "loading",
+    "failed",
+    "unfinished",
+    "changed",
+    "changed_in_s3",
+    "never_loaded",
+    "merging",
+    "too_many_parts",
+    "stuck",
+]
+
+
+class Task(BaseModel):
+    """A task instance; its map index is -1 if it is not mapped."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+
+
+class NodeInsert(BaseModel):
+    """A node's part of a running insert."""
+
+    name: str
+    read_rows: int
+    memory_bytes: int
+
+
+class Insert(BaseModel):
+    """A running insert of a month."""
+
+    query_id: str
+    read_rows: int
+    total_rows: int | None
+    read_bytes: int
+    seconds: float
+    rows_per_second: int
+    nodes: list[NodeInsert]
+
+
+class MonthRow(BaseModel):
+    """One month of one table; times are in UTC."""
+
+    month: str
+    state: State
+    why: str
+    since: str
+    statement: str
+    rows: int
+    size_bytes: int
+    parts: int
+    objects: int
+    source_bytes: int
+    published_at: str
+    insert_seconds: float | None
+    loaded_rows: int
+    ledger_database: str
+    rows_per_second: int | None
+    task: Task | None
+    insert: Insert | None
+
+
+class TableMonths(BaseModel):
+    """The months of one table, in order."""
+
+    database: str
+    table: str
+    months: list[MonthRow]
+
+
+class NodeError(BaseModel):
+    """A node, and why it did not answer; empty if it did."""
+
+    name: str
+    error: str
+
+
+class Seen(BaseModel):
+    """What all answers of a connection have; the error is why the rest is old, or missing."""
+
+    conn_id: str
+    error: str
+    seen_at: float | None
+    cluster: str | None
+
+
+class ConnectionMonths(Seen):
+    """The tables behind a connection."""
+
+    nodes: list[NodeError]
+    tables: list[TableMonths]
+
+
+class Months(BaseModel):
+    """The months of all connections, and the owners of the DAGs that load them."""
+
+    connections: list[ConnectionMonths]
+    owners: dict[str, str]
+
+
+class NodeRows(BaseModel):
+    """A node's share of a month; only the error if it did not answer."""
+
+    name: str
+    error: str
+    rows: int | None = None
+    parts: int | None = None
+    size_bytes: int | None = None
+    published_rows: int | None = None
+
+
+class Step(BaseModel):
+    """A step of a load."""
+
+    step: str
+    seconds: float
+
+
+class Setting(BaseModel):
+    """A setting of an insert; those that the user gave have no reason."""
+
+    name: str
+    value: Any
+    reason: str
+
+
+class Entry(BaseModel):
+    """A record of a ledger."""
+
+    attempt: str
+    recorded_at: str
+    objects: int
+    source_bytes: int
+
+
+class Load(Entry):
+    """The newest load that published."""
+
+    is_published: bool
+    reason: str | None
+    rows: int | None
+    parts: int | None
+    other_month_rows: int | None
+    insert_seconds: float | None
+    peak_memory_bytes: int | None
+    memory_bytes: int | None
+    memory_steps: int | None
+    query_ids: list[str] | None
+    loaded_objects: int
+    loaded_bytes: int
+    object_changes: dict[str, int]
+    rows_per_second: int | None
+    bytes_per_second: int | None
+    seconds_by_step: list[Step]
+    settings: list[Setting]
+
+
+class Inserting(Entry):
+    """A load that has begun to insert, and not published."""
+
+    reason: str
+    memory_bytes: int | None
+    memory_steps: int | None
+    query_ids: list[str]
+    settings: list[Setting]
+
+
+class Failure(Entry):
+    """The failure of the newest load; without the message for those who may not read the logs of its task."""
+
+    type: str | None
+    code: int | None
+    name: str | None
+    host: str | None
+    query_id: str | None
+    message: str | None
+    hint: str | None
+    is_terminal: bool | None
+
+
+class MonthDetails(BaseModel):
+    """One month in detail."""
+
+    error: str
+    nodes: list[NodeRows]
+    load: Load | None
+    inserting: Inserting | None
+    failure: Failure | None
+    task: Task | None
+
+
+class LoadSpeed(BaseModel):
+    """A load that published, and how fast it was."""
+
+    database: str
+    table: str
+    month: str
+    published_at: float
+    rows: int
+    source_bytes: int
+    objects: int
+    parts: int
+    insert_seconds: float
+    rows_per_second: int | None
+    bytes_per_second: int | None
+    peak_memory_bytes: int | None
+    memory_bytes: int | None
+    seconds_by_step: dict[str, float]
+    storage_seconds: float | None
+    merge_seconds: float | None
+    seconds_to_published: float | None
+    seconds_to_healthy: float | None
+    slow_steps: dict[str, float]
+    why_slow: str
+    task: Task | None
+
+
+class SilentNode(NodeError):
+    """A node, and the logs that it lacks."""
+
+    silent: list[str]
+
+
+class NodeParts(BaseModel):
+    """The parts of one node at each time; None before its log begins."""
+
+    name: str
+    parts: list[int | None]
+    backlog: list[int | None]
+
+
+class History(BaseModel):
+    """Parts over time; the last value of each node is that of `seen_at`."""
+
+    at: list[float]
+    nodes: list[NodeParts]
+
+
+class ConnectionSpeed(Seen):
+    """The speed of a connection's loads."""
+
+    is_cut: bool
+    nodes: list[SilentNode]
+    loads: list[LoadSpeed]
+    history: History
+
+
+class Speed(BaseModel):
+    """The speed of loads of the last days."""
+
+    days: int
+    connections: list[ConnectionSpeed]

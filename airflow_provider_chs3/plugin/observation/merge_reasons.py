@@ -1,0 +1,63 @@
+"""Explain in one text why a month's merges are as they are on all nodes, and give the statement that helps."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.merges.health import Verdict, overall
+from airflow_provider_chs3.core.sql.quoting import literal
+from airflow_provider_chs3.core.sql.quoting import table as quoted
+from airflow_provider_chs3.core.values.models import TableName
+
+
+def reasons_by_node(verdicts: Sequence[Verdict]) -> str:
+    """Return the reasons of the worst verdicts, each once, with the nodes that it is about.
+
+    Args:
+        verdicts: The verdict of each node.
+    """
+    nodes: dict[str, list[str]] = defaultdict(list)
+    worst = overall(verdicts)
+    for each in verdicts:
+        if each.health is worst:
+            nodes[each.reason].append(shown(each.state.node))
+    return "; ".join(f"{reason} ({', '.join(names)})" for reason, names in nodes.items())
+
+
+def stuck_since(verdicts: Sequence[Verdict]) -> str:
+    """Return when the oldest failed mutation was sent, in UTC; empty if there is none.
+
+    Args:
+        verdicts: The verdict of each node.
+    """
+    times = [
+        each.state.at_seconds - mutation.age_seconds
+        for each in verdicts
+        for mutation in each.state.mutations
+        if mutation.fail_reason
+    ]
+    return f"{datetime.fromtimestamp(min(times), UTC):%Y-%m-%d %H:%M:%S}" if times else ""
+
+
+def way_out(verdicts: Sequence[Verdict], table: TableName) -> str:
+    """Return the statement that lets a stuck month go on, on each node that it is stuck on; empty if none alone does.
+
+    It is not for ON CLUSTER, which a cluster without Keeper refuses.
+
+    Args:
+        verdicts: The verdict of each node.
+        table: The table.
+    """
+    failed = sorted({each.command for verdict in verdicts for each in verdict.state.mutations if each.fail_reason})
+    if failed:
+        commands = ", ".join(map(literal, failed))
+        return (
+            f"KILL MUTATION WHERE database = {literal(table.database)} AND table = {literal(table.table)} "
+            f"AND command IN ({commands})"
+        )
+    if any("SYSTEM START MERGES" in verdict.reason for verdict in verdicts):
+        return f"SYSTEM START MERGES {quoted(table)}"
+    return ""

@@ -1,0 +1,90 @@
+"""The progress of the inserts that run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.insert_progress import progress_of
+from airflow_provider_chs3.core.workflow.operations import Row
+from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot
+from airflow_provider_chs3.plugin.observation.months_records import InsertRecord
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeInsert:
+    """A node's part of an insert.
+
+    Args:
+        name: The node.
+        read_rows: Rows that it has read so far.
+        memory_bytes: Memory in use.
+    """
+
+    name: str
+    read_rows: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunningInsert:
+    """The progress of an insert.
+
+    Args:
+        query_id: Its query id.
+        read_rows: Rows read so far, on all nodes.
+        total_rows: Rows to read; None if not known.
+        read_bytes: Bytes read so far.
+        seconds: Seconds since it began.
+        nodes: The nodes that still work for it.
+    """
+
+    query_id: str
+    read_rows: int
+    total_rows: int | None
+    read_bytes: int
+    seconds: float
+    nodes: tuple[NodeInsert, ...] = ()
+
+
+def is_running(seen: ClusterSnapshot, insert: InsertRecord) -> bool:
+    """Check whether any node runs a query of an insert's load.
+
+    Args:
+        seen: The nodes' answers.
+        insert: The record of the insert.
+    """
+    # Query ids begin with the staging's name, which ends with the attempt.
+    return any(f"_{insert.attempt}_" in process[0] for node in seen.nodes.values() for process in node.processes)
+
+
+def running_insert(seen: ClusterSnapshot, insert: InsertRecord) -> RunningInsert | None:
+    """Return the progress of an insert; None if no node runs it.
+
+    Args:
+        seen: The nodes' answers.
+        insert: The record of the insert.
+    """
+    own = [
+        (node, process)
+        for node, snapshot in seen.nodes.items()
+        for process in snapshot.processes
+        if process[0] == insert.query_id
+    ]
+    if not own:
+        return None
+    rows = [(process[0], process[1], node.shard_num, *process[2:6]) for node, process in own]
+    progress = progress_of(insert.query_id, rows, seen.cluster)
+    return RunningInsert(
+        query_id=insert.query_id,
+        read_rows=progress.read_rows,
+        total_rows=insert.total_rows or None,
+        read_bytes=progress.read_bytes,
+        seconds=max(process[6] for _, process in own),
+        nodes=tuple(_of_node(node, process) for node, process in own if not process[1] or len(own) == 1),
+    )
+
+
+def _of_node(node: Node, process: Row) -> NodeInsert:
+    return NodeInsert(name=shown(node), read_rows=process[2], memory_bytes=process[4])

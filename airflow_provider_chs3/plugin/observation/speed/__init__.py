@@ -1,0 +1,1 @@
+"""How fast loads were, and why some were slow."""

@@ -1,0 +1,150 @@
+"""Judge which loads were slow, and in which steps, against the other loads of the table."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from airflow_provider_chs3.core.workflow.step_timer import STEP_NAMES
+
+#: The fewest loads of a table that show what is usual, including the judged one.
+MIN_LOADS = 3
+#: A load or step is slow if it took more than this many times the usual time …
+_SLOW_FACTOR = 2.0
+#: … and at least this many seconds more: small loads vary that much for no reason.
+_SLOW_SECONDS = 2.0
+
+#: Seconds of all threads added up; they are part of the insert.
+STORAGE = "storage"
+MERGES = "merges"
+#: The whole load, from listing to publishing, consists of all other steps.
+_BESIDE = frozenset({STORAGE, MERGES})
+_WHOLE = "whole"
+
+_WORDS = {
+    "list": "listing",
+    "inspect": "inspecting the cluster",
+    "plan": "planning",
+    "stage": "creating the staging table",
+    "insert": "the insert",
+    "verify": "verifying",
+    "publish": "publishing",
+    "start_over": "failed work before it started over",
+    STORAGE: "reading from the storage, summed over all threads of the insert,",
+    MERGES: "merges after it",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadTiming:
+    """The timing of one load.
+
+    Args:
+        rows: Rows that it loaded.
+        seconds: Step → seconds, as far as known: the steps of the load, `storage` and `merges`.
+    """
+
+    rows: int
+    seconds: Mapping[str, float]
+
+    @property
+    def is_known_by_steps(self) -> bool:
+        """Whether more than its insert is known; records of older versions have only that."""
+        return bool(self.seconds.keys() - _BESIDE - {"insert"})
+
+    @property
+    def whole(self) -> float:
+        """Seconds from listing to publishing."""
+        return sum(seconds for step, seconds in self.seconds.items() if step not in _BESIDE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """The judgement of a load.
+
+    Args:
+        slow_steps: Step → seconds beyond the usual, the worst first; empty if the load was not slow.
+        why: The judgement as a text.
+    """
+
+    slow_steps: Mapping[str, float] = field(default_factory=dict)
+    why: str = ""
+
+
+def judge(loads: Sequence[LoadTiming]) -> list[Judgement]:
+    """Judge each load of one table against all of them.
+
+    A load is slow if it took, from listing to publishing, more than twice the usual time, and at least two seconds more
+    than usual; or if the merges after it did. Usual is the larger of two: the median of the seconds, and the median of
+    the seconds for each row times the rows of this load, so that a month of twice the rows may take twice as long.
+    With fewer than three loads, nothing is usual. The same rule finds the slow steps that explain it.
+
+    Args:
+        loads: The loads of one table, in any order.
+
+    Returns:
+        A judgement for each, in the same order.
+    """
+    known: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for load in loads:
+        for step, seconds in _all_seconds(load).items():
+            known[step].append((load.rows, seconds))
+    usual = {step: _Usual.of(each) for step, each in known.items() if len(each) >= MIN_LOADS}
+    return [_judge(load, usual) for load in loads]
+
+
+def _all_seconds(load: LoadTiming) -> dict[str, float]:
+    if not load.is_known_by_steps:
+        return dict(load.seconds)
+    # A step that did not happen took no time, as is usual for failed attempts.
+    return {**dict.fromkeys(STEP_NAMES, 0.0), **load.seconds, _WHOLE: load.whole}
+
+
+@dataclass(frozen=True, slots=True)
+class _Usual:
+    """The usual time of a step.
+
+    Args:
+        seconds: Seconds, regardless of the rows.
+        seconds_for_a_row: Seconds for each row.
+    """
+
+    seconds: float
+    seconds_for_a_row: float
+
+    @classmethod
+    def of(cls, known: Sequence[tuple[int, float]]) -> _Usual:
+        """Return the medians of rows and seconds."""
+        for_a_row = [seconds / rows for rows, seconds in known if rows]
+        return cls(median(seconds for _, seconds in known), median(for_a_row) if for_a_row else 0.0)
+
+    def beyond(self, load: LoadTiming, seconds: float) -> float:
+        """Return the seconds of a load beyond the usual."""
+        return seconds - max(self.seconds, self.seconds_for_a_row * load.rows)
+
+
+def _judge(load: LoadTiming, usual: Mapping[str, _Usual]) -> Judgement:
+    seconds = _all_seconds(load)
+    beyond = {step: usual[step].beyond(load, took) for step, took in seconds.items() if step in usual}
+    slow = {step for step, more in beyond.items() if _is_slow(seconds[step], more)}
+    whole = _WHOLE if load.is_known_by_steps else "insert"
+    if not slow & {whole, MERGES}:
+        return Judgement()
+    # If no single step is slow, the one with the largest excess explains it.
+    explained = slow - {_WHOLE} or {max(beyond.keys() - {_WHOLE}, key=lambda step: beyond[step])}
+    steps = {step: beyond[step] for step in sorted(explained, key=lambda step: -beyond[step])}
+    texts = [f"{_WORDS[step]} took {_took(seconds[step], beyond[step])}" for step in steps]
+    if _WHOLE in slow:
+        texts[0] = f"it took {_took(seconds[_WHOLE], beyond[_WHOLE])}: {texts[0]}"
+    text = "; ".join(texts)
+    return Judgement(slow_steps=steps, why=f"{text[0].upper()}{text[1:]}.")
+
+
+def _is_slow(seconds: float, beyond: float) -> bool:
+    return seconds > _SLOW_FACTOR * (seconds - beyond) and beyond >= _SLOW_SECONDS
+
+
+def _took(seconds: float, beyond: float) -> str:
+    return f"{seconds:,.1f} s instead of the usual {seconds - beyond:,.1f} s"

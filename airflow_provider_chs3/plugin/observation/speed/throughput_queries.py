@@ -1,0 +1,188 @@
+"""The queries for the speed of loads: their number does not grow with tables and loads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
+from airflow_provider_chs3.core.ledger.table import absent
+from airflow_provider_chs3.core.source.store_kinds import TIME_EVENTS
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
+from airflow_provider_chs3.core.values.models import TableName
+
+#: The most loads that a node returns, the newest.
+MAX_LOADS = 1000
+#: The most changes of the number of parts that a node returns, the newest.
+MAX_CHANGES = 20_000
+#: The most merges and publications of one partition that a node returns.
+_MAX_MERGES = 1000
+_DAY_SECONDS = 86_400
+#: Logs can have billions of rows, and viewers of the page must not slow down loads.
+_GENTLY = "SETTINGS max_execution_time = 5, max_threads = 2"
+
+#: A query id consists of the staging's name, which ends with the attempt, and the query's purpose.
+_ATTEMPT_OF_QUERY = "splitByChar('_', {})[3]"
+_PUBLISHES = r"match(query_id, '^chs3_[^_]+_[^_]+_publish_')"
+#: Events that create a part, and those that may remove others.
+_PART_EVENTS = "'NewPart', 'MergeParts', 'MutatePart', 'DownloadPart', 'RemovePart'"
+
+
+def loads(columns_by_database: Mapping[str, Collection[str]], *, days: int) -> Sql:
+    """Return the query for the newest recorded loads of a node.
+
+    Args:
+        columns_by_database: Database of each ledger → its columns.
+        days: Days to look back.
+    """
+    each = " UNION ALL ".join(_loads(*each, days=days) for each in sorted(columns_by_database.items()))
+    return Sql(f"SELECT * FROM ({each}) ORDER BY published_at DESC LIMIT {MAX_LOADS}")
+
+
+def _loads(database: str, columns: Collection[str], *, days: int) -> str:
+    details = "details" if "details" in columns else absent("details")
+
+    def of_load(expression: str) -> str:
+        return f"argMaxIf({expression}, sequence, event = 'load')"
+
+    def number(name: str) -> str:
+        # JSON null is 0 as a number.
+        return f"JSONExtractUInt({details}, {literal(name)})"
+
+    def loaded(name: str, otherwise: str) -> str:
+        # Older versions of this package loaded all objects of a month, and did not record these numbers.
+        return f"if(JSONHas({details}, {literal(name)}), {number(name)}, {otherwise})"
+
+    read = (
+        loaded("loaded_bytes", "source_bytes"),
+        loaded("loaded_objects", "objects"),
+        loaded("loaded_rows", number("rows")),
+    )
+    values = (
+        "partition_id",
+        f"({', '.join(read)}, {number('parts')})",
+        f"JSONExtractFloat({details}, 'insert_seconds')",
+        f"({number('peak_memory_bytes')}, {number('memory_bytes')})",
+        f"JSONExtractKeysAndValues({details}, 'seconds_by_step', 'Float64')",
+    )
+    # A load may have published a day after the record of its insert.
+    return (
+        "SELECT target_database, target_table, month, attempt, "
+        f"maxIf(JSONExtractString({details}, 'owner'), event = 'inserting'), "
+        f"toFloat64(maxIf(recorded_at, event = 'load')) AS published_at, {', '.join(map(of_load, values))} "
+        f"FROM {table(TableName(database, LEDGER_TABLE))} "
+        f"WHERE event IN ('load', 'inserting') AND recorded_at >= now() - toIntervalDay({days + 1}) "
+        "GROUP BY target_database, target_table, month, attempt "
+        f"HAVING published_at >= toUnixTimestamp(now() - toIntervalDay({days}))"
+    )
+
+
+def inserts(attempts: Iterable[str], *, begun_at: float, ended_at: float) -> Sql:
+    """Return the query for the time that the inserts of loads waited for the storage.
+
+    The seconds are added up over all threads, which wait in parallel. `ReadBufferFromS3Microseconds` covers the wait
+    for an answer and its body; `S3ReadMicroseconds` ends with its first byte. HDFS has no such counter: of a load from
+    there it is 0.
+
+    Args:
+        attempts: The attempts of the loads.
+        begun_at: Start of the first, as Unix time.
+        ended_at: End of the last.
+    """
+    attempt = _ATTEMPT_OF_QUERY.format("initial_query_id")
+    waited = " + ".join(f"sum(ProfileEvents[{literal(event)}])" for event in TIME_EVENTS)
+    return Sql(
+        f"SELECT {attempt} AS attempt, ({waited}) / 1e6 "
+        f"FROM system.query_log WHERE {_between(begun_at, ended_at)} AND type = 'QueryFinish' "
+        f"AND query_kind = 'Insert' AND match(initial_query_id, '^chs3_[^_]+_[^_]+_insert') "
+        f"AND {one_of(attempt, attempts)} GROUP BY attempt {_GENTLY}"
+    )
+
+
+def _between(begun_at: float, ended_at: float) -> str:
+    """Return the condition for events of that time, with tolerance for a clock that is slightly off.
+
+    The log is sorted by date and time.
+    """
+    first, last = int(begun_at) - 3600, int(ended_at) + 3600
+    dates = (f"'{datetime.fromtimestamp(at, UTC):%Y-%m-%d}'" for at in (first - _DAY_SECONDS, last + _DAY_SECONDS))
+    return (
+        f"event_date BETWEEN {' AND '.join(dates)} "
+        f"AND event_time BETWEEN fromUnixTimestamp({first}) AND fromUnixTimestamp({last})"
+    )
+
+
+def merges(tables: Iterable[TableName], *, begun_at: float) -> Sql:
+    """Return the query for publications, by attempt, and merges of each partition: begin and end, as Unix time.
+
+    Args:
+        tables: The tables.
+        begun_at: The beginning, as Unix time.
+    """
+    ended_at = "toFloat64(event_time_microseconds)"
+    attempt = f"if(event_type = 'NewPart', {_ATTEMPT_OF_QUERY.format('query_id')}, '')"
+    return Sql(
+        "SELECT database, table, partition_id, "
+        f"groupArray({_MAX_MERGES})(({ended_at} - duration_ms / 1000, {ended_at}, {attempt})) "
+        f"FROM system.part_log WHERE {_since(begun_at)} AND error = 0 AND {_of(tables)} "
+        f"AND (event_type = 'MergeParts' OR (event_type = 'NewPart' AND {_PUBLISHES})) "
+        f"GROUP BY database, table, partition_id {_GENTLY}"
+    )
+
+
+def changes(tables: Iterable[TableName], *, begun_at: float, step_seconds: int) -> Sql:
+    """Return the query for changes of the number of active parts: partition, time and difference, the newest first.
+
+    A part is active from the event that adds it to the one that removes it: a merge or mutation that names it, a load
+    that published its month again, or else its removal, which comes minutes after a partition was dropped.
+
+    Args:
+        tables: The tables.
+        begun_at: The beginning, as Unix time.
+        step_seconds: Times are rounded down to multiples of this.
+    """
+    of_log = f"FROM system.part_log WHERE {_since(begun_at)} AND error = 0 AND {_of(tables)}"
+    partition = "database, table, partition_id"
+    changed = (
+        "arrayConcat(if(event_type = 'RemovePart', [(part_name, -1)], [(part_name, 1)]), "
+        "arrayMap(name -> (name, -1), merged_from))"
+    )
+    parts = (
+        f"SELECT {partition}, change.1 AS name, minIf(at, change.2 > 0) AS made, minIf(at, change.2 < 0) AS gone "
+        f"FROM (SELECT {partition}, toFloat64(event_time_microseconds) AS at, arrayJoin({changed}) AS change "
+        f"{of_log} AND event_type IN ({_PART_EVENTS})) GROUP BY {partition}, name"
+    )
+    publications = (
+        f"SELECT {partition}, arraySort(groupArray(at)) AS published FROM (SELECT {partition}, "
+        f"min(toFloat64(event_time_microseconds)) AS at {of_log} AND event_type = 'NewPart' AND {_PUBLISHES} "
+        f"GROUP BY {partition}, query_id) GROUP BY {partition}"
+    )
+    ends = "arrayFilter(at -> at > 0, [gone, arrayFirst(at -> at > made, published)])"
+    rounded = f"intDiv(toUInt64(change.1), {step_seconds}) * {step_seconds}"
+    return Sql(
+        f"SELECT {partition}, {rounded} AS at, sum(change.2) AS difference FROM (SELECT {partition}, arrayJoin("
+        f"arrayConcat(if(made > 0, [(made, 1)], []), if(notEmpty({ends}), [(arrayMin({ends}), -1)], []))) AS change "
+        f"FROM ({parts}) AS parts LEFT JOIN ({publications}) AS publications USING ({partition})) "
+        f"GROUP BY {partition}, at HAVING difference != 0 ORDER BY at DESC LIMIT {MAX_CHANGES} {_GENTLY}"
+    )
+
+
+def _since(begun_at: float) -> str:
+    date = f"{datetime.fromtimestamp(begun_at - _DAY_SECONDS, UTC):%Y-%m-%d}"
+    return f"event_date >= {literal(date)} AND event_time >= fromUnixTimestamp({int(begun_at)})"
+
+
+def now(tables: Collection[TableName]) -> Sql:
+    """Return the query for a node's time, the active parts of each partition, and the partitions that merge."""
+    of_tables = _of(tables)
+    return Sql(
+        "SELECT toFloat64(now64(3)), (SELECT groupArray((database, table, partition_id, parts)) FROM "
+        "(SELECT database, table, partition_id, count() AS parts FROM system.parts "
+        f"WHERE active AND rows > 0 AND {of_tables} GROUP BY database, table, partition_id)), "
+        f"(SELECT groupArray((database, table, partition_id)) FROM system.merges WHERE {of_tables})"
+    )
+
+
+def _of(tables: Iterable[TableName]) -> str:
+    pairs = (f"({literal(each.database)}, {literal(each.table)})" for each in tables)
+    return f"(database, table) IN ({', '.join(pairs)})"

@@ -1,0 +1,95 @@
+// What the actions ask of Airflow's own API, which checks permissions and records the user.
+import { ask, RequestError } from "../api/client";
+import type { MonthRow, Task } from "../api/types";
+import type { Kind, Subject } from "./kinds";
+import { whatOf } from "./kinds";
+
+export interface Run {
+  dag_id: string;
+  dag_run_id: string;
+  state?: string;
+  conf?: Record<string, unknown>;
+  logical_date?: string | null;
+  data_interval_start?: string | null;
+  data_interval_end?: string | null;
+  partition_key?: string | null;
+}
+
+const runsOf = (dagId: string) => `api/v2/dags/${encodeURIComponent(dagId)}/dagRuns`;
+
+export const runPath = (dagId: string, runId: string) => `${runsOf(dagId)}/${encodeURIComponent(runId)}`;
+
+// The run that loaded the month last; null if Airflow no longer has it.
+export async function lastRun(task: Task): Promise<Run | null> {
+  try {
+    return await ask<Run>(runPath(task.dag_id, task.run_id));
+  } catch (error) {
+    if (error instanceof RequestError && error.status === 404) {
+      return null;
+    }
+    throw error;
+  }
+}
+
+// The new run is like the one that loaded the month last, so that the DAG's templates have the same result.
+async function reload({ table, month }: Subject, task: Task, replacesOthers: boolean): Promise<Run> {
+  const last = await lastRun(task);
+  const asked = { database: table.database, table: table.table, months: [month.month] };
+  const conf = { ...last?.conf, chs3_reload: replacesOthers ? { ...asked, replace_rows_of_others: true } : asked };
+  const note = `Reload of ${whatOf({ table, month })}, asked for on the months page`;
+  return ask<Run>(runsOf(task.dag_id), { method: "POST", body: {
+    conf, note,
+    ...(last?.logical_date ? {
+      logical_date: new Date().toISOString(),
+      data_interval_start: last.data_interval_start, data_interval_end: last.data_interval_end,
+    } : { logical_date: null }),
+    ...(last?.partition_key ? { partition_key: last.partition_key } : {}),
+  } });
+}
+
+function runAction({ table, month, rights }: Subject, action: Kind): Promise<Run> {
+  const conf = {
+    action,
+    month: month.month,
+    database: table.database,
+    table: table.table,
+    staging_database: month.ledger_database,
+    clickhouse_conn_id: table.connIds[0],
+    cluster: table.cluster ?? "",
+  };
+  const note = `${action} of ${whatOf({ table, month })}, asked for on the months page`;
+  return ask<Run>(runsOf(rights.actions_dag_id), { method: "POST", body: { logical_date: null, conf, note } });
+}
+
+async function endLoad(task: Task): Promise<null> {
+  const instance = `taskInstances/${encodeURIComponent(task.task_id)}/${task.map_index}`;
+  await ask(`${runPath(task.dag_id, task.run_id)}/${instance}`, { method: "PATCH", body: { new_state: "failed" } });
+  return null;
+}
+
+// The run that was started; null for an action that starts none.
+export async function perform(kind: Kind, subject: Subject, replacesOthers: boolean): Promise<Run | null> {
+  const { task } = subject.month;
+  if (kind === "merge" || kind === "forget") {
+    return runAction(subject, kind);
+  }
+  if (!task) {
+    throw new Error("The task that loaded the month is not known.");
+  }
+  return kind === "end" ? endLoad(task) : reload(subject, task, replacesOthers);
+}
+
+// What came of a reload: a run can end well without having loaded the month.
+export function outcome(run: Run, before: string, month: MonthRow): { isOver: boolean; isGood: boolean; text: string } {
+  const isNew = month.published_at !== before;
+  if (run.state === "success") {
+    return isNew
+      ? { isOver: true, isGood: true, text: "The run has ended, and has published the month anew." }
+      : { isOver: true, isGood: false, text: "The run has ended without an error, but has not loaded this month: its tasks were about other months, or found nothing to do." };
+  }
+  if (run.state === "failed") {
+    return { isOver: true, isGood: false, text: "The run has failed." };
+  }
+  return { isOver: false, isGood: true, text: isNew ? "The month is published anew; the run still has work." : `The run is ${run.state ?? "queued"}.` };
+}
+

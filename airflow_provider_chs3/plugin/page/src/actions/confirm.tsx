@@ -1,0 +1,70 @@
+// Before anything is done: what will happen, to which month, and what to know first.
+import { Button, Checkbox, Dialog, Portal, Stack, Text } from "@chakra-ui/react";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useRef, useState } from "react";
+import { RunLink, TaskLink } from "../ui/links";
+import { Note } from "../ui/parts";
+import { lastRun, perform, type Run } from "./airflow";
+import { KINDS, whatOf, type Kind, type Subject } from "./kinds";
+
+const GONE =
+  "Airflow no longer has the run that loaded this month, so the new one has neither its conf nor its data interval. If the DAG takes " +
+  "the month from them, the run ends without an error and loads nothing. The panel will show whether it did.";
+
+export function Confirm({ kind, subject, close, onStarted }: {
+  kind: Kind; subject: Subject; close: () => void; onStarted: (run: Run) => void;
+}) {
+  const { verb, says, dag, right } = KINDS[kind];
+  const { month, rights } = subject;
+  const cancel = useRef<HTMLButtonElement>(null);
+  const [isTicked, tick] = useState(false);
+  const last = useQuery({
+    queryKey: ["last-run", month.task], queryFn: () => (month.task ? lastRun(month.task) : null), enabled: kind === "reload",
+  });
+  const act = useMutation({
+    mutationFn: () => perform(kind, subject, isTicked),
+    onSuccess: (run) => { if (run) { onStarted(run); } },
+  });
+  const waits = right === "may_start_runs" && dag(rights)?.is_paused;
+  return (
+    <Dialog.Root open role="alertdialog" initialFocusEl={() => cancel.current} onOpenChange={({ open }) => { if (!open) { close(); } }}>
+      <Portal>
+        <Dialog.Backdrop />
+        <Dialog.Positioner>
+          <Dialog.Content>
+            <Dialog.Header><Dialog.Title overflowWrap="anywhere">{verb}: {whatOf(subject)}</Dialog.Title></Dialog.Header>
+            <Dialog.Body>
+              <Stack gap={3}>
+                {says(subject).map((text) => <Text key={text}>{text}</Text>)}
+                {waits ? <Text>The DAG is paused: the run waits until somebody unpauses it.</Text> : null}
+                {kind === "reload" && last.data === null ? <Note status="warning" title="It may load nothing">{GONE}</Note> : null}
+                {kind === "reload" && month.state === "changed" && !act.isSuccess ? (
+                  <Checkbox.Root checked={isTicked} onCheckedChange={({ checked }) => { tick(checked === true); }} alignItems="start">
+                    <Checkbox.HiddenInput />
+                    <Checkbox.Control />
+                    <Checkbox.Label fontWeight="normal">
+                      Replace the rows that somebody else put there or changed, too; rows erased on request come back. Otherwise the load stops.
+                    </Checkbox.Label>
+                  </Checkbox.Root>
+                ) : null}
+                <Text role="status" overflowWrap="anywhere">
+                  {act.isPending ? "Sending the request to Airflow…" : null}
+                  {act.isError ? `Nothing was done. ${act.error.message}` : null}
+                  {act.isSuccess && act.data ? <>Started: <RunLink dagId={act.data.dag_id} runId={act.data.dag_run_id} />.</> : null}
+                  {act.isSuccess && !act.data && month.task ? <>Marked as failed; its queries are being ended: <TaskLink task={month.task} />.</> : null}
+                </Text>
+              </Stack>
+            </Dialog.Body>
+            <Dialog.Footer>
+              <Button ref={cancel} variant="outline" onClick={close}>{act.isSuccess ? "Close" : "Cancel"}</Button>
+              {act.isSuccess ? null : (
+                <Button colorPalette={kind === "reload" || kind === "merge" ? "brand" : "red"} disabled={act.isPending || last.isLoading}
+                  onClick={() => { act.mutate(); }}>{verb}</Button>
+              )}
+            </Dialog.Footer>
+          </Dialog.Content>
+        </Dialog.Positioner>
+      </Portal>
+    </Dialog.Root>
+  );
+}

@@ -1,0 +1,84 @@
+// The actions on a month: when each makes sense, what it does, and what stands in its way.
+import type { DagRights, MonthRow, Rights } from "../api/types";
+import type { TableRow } from "../model/fleet";
+import { nameOf } from "../model/fleet";
+import { bytes } from "../model/format";
+
+export type Kind = "reload" | "end" | "merge" | "forget";
+
+export interface Subject {
+  table: TableRow;
+  month: MonthRow;
+  rights: Rights;
+}
+
+export interface ActionKind {
+  verb: string;
+  right: "may_start_runs" | "may_end_tasks";
+  // Whose runs or tasks it touches.
+  dag: (rights: Rights) => DagRights | null;
+  isFor: (month: MonthRow) => boolean;
+  says: (subject: Subject) => string[];
+}
+
+export const KINDS: Record<Kind, ActionKind> = {
+  reload: {
+    verb: "Reload",
+    right: "may_start_runs",
+    dag: (rights) => rights.dag,
+    isFor: (month) => month.task !== null && month.state !== "loading",
+    says: ({ rights }) => [
+      `Starts a run of DAG ${rights.dag?.dag_id ?? ""} that loads only this month of this table again from its objects in S3. ` +
+        "Everything else in the DAG runs, too.",
+      "The table keeps its rows until the new ones are counted and replace them.",
+    ],
+  },
+  end: {
+    verb: "End the load",
+    right: "may_end_tasks",
+    dag: (rights) => rights.dag,
+    isFor: (month) => month.task !== null && month.state === "loading",
+    says: ({ month: { task } }) => task ? [
+      `Marks task ${task.task_id}${task.map_index >= 0 ? ` [${task.map_index}]` : ""} of run ${task.run_id} as failed, without a retry.`,
+      "Its queries end on all nodes, unless cancel_on_kill is off; the table keeps its current rows.",
+    ] : [],
+  },
+  merge: {
+    verb: "Force merges",
+    right: "may_start_runs",
+    dag: (rights) => rights.actions_dag,
+    isFor: (month) => month.parts > 0 && month.state !== "loading",
+    says: ({ month, rights }) => [
+      `Starts a run of DAG ${rights.actions_dag_id} that merges the parts of the month into one on each node. This reads and ` +
+        `writes ${bytes(month.size_bytes)}. Rows do not change.`,
+    ],
+  },
+  forget: {
+    verb: "Forget",
+    right: "may_start_runs",
+    dag: (rights) => rights.actions_dag,
+    isFor: (month) => month.published_at !== "" && month.state !== "loading",
+    says: ({ rights }) => [
+      `Starts a run of DAG ${rights.actions_dag_id} that removes the month from the ledger.`,
+      "Its rows stay, but no longer belong to a known load: the next load of the month stops unless it may replace them or the " +
+        "month is adopted.",
+    ],
+  },
+};
+
+export const isKind = (text: string | null): text is Kind => text !== null && text in KINDS;
+
+// Why the user cannot do something; empty if nothing is in the way.
+export function obstacle(kind: Kind, rights: Rights): string {
+  const { dag: dagOf, right } = KINDS[kind];
+  const dag = dagOf(rights);
+  if (!dag) {
+    return kind === "reload" || kind === "end" ? "The DAG that loaded this month no longer exists."
+      : `To force merges and forget months, add the DAG ${rights.actions_dag_id} to Airflow: its file is in the folder dags of this package.`;
+  }
+  return dag[right] ? "" : `Airflow does not let you ${right === "may_end_tasks" ? "end tasks" : "start runs"} of DAG ${dag.dag_id}.`;
+}
+
+export function whatOf({ table, month }: { table: TableRow; month: MonthRow }): string {
+  return `${nameOf(table)} ${month.month}`;
+}

@@ -1,0 +1,20 @@
+// Requests to Airflow's server, below the path under which it is served, with the session's cookie as its UI sends it.
+export class RequestError extends Error {
+  constructor(readonly status: number, detail: string) {
+    super(status === 401 ? "You are logged out: log in again."
+      : detail ? `Airflow answers ${status}: ${detail}` : `Airflow answers ${status}.`);
+  }
+}
+
+export async function ask<T>(path: string, { method = "GET", body }: { method?: string; body?: unknown } = {}): Promise<T> {
+  const headers = { Accept: "application/json", ...(body === undefined ? {} : { "Content-Type": "application/json" }) };
+  // With the referrer, Airflow records that a run was started in its UI.
+  const init: RequestInit = { method, headers, credentials: "same-origin", referrerPolicy: "same-origin" };
+  const answer = await fetch(new URL(path, document.baseURI), body === undefined ? init : { ...init, body: JSON.stringify(body) });
+  const found: unknown = await answer.json().catch(() => ({}));
+  if (!answer.ok) {
+    const detail = typeof found === "object" && found !== null && "detail" in found ? found.detail : "";
+    throw new RequestError(answer.status, typeof detail === "string" ? detail : JSON.stringify(detail));
+  }
+  return found as T;
+}

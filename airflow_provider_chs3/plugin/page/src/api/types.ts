@@ -1,0 +1,23 @@
+// Names for the types that are made from the API's own description of its answers.
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+export type Months = Schemas["Months"];
+export type ConnectionMonths = Schemas["ConnectionMonths"];
+export type MonthRow = Schemas["MonthRow"];
+export type State = MonthRow["state"];
+export type Task = Schemas["Task"];
+export type MonthDetails = Schemas["MonthDetails"];
+export type Load = Schemas["Load"];
+export type Inserting = Schemas["Inserting"];
+export type Failure = Schemas["Failure"];
+export type Setting = Schemas["Setting"];
+export type NodeRows = Schemas["NodeRows"];
+export type Speed = Schemas["Speed"];
+export type ConnectionSpeed = Schemas["ConnectionSpeed"];
+export type LoadSpeed = Schemas["LoadSpeed"];
+export type Cluster = Schemas["Cluster"];
+export type ConnectionNodes = Schemas["ConnectionNodes"];
+export type ClusterNode = Schemas["ClusterNode"];
+export type Rights = Schemas["Rights"];
+export type DagRights = Schemas["DagRights"];

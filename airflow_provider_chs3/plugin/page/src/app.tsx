@@ -1,0 +1,64 @@
+// The frame of all views: which one is shown, what it is about, and how fresh it is.
+import { Box, Flex, Heading, Text } from "@chakra-ui/react";
+import type { ReactNode } from "react";
+import { useCluster, useMonths, useSpeed } from "./api/queries";
+import { ClusterView } from "./cluster/view";
+import { describe, type Place } from "./model/place";
+import { MonthsView } from "./months/view";
+import { daysOf } from "./throughput/range";
+import { ThroughputView } from "./throughput/view";
+import { Ago, Faint } from "./ui/parts";
+import { Segments } from "./ui/segments";
+import { NO_MONTH, useAddress } from "./ui/url";
+
+const VIEWS = { months: "Months", throughput: "Throughput", cluster: "Cluster" };
+type View = keyof typeof VIEWS;
+
+interface Asked {
+  data: unknown;
+  dataUpdatedAt: number;
+  error: Error | null;
+  isFetching: boolean;
+}
+
+function Freshness({ data, dataUpdatedAt, error, isFetching }: Asked) {
+  if (error) {
+    return <Text fontSize="sm" color="fg.error" role="status">Refresh failed: {error.message}</Text>;
+  }
+  return (
+    <Text fontSize="sm" color="fg.muted" whiteSpace="nowrap">
+      {data ? <>updated <Ago seconds={dataUpdatedAt / 1_000} />{isFetching ? " …" : ""}</> : "loading …"}
+    </Text>
+  );
+}
+
+// The same questions as the views ask: they share the answers.
+const FRESHNESS: Record<View, (props: { place: Place }) => ReactNode> = {
+  months: function Months({ place }) { return <Freshness {...useMonths(place)} />; },
+  throughput: function Throughput({ place }) { return <Freshness {...useSpeed(place, daysOf(useAddress().params))} />; },
+  cluster: function Cluster() { return <Freshness {...useCluster()} />; },
+};
+
+export function App({ place }: { place: Place }) {
+  const { params, change } = useAddress();
+  const named = params.get("view") ?? "";
+  const view: View = named in VIEWS ? (named as View) : "months";
+  const Fresh = FRESHNESS[view];
+  const about = view === "cluster" ? "" : describe(place);
+  return (
+    <Box height="100%" overflowY="auto" px={{ base: 3, md: 6 }} py={4} data-chs3="page" position="relative" color="fg" bg="bg">
+      <Flex justify="space-between" align="center" gap={3} wrap="wrap" mb={4}>
+        <Flex align="center" gap={4} wrap="wrap" maxW="100%">
+          <Heading as="h1" size="lg">ClickHouse months</Heading>
+          <Segments label="Views" value={view} items={VIEWS}
+            choose={(value) => { change({ view: value === "months" ? null : value, ...NO_MONTH }); }} />
+        </Flex>
+        <Fresh place={place} />
+      </Flex>
+      {about ? <Box mb={3} data-chs3="scope"><Faint>{about}</Faint></Box> : null}
+      {view === "months" ? <MonthsView place={place} /> : null}
+      {view === "throughput" ? <ThroughputView place={place} /> : null}
+      {view === "cluster" ? <ClusterView /> : null}
+    </Box>
+  );
+}

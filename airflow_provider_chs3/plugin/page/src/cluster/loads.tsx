@@ -1,0 +1,32 @@
+// The loads that are at work on a cluster.
+import type { ConnectionNodes } from "../api/types";
+import { bytes, duration, number, rate } from "../model/format";
+import { Figures } from "../ui/figures";
+import { TaskLink } from "../ui/links";
+import { Meter } from "../ui/meter";
+import { Faint, Section } from "../ui/parts";
+
+type RunningLoad = ConnectionNodes["loads"][number];
+
+function row({ table, month, task, insert, total_rows: total }: RunningLoad) {
+  const what = [table ?? "not in a ledger: an append", month ?? "", task ? <TaskLink key="task" task={task} /> : ""];
+  if (!insert) {
+    return [...what, "between two queries", "", "", "", "", ""];
+  }
+  return [
+    ...what, total ? `${number(insert.read_rows)} of ${number(total)}` : number(insert.read_rows),
+    total ? <Meter key="done" part={insert.read_rows} whole={total} label="Progress" isProgress /> : "",
+    rate(insert.rows_per_second), bytes(insert.read_bytes), duration(insert.seconds), bytes(insert.peak_memory_bytes),
+  ];
+}
+
+export function RunningLoads({ loads }: { loads: readonly RunningLoad[] }) {
+  return (
+    <Section title="Running loads">
+      {loads.length ? (
+        <Figures name="Running loads" rows={loads.map(row)} columns={[["Table"], ["Month"], ["Task"], ["Rows read", "number"], ["Done", "number"],
+          ["Rows/s", "number"], ["Read", "number"], ["Since", "number"], ["Peak memory of a node", "number"]]} />
+      ) : <Faint>None.</Faint>}
+    </Section>
+  );
+}

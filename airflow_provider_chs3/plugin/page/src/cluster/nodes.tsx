@@ -1,0 +1,112 @@
+// Tables of what the nodes of a cluster have and do.
+import { Badge, Text } from "@chakra-ui/react";
+import type { ClusterNode } from "../api/types";
+import { bytes, duration, number, percent } from "../model/format";
+import { Figures } from "../ui/figures";
+import { Meter } from "../ui/meter";
+import { Section } from "../ui/parts";
+
+interface Props {
+  nodes: readonly ClusterNode[];
+}
+
+const memory = (value: number | null | undefined) => (value ? bytes(value) : "not known");
+
+function size({ size: found, size_error: problem }: ClusterNode) {
+  if (!found) {
+    return <Text color="fg.error">{problem}</Text>;
+  }
+  return `${number(found.spec.cores)} cores, ${memory(found.spec.memory_bytes)} (${found.source}${found.note ? `; ${found.note}` : ""})`;
+}
+
+export function Nodes({ nodes }: Props) {
+  const rows = nodes.map((node) => [
+    node.name, node.version ?? "", duration(node.uptime_seconds ?? 0), size(node),
+    node.measured ? `${number(node.measured.cores)} cores, ${memory(node.measured.memory_bytes)}` : "",
+    memory(node.machine_memory_bytes), bytes(node.memory_in_use_bytes ?? 0),
+    <Meter key="pool" part={node.pool_busy ?? 0} whole={node.pool_size ?? 0} label="Busy merge threads" />, number(node.merges_running ?? 0),
+  ]);
+  return (
+    <Section title="Nodes">
+      <Figures name="Nodes" rows={rows} columns={[["Node"], ["Version"], ["Uptime", "number"], ["Size that loads assume"],
+        ["Server's cores and memory limit"], ["Machine's memory", "number"], ["Memory of queries", "number"],
+        ["Busy merge threads", "number"], ["Merges", "number"]]} />
+    </Section>
+  );
+}
+
+export function Disks({ nodes }: Props) {
+  const rows = nodes.flatMap((node) => (node.disks ?? []).map((disk) => {
+    const { free_bytes: free, total_bytes: total } = disk;
+    return [node.name, disk.name, disk.kind, ...(total && free !== null
+      ? [<Meter key="used" part={total - free} whole={total} label={`Used of ${disk.name} on ${node.name}`} />, bytes(free), bytes(total),
+        percent(free, total), bytes(disk.reserved_bytes ?? 0)]
+      : ["unlimited", "", "", "", ""])];
+  }));
+  return (
+    <Section title="Disks">
+      <Figures name="Disks" rows={rows} columns={[["Node"], ["Disk"], ["Kind"], ["Used", "number"], ["Free", "number"], ["Total", "number"],
+        ["Free of total", "number"], ["Reserved by merges and inserts", "number"]]} />
+    </Section>
+  );
+}
+
+const INSERTS: Record<string, [string, string]> = {
+  taken: ["taken", "green"], slowed: ["slowed down", "orange"], refused: ["refused", "red"],
+};
+
+function Inserts({ are }: { are: string }) {
+  const [text, colour] = INSERTS[are] ?? [are, "gray"];
+  return <Badge colorPalette={colour} variant={are === "taken" ? "subtle" : "solid"}>{text}</Badge>;
+}
+
+export function FullTables({ nodes }: Props) {
+  const rows = nodes.flatMap((node) => (node.fullest ?? []).map((table) => [
+    node.name, `${table.database}.${table.table}`, table.partition_id, number(table.partition_parts), number(table.parts_to_delay_insert),
+    number(table.parts_to_throw_insert), number(table.table_parts), number(table.max_parts_in_total), <Inserts key="inserts" are={table.inserts} />,
+  ]));
+  const name = "Tables nearest to their limits for parts";
+  return (
+    <Section title={name}>
+      <Figures name={name} rows={rows} columns={[["Node"], ["Table"], ["Fullest partition"], ["Its parts", "number"], ["Slowed down at", "number"],
+        ["Refused at", "number"], ["Table's parts", "number"], ["Table refused at", "number"], ["INSERTs are"]]} />
+    </Section>
+  );
+}
+
+export function Merges({ nodes }: Props) {
+  const rows = nodes.flatMap((node) => (node.merges ?? []).map((merge) => [
+    node.name, `${merge.database}.${merge.table}`, merge.partition_id, merge.is_mutation ? "mutation" : "merge",
+    <Meter key="done" part={merge.progress} whole={1} label="Progress" isProgress />, number(merge.parts), bytes(merge.size_bytes), duration(merge.seconds),
+  ]));
+  return rows.length ? (
+    <Section title="Longest-running merges">
+      <Figures name="Longest-running merges" rows={rows} columns={[["Node"], ["Table"], ["Partition"], ["Kind"], ["Done", "number"],
+        ["Parts", "number"], ["Size", "number"], ["Since", "number"]]} />
+    </Section>
+  ) : null;
+}
+
+export function ReplicationQueues({ nodes }: Props) {
+  const replicated = nodes.flatMap(({ name, replication }) => (replication ? [{ name, replication }] : []));
+  const oldest = replicated.flatMap(({ name, replication }) => replication.oldest.map((entry) => [
+    name, `${entry.database}.${entry.table}`, entry.kind, entry.part, duration(entry.age_seconds), number(entry.tries),
+    entry.last_exception || entry.postpone_reason,
+  ]));
+  const rows = replicated.map(({ name, replication }) => [name, number(replication.tables), number(replication.readonly_tables),
+    duration(replication.delay_seconds), number(replication.queued)]);
+  return rows.length ? (
+    <>
+      <Section title="Replication">
+        <Figures name="Replication" rows={rows} columns={[["Node"], ["Replicated tables", "number"], ["Read-only", "number"],
+          ["Longest delay", "number"], ["Queue", "number"]]} />
+      </Section>
+      {oldest.length ? (
+        <Section title="Oldest entries of the replication queues">
+          <Figures name="Oldest entries of the replication queues" rows={oldest} columns={[["Node"], ["Table"], ["What"], ["Part"],
+            ["Since", "number"], ["Tries", "number"], ["Why it waits"]]} />
+        </Section>
+      ) : null}
+    </>
+  ) : null;
+}

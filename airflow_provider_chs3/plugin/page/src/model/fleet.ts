@@ -1,0 +1,151 @@
+// All tables behind all connections, as the list shows them: each once, filtered and sorted.
+import type { ConnectionMonths, MonthRow, State } from "../api/types";
+import { NEEDS_PERSON, urgency } from "./states";
+
+export interface TableRow {
+  key: string;
+  // Every connection that leads to it; the first is asked for its months.
+  connIds: string[];
+  cluster: string | null;
+  database: string;
+  table: string;
+  months: MonthRow[];
+  byName: Map<string, MonthRow>;
+  worst: State;
+  dags: string[];
+}
+
+export interface Filter {
+  search: string;
+  states: ReadonlySet<State>;
+  connection: string;
+  database: string;
+  dag: string;
+  // A table that a link names; its months are shown alone.
+  named: Named | null;
+}
+
+export interface Named {
+  connId: string | null;
+  database: string | null;
+  table: string;
+}
+
+export type Sort = "urgency" | "name" | "rows" | "newest";
+
+export interface Problem {
+  table: TableRow;
+  month: MonthRow;
+}
+
+// Connections lead to the same cluster if they see the same nodes; without nodes nobody knows.
+function placeOf(seen: ConnectionMonths): string {
+  const nodes = seen.nodes.map((node) => node.name).filter(Boolean).sort();
+  return nodes.length ? JSON.stringify([seen.cluster, nodes]) : JSON.stringify(["connection", seen.conn_id]);
+}
+
+export function tablesOf(connections: readonly ConnectionMonths[]): TableRow[] {
+  const rows = new Map<string, TableRow>();
+  for (const seen of connections) {
+    for (const { database, table, months } of seen.tables) {
+      const key = JSON.stringify([placeOf(seen), database, table]);
+      const known = rows.get(key);
+      if (known) {
+        known.connIds.push(seen.conn_id);
+      } else {
+        rows.set(key, {
+          key, database, table, months,
+          connIds: [seen.conn_id],
+          cluster: seen.cluster,
+          byName: new Map(months.map((month) => [month.month, month])),
+          worst: worstOf(months),
+          dags: [...new Set(months.flatMap((month) => (month.task ? [month.task.dag_id] : [])))],
+        });
+      }
+    }
+  }
+  return [...rows.values()];
+}
+
+function worstOf(months: readonly MonthRow[]): State {
+  return months.reduce<State>(
+    (worst, { state }) => (urgency(state) < urgency(worst) ? state : worst), "never_loaded",
+  );
+}
+
+export function countStates(tables: readonly TableRow[]): Map<State, number> {
+  const counts = new Map<State, number>();
+  for (const { state } of tables.flatMap((table) => table.months)) {
+    counts.set(state, (counts.get(state) ?? 0) + 1);
+  }
+  return counts;
+}
+
+export function nameOf(table: { database: string; table: string }): string {
+  return `${table.database}.${table.table}`;
+}
+
+export function isNamed(table: TableRow, { connId, database, table: name }: Named): boolean {
+  return table.table === name && (!database || table.database === database) && (!connId || table.connIds.includes(connId));
+}
+
+export function matches(table: TableRow, filter: Filter): boolean {
+  return (
+    nameOf(table).toLowerCase().includes(filter.search.trim().toLowerCase()) &&
+    (!filter.connection || table.connIds.includes(filter.connection)) &&
+    (!filter.database || table.database === filter.database) &&
+    (!filter.dag || table.dags.includes(filter.dag)) &&
+    (!filter.named || isNamed(table, filter.named)) &&
+    (!filter.states.size || table.months.some((month) => filter.states.has(month.state)))
+  );
+}
+
+const COMPARE: Record<Sort, (one: TableRow, other: TableRow) => number> = {
+  urgency: (one, other) => urgency(one.worst) - urgency(other.worst),
+  name: () => 0,
+  rows: (one, other) => rowsOf(other) - rowsOf(one),
+  newest: (one, other) => (other.months.at(-1)?.month ?? "").localeCompare(one.months.at(-1)?.month ?? ""),
+};
+
+export const isSort = (text: string): text is Sort => text in COMPARE;
+
+export function rowsOf(table: TableRow): number {
+  return table.months.reduce((sum, month) => sum + month.rows, 0);
+}
+
+export function sorted(tables: readonly TableRow[], sort: Sort): TableRow[] {
+  return [...tables].sort((one, other) => COMPARE[sort](one, other) || nameOf(one).localeCompare(nameOf(other)));
+}
+
+// The months that need a person, the most urgent first, and of those alike the newest trouble.
+export function problemsOf(tables: readonly TableRow[], states: ReadonlySet<State>): Problem[] {
+  const wanted = (state: State) => NEEDS_PERSON.has(state) && (!states.size || states.has(state));
+  return tables
+    .flatMap((table) => table.months.filter(({ state }) => wanted(state)).map((month) => ({ table, month })))
+    .sort((one, other) =>
+      urgency(one.month.state) - urgency(other.month.state) || other.month.since.localeCompare(one.month.since));
+}
+
+// Every month from the first to the last of all tables, so that their strips stand below each other.
+export function monthsBetween(tables: readonly TableRow[]): string[] {
+  const names = tables.flatMap((table) => [table.months[0]?.month, table.months.at(-1)?.month]).filter((name) => name !== undefined);
+  if (!names.length) {
+    return [];
+  }
+  const [first, last] = [names.reduce((a, b) => (a < b ? a : b)), names.reduce((a, b) => (a > b ? a : b))];
+  const found: string[] = [];
+  for (let index = indexOf(first); index <= indexOf(last); index += 1) {
+    found.push(`${Math.floor(index / 12)}-${String((index % 12) + 1).padStart(2, "0")}`);
+  }
+  return found;
+}
+
+function indexOf(month: string): number {
+  return Number(month.slice(0, 4)) * 12 + Number(month.slice(5)) - 1;
+}
+
+export function secondsLeft(insert: NonNullable<MonthRow["insert"]>): number | null {
+  return insert.total_rows && insert.rows_per_second
+    ? Math.max(0, insert.total_rows - insert.read_rows) / insert.rows_per_second
+    : null;
+}

@@ -1,0 +1,39 @@
+// The states of a month: their words, their colours in Airflow's theme, and which of them need a person.
+import type { State } from "../api/types";
+
+export interface Look {
+  label: string;
+  means: string;
+  // Fill and text of a cell, as tokens of Airflow's theme.
+  fill: string;
+  ink: string;
+  palette: string;
+}
+
+const quiet = (palette: string) => ({ palette, fill: `${palette}.muted`, ink: `${palette}.fg` });
+const loud = (palette: string) => ({ palette, fill: `${palette}.solid`, ink: "white" });
+
+// In the order of urgency.
+export const STATES: Record<State, Look> = {
+  stuck: { label: "stuck", means: "A person must act: the panel says how.", ...loud("red") },
+  failed: { label: "failed", means: "The newest load ended with an error.", ...loud("red") },
+  changed: { label: "changed by somebody", means: "There are rows that no load wrote.", ...loud("purple") },
+  unfinished: { label: "unfinished", means: "The newest load was killed: the next one repairs it.", ...loud("orange") },
+  changed_in_s3: { label: "changed in the storage since", means: "A plan found other objects: the next load takes them.", ...quiet("cyan") },
+  too_many_parts: { label: "too many parts", means: "Merges have settled with more parts than they should.", ...quiet("yellow") },
+  loading: { label: "loading", means: "A load is at work.", ...loud("blue") },
+  merging: { label: "merging", means: "Published; merges are still running.", ...quiet("teal") },
+  published: { label: "published", means: "As it was published.", ...quiet("green") },
+  never_loaded: { label: "never loaded", means: "No load, and no rows.", palette: "gray", fill: "transparent", ink: "fg.muted" },
+};
+
+export const ORDER = Object.keys(STATES) as State[];
+
+// Those in which nothing goes on until somebody acts.
+export const NEEDS_PERSON: ReadonlySet<State> = new Set(["stuck", "failed", "changed"]);
+
+export const isState = (text: string): text is State => text in STATES;
+
+export function urgency(state: State): number {
+  return ORDER.indexOf(state);
+}

@@ -1,0 +1,81 @@
+// The months that need a person: what, since when, whose, and the one thing that helps.
+import { Box, Button, Flex, Heading, Stack, Text } from "@chakra-ui/react";
+import { useState } from "react";
+import type { Problem } from "../model/fleet";
+import { nameOf } from "../model/fleet";
+import { count, parseUtc } from "../model/format";
+import { DagLink } from "../ui/links";
+import { Ago, CopyButton } from "../ui/parts";
+import { StateTag } from "../ui/sign";
+import { useAddress } from "../ui/url";
+import { sentence } from "./text";
+
+const FEW = 5;
+
+export function Needs({ problems, owners, isFiltered, checkedAt }: {
+  problems: readonly Problem[]; owners: Record<string, string>; isFiltered: boolean; checkedAt: number | null;
+}) {
+  const [areAllShown, showAll] = useState(false);
+  if (!problems.length) {
+    return (
+      <Flex align="center" gap={2} bg="green.subtle" color="green.fg" rounded="md" px={4} py={2} wrap="wrap">
+        <Text as="span" aria-hidden>✓</Text>
+        <Text>{isFiltered ? "None of these months needs you." : "No month needs you."}</Text>
+        <Text fontSize="sm">{checkedAt === null ? null : <>Checked <Ago seconds={checkedAt} />.</>}</Text>
+      </Flex>
+    );
+  }
+  const shown = areAllShown ? problems : problems.slice(0, FEW);
+  return (
+    <Box as="section" aria-label="What needs you" borderWidth={1} rounded="lg" overflow="clip">
+      <Flex px={4} py={2} bg="bg.subtle" borderBottomWidth={1} justify="space-between" align="center" gap={2}>
+        <Heading as="h2" size="sm">{count(problems.length, "month needs you", "months need you")}</Heading>
+        {problems.length > FEW ? (
+          <Button size="xs" variant="ghost" onClick={() => { showAll(!areAllShown); }}>
+            {areAllShown ? "Show the first" : `Show all ${problems.length}`}
+          </Button>
+        ) : null}
+      </Flex>
+      <Stack as="ul" gap={0} listStyle="none">
+        {shown.map((problem) => (
+          <Need key={`${problem.table.key}-${problem.month.month}`} problem={problem} owners={owners} />
+        ))}
+      </Stack>
+    </Box>
+  );
+}
+
+function Need({ problem: { table, month }, owners }: { problem: Problem; owners: Record<string, string> }) {
+  const { change } = useAddress();
+  const open = (act: string | null) => {
+    change({ conn_id: table.connIds[0] ?? null, database: table.database, table: table.table, month: month.month, act });
+  };
+  const what = `${nameOf(table)} ${month.month}`;
+  const owner = month.task ? owners[month.task.dag_id] : undefined;
+  return (
+    <Flex as="li" px={4} py={3} gap={{ base: 2, lg: 4 }} align="center" wrap={{ base: "wrap", lg: "nowrap" }} borderTopWidth={1}
+      _first={{ borderTopWidth: 0 }} _hover={{ bg: "bg.subtle" }}>
+      <Box flexShrink={0} minW={{ lg: "6.5rem" }}><StateTag state={month.state} /></Box>
+      <Box flex="1" minW={{ base: "100%", lg: 0 }}>
+        <Flex gap={2} align="baseline" wrap="wrap">
+          <Text fontWeight="semibold" overflowWrap="anywhere">{nameOf(table)}</Text>
+          <Text fontWeight="semibold">{month.month}</Text>
+          <Text fontSize="sm" color="fg.muted">
+            {month.since ? <Ago seconds={parseUtc(month.since).getTime() / 1_000} /> : null}
+          </Text>
+          {month.task ? (
+            <Text fontSize="sm" color="fg.muted"><DagLink dagId={month.task.dag_id} />{owner ? `, ${owner}` : ""}</Text>
+          ) : null}
+        </Flex>
+        <Text fontSize="sm" lineClamp={2} overflowWrap="anywhere" title={month.why}>{sentence(month.why)}</Text>
+      </Box>
+      <Flex gap={2} flexShrink={0}>
+        {month.statement ? <CopyButton text={month.statement} label="Copy the SQL that helps" size="xs" /> : null}
+        {month.state === "failed" && month.task ? (
+          <Button size="xs" variant="outline" aria-label={`Reload ${what}`} onClick={() => { open("reload"); }}>Reload…</Button>
+        ) : null}
+        <Button size="xs" variant="outline" aria-label={`Open ${what}`} onClick={() => { open(null); }}>Open</Button>
+      </Flex>
+    </Flex>
+  );
+}

@@ -1,0 +1,18 @@
+// Texts of months, as lists and the panel show them.
+import type { MonthRow } from "../api/types";
+import { percent } from "../model/format";
+import { STATES } from "../model/states";
+
+export function done(month: MonthRow): string {
+  return month.insert?.total_rows
+    ? percent(Math.min(month.insert.read_rows, month.insert.total_rows), month.insert.total_rows) : "";
+}
+
+export function stateText(month: MonthRow): string {
+  return [STATES[month.state].label, done(month)].filter(Boolean).join(", ");
+}
+
+export function sentence(text: string): string {
+  const whole = text.slice(0, 1).toUpperCase() + text.slice(1);
+  return /[.…!?]$/.test(whole) ? whole : `${whole}.`;
+}

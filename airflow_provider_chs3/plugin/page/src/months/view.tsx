@@ -1,0 +1,104 @@
+// The first screen: what needs a person, then all tables with a strip of their months.
+import { Box, Button, Flex, Stack } from "@chakra-ui/react";
+import { useMemo } from "react";
+import { useMonths } from "../api/queries";
+import type { Months } from "../api/types";
+import { countStates, isNamed, isSort, matches, problemsOf, sorted, tablesOf, type Filter, type Named, type TableRow } from "../model/fleet";
+import { namedIn } from "../model/named";
+import type { Place } from "../model/place";
+import { isState } from "../model/states";
+import { Panel } from "../panel/panel";
+import { NoConnections, NoTables, Troubles } from "../ui/connections";
+import { Faint, Note, Waiting } from "../ui/parts";
+import { NO_MONTH, useAddress } from "../ui/url";
+import { Filters, StateChips } from "./filters";
+import { Needs } from "./needs";
+import { Tables } from "./tables";
+
+function filterOf(params: URLSearchParams, tables: readonly TableRow[]): Filter {
+  const named = namedIn(params);
+  return {
+    search: params.get("search") ?? "",
+    states: new Set((params.get("states") ?? "").split(",").filter(isState)),
+    connection: params.get("connection") ?? "",
+    database: params.get("in_database") ?? "",
+    dag: params.get("dag") ?? "",
+    // One that is not there hides nothing.
+    named: named && !params.has("month") && tables.some((table) => isNamed(table, named)) ? named : null,
+  };
+}
+
+export function MonthsView({ place }: { place: Place }) {
+  const { data, error } = useMonths(place);
+  if (!data) {
+    return error ? <Note title="The months cannot be shown">{error.message}</Note> : <Waiting lines={10} />;
+  }
+  return data.connections.length ? <Content data={data} place={place} /> : <NoConnections />;
+}
+
+function Content({ data, place }: { data: Months; place: Place }) {
+  const { params } = useAddress();
+  const tables = useMemo(() => tablesOf(data.connections), [data]);
+  const filter = useMemo(() => filterOf(params, tables), [params, tables]);
+  const sort = params.get("sort") ?? "";
+  const shown = useMemo(
+    () => sorted(tables.filter((table) => matches(table, filter)), isSort(sort) ? sort : "urgency"), [tables, filter, sort],
+  );
+  const problems = useMemo(() => problemsOf(shown, filter.states), [shown, filter]);
+  const hasErrors = data.connections.some((seen) => seen.error);
+  if (!tables.length) {
+    return (
+      <>
+        <Troubles connections={data.connections} />
+        <MissingPlace tables={tables} params={params} />
+        {place.dagId ? <Faint>No months to show.</Faint> : hasErrors ? null : <NoTables />}
+      </>
+    );
+  }
+  return (
+    <Stack gap={5} align="stretch">
+      <Box _empty={{ display: "none" }}>
+        <Troubles connections={data.connections} />
+        <MissingPlace tables={tables} params={params} />
+      </Box>
+      <StateChips counts={countStates(tables)} chosen={filter.states} />
+      <Needs problems={problems} owners={data.owners} isFiltered={shown.length < tables.length}
+        checkedAt={oldestOf(data)} />
+      {filter.named ? <Only named={filter.named} /> : null}
+      <Filters tables={tables} connections={data.connections} shown={shown.length} />
+      <Tables tables={shown} all={tables} states={filter.states} />
+      <Panel tables={tables} />
+    </Stack>
+  );
+}
+
+// All of it is as fresh as the oldest answer.
+function oldestOf(data: Months): number | null {
+  const times = data.connections.flatMap((seen) => (seen.seen_at === null ? [] : [seen.seen_at]));
+  return times.length ? Math.min(...times) : null;
+}
+
+function Only({ named }: { named: Named }) {
+  const { change } = useAddress();
+  return (
+    <Flex gap={3} align="center">
+      <Faint>Only table {named.table} is shown.</Faint>
+      <Button size="xs" variant="outline" onClick={() => { change(NO_MONTH); }}>Show all tables</Button>
+    </Flex>
+  );
+}
+
+function MissingPlace({ tables, params }: { tables: readonly TableRow[]; params: URLSearchParams }) {
+  const [named, month] = [namedIn(params), params.get("month")];
+  if (!named || tables.some((table) => isNamed(table, named) && (!month || table.byName.has(month)))) {
+    return null;
+  }
+  const { connId, database, table } = named;
+  const where = connId ? `of connection ${connId}` : "";
+  const what = [database ? `${database}.${table}` : table, month, where].filter(Boolean).join(" ");
+  return (
+    <Note status="info">
+      {what} is not here yet: its load has not started inserting, or Airflow cannot list its connection.
+    </Note>
+  );
+}

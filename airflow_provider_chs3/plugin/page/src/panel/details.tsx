@@ -1,0 +1,133 @@
+// What the ledgers of all nodes know of a month.
+import { Box, Flex, Text } from "@chakra-ui/react";
+import type { Inserting, Load, MonthDetails, MonthRow, NodeRows, Setting } from "../api/types";
+import { byteRate, bytes, count, duration, number, orNone, percent, rate } from "../model/format";
+import { Figures } from "../ui/figures";
+import { CopyButton, Facts, Note, Section, UtcTime } from "../ui/parts";
+import { Settings } from "./settings";
+import { STEPS } from "./steps";
+
+export function Details({ details, month }: { details: MonthDetails; month: MonthRow }) {
+  if (details.error) {
+    return <Note title="The cluster cannot be queried for details">{details.error}</Note>;
+  }
+  const settings: Setting[] = (details.inserting ?? details.load)?.settings ?? [];
+  return (
+    <>
+      {details.inserting ? <Newest inserting={details.inserting} /> : null}
+      {details.load ? <Published load={details.load} nodes={details.nodes} /> : null}
+      {details.load ? <Steps load={details.load} /> : null}
+      <Nodes nodes={details.nodes} />
+      {details.load?.is_published ? <Proof load={details.load} month={month} nodes={details.nodes} /> : null}
+      {settings.length ? <Settings settings={settings} /> : null}
+    </>
+  );
+}
+
+function Newest({ inserting }: { inserting: Inserting }) {
+  return (
+    <Section title="Newest load, which has not published">
+      <Facts rows={[
+        ["Recorded", <><UtcTime key="at" text={inserting.recorded_at} />, attempt {inserting.attempt}</>],
+        inserting.reason !== "" && ["Loads because", inserting.reason],
+        ["Reads", `${count(inserting.objects, "object")}, ${bytes(inserting.source_bytes)}`],
+        ["Memory of a node", `${orNone(inserting.memory_bytes, bytes)} granted`],
+        ["Query ids", <Ids key="ids" ids={inserting.query_ids} />],
+      ]} />
+    </Section>
+  );
+}
+
+function Ids({ ids }: { ids: readonly string[] }) {
+  return (
+    <Flex gap={2} align="center" wrap="wrap">
+      <Text as="span" fontFamily="mono" fontSize="xs" overflowWrap="anywhere">{ids.join(", ")}</Text>
+      {ids.length ? <CopyButton text={ids.join("\n")} /> : null}
+    </Flex>
+  );
+}
+
+const OBJECTS = ["new", "changed", "gone"];
+
+function readText(load: Load): string {
+  const all = `${count(load.objects, "object")}, ${bytes(load.source_bytes)}`;
+  return load.loaded_objects === load.objects ? all : `${number(load.loaded_objects)} new of ${all}: ${bytes(load.loaded_bytes)}`;
+}
+
+function Published({ load, nodes }: { load: Load; nodes: readonly NodeRows[] }) {
+  const parts = nodes.reduce((sum, node) => sum + (node.parts ?? 0), 0);
+  const changes = Object.entries(load.object_changes)
+    .sort(([one], [other]) => OBJECTS.indexOf(one) - OBJECTS.indexOf(other)).map(([what, found]) => `${number(found)} ${what}`);
+  return (
+    <Section title={load.is_published ? "Load that published it" : "Last load that published, but not the current rows"}>
+      <Facts rows={[
+        ["Recorded", <><UtcTime key="at" text={load.recorded_at} />, attempt {load.attempt}</>],
+        Boolean(load.reason) && ["Loaded because", load.reason],
+        ["Rows", `${orNone(load.rows, number)}, ${orNone(load.rows_per_second, rate)}`],
+        ["Objects", `${readText(load)}, ${orNone(load.bytes_per_second, byteRate)}`],
+        changes.length > 0 && ["Since the load before", changes.join(", ")],
+        ["Parts", `${orNone(load.parts, number)} at publishing, ${number(parts)} now`],
+        ["Memory of a node", `peak ${orNone(load.peak_memory_bytes, bytes)} of ${orNone(load.memory_bytes, bytes)} granted`],
+        Boolean(load.other_month_rows) && ["Left out", `${number(load.other_month_rows ?? 0)} rows of other months`],
+        Boolean(load.memory_steps) && ["Memory lowered", `${count(load.memory_steps ?? 0, "time")}, because nodes ran out of it`],
+        ["Query ids", <Ids key="ids" ids={load.query_ids ?? []} />],
+      ]} />
+    </Section>
+  );
+}
+
+const COLOURS = ["gray.solid", "teal.solid", "cyan.solid", "purple.solid", "blue.solid", "green.solid", "yellow.solid", "red.solid"];
+
+function Steps({ load }: { load: Load }) {
+  const all = load.seconds_by_step.reduce((sum, step) => sum + step.seconds, 0);
+  if (!all) {
+    return null;
+  }
+  const names = Object.keys(STEPS);
+  const colour = (step: string) => COLOURS[names.indexOf(step)] ?? "gray.solid";
+  return (
+    <Section title="Where its time went" aside={<Text fontSize="sm">{duration(all)}</Text>}>
+      <Flex height="14px" rounded="sm" overflow="clip" gap="1px" mb={2} aria-hidden>
+        {load.seconds_by_step.map((step) => <Box key={step.step} bg={colour(step.step)} style={{ flexGrow: step.seconds }} />)}
+      </Flex>
+      <Box display="grid" gridTemplateColumns="repeat(auto-fill, minmax(15rem, 1fr))" columnGap={6} rowGap={1} as="ul" listStyle="none">
+        {load.seconds_by_step.map((step) => (
+          <Flex as="li" key={step.step} gap={2} fontSize="sm" align="center">
+            <Box boxSize="10px" rounded="2px" bg={colour(step.step)} flexShrink={0} />
+            <Text flex="1">{STEPS[step.step] ?? step.step}</Text>
+            <Text fontVariantNumeric="tabular-nums">{duration(step.seconds)}</Text>
+            <Text color="fg.muted" minW="2.5rem" textAlign="end" fontVariantNumeric="tabular-nums">{percent(step.seconds, all)}</Text>
+          </Flex>
+        ))}
+      </Box>
+    </Section>
+  );
+}
+
+function Nodes({ nodes }: { nodes: readonly NodeRows[] }) {
+  const all = nodes.reduce((sum, node) => sum + (node.rows ?? 0), 0);
+  const rows = nodes.map((node) => node.error
+    ? [node.name, `does not answer: ${node.error}`, "", "", "", ""]
+    : [node.name, number(node.rows ?? 0), percent(node.rows ?? 0, all), orNone(node.published_rows, number),
+      number(node.parts ?? 0), bytes(node.size_bytes ?? 0)]);
+  return (
+    <Section title="Rows by node">
+      <Figures name="Nodes" rows={rows} columns={[["Node"], ["Rows now", "number"], ["Share", "number"],
+        ["Rows at publishing", "number"], ["Parts", "number"], ["On disk", "number"]]} />
+    </Section>
+  );
+}
+
+function Proof({ load, month, nodes }: { load: Load; month: MonthRow; nodes: readonly NodeRows[] }) {
+  const published = nodes.reduce((sum, node) => sum + (node.published_rows ?? 0), 0);
+  const isSame = month.state !== "changed" && nodes.every((node) => !node.error);
+  return (
+    <Section title="Proof">
+      <Text fontSize="sm">
+        The load counted {orNone(load.rows, number)} rows in {count(load.objects, "object")} before it published them; the ledgers of the
+        nodes have {number(published)}. {isSame ? `The table has ${number(month.rows)} now, and its parts are those of the load or merges of them.`
+          : "The partition is not known to be as it was published."}
+      </Text>
+    </Section>
+  );
+}

@@ -1,0 +1,22 @@
+// The error of the newest load. Those who may not read the task's logs get its class and the way out.
+import { Text } from "@chakra-ui/react";
+import type { Failure, Task } from "../api/types";
+import { TaskLink } from "../ui/links";
+import { Note, UtcTime } from "../ui/parts";
+
+export function FailureNote({ failure, task }: { failure: Failure; task: Task | null }) {
+  return (
+    <Note title={`The newest load failed: ${failure.type ?? "an error"}`}>
+      {failure.message === null
+        ? <Text>Its text may quote rows: only those who may read the logs of its task see it.</Text>
+        : <Text whiteSpace="pre-wrap">{failure.message}</Text>}
+      {failure.hint ? <Text mt={2} fontWeight="medium">{failure.hint}</Text> : null}
+      <Text mt={2} fontSize="xs">
+        <UtcTime text={failure.recorded_at} />
+        {failure.host ? `, on ${failure.host}` : ""}{failure.code ? `, code ${failure.code}` : ""}
+        {failure.is_terminal ? ". A retry would end the same way." : ""}
+        {task ? <> <TaskLink task={task} logs /></> : null}
+      </Text>
+    </Note>
+  );
+}

@@ -1,0 +1,112 @@
+// One month at the side: what is wrong and how to get out of it first, then all that is known.
+import { Box, CloseButton, Drawer, Flex, Portal, Text } from "@chakra-ui/react";
+import { useEffect, useRef } from "react";
+import { useDetails, type MonthPlace } from "../api/queries";
+import type { MonthRow } from "../api/types";
+import { isNamed, nameOf, type TableRow } from "../model/fleet";
+import { namedIn } from "../model/named";
+import { bytes, count, duration, number, orNone, rate } from "../model/format";
+import { done, sentence } from "../months/text";
+import { TaskLink } from "../ui/links";
+import { Facts, Faint, Note, Section, Sql, UtcTime, Waiting } from "../ui/parts";
+import { StateTag } from "../ui/sign";
+import { NO_MONTH, useAddress } from "../ui/url";
+import { Actions } from "../actions/actions";
+import { Details } from "./details";
+import { FailureNote } from "./failure";
+import { Running } from "./running";
+
+export interface Opened {
+  table: TableRow;
+  month: MonthRow;
+  place: MonthPlace;
+}
+
+function openedIn(tables: readonly TableRow[], params: URLSearchParams): Opened | null {
+  const [named, month] = [namedIn(params), params.get("month")];
+  const table = named ? tables.find((each) => isNamed(each, named)) : undefined;
+  const found = month ? table?.byName.get(month) : undefined;
+  if (!table || !found) {
+    return null;
+  }
+  return {
+    table, month: found,
+    place: { connId: table.connIds[0] ?? "", database: table.database, table: table.table, month: found.month },
+  };
+}
+
+export function Panel({ tables }: { tables: readonly TableRow[] }) {
+  const { params, change } = useAddress();
+  const opened = openedIn(tables, params);
+  const close = () => { change({ ...NO_MONTH, act: null }); };
+  const last = useRef<Opened | null>(null);
+  const leave = useRef<HTMLButtonElement>(null);
+  useEffect(() => { last.current = opened ?? last.current; });
+  // Back to where the reader was in the strip, which may have been drawn anew.
+  const cell = () => {
+    const strips = [...document.querySelectorAll<HTMLElement>("[data-chs3=page] .strip")];
+    const strip = strips.find((each) => each.dataset.table === last.current?.table.key);
+    return strip?.querySelector<HTMLElement>(`[data-month="${last.current?.month.month ?? ""}"]`) ?? null;
+  };
+  return (
+    <Drawer.Root open={opened !== null} size="lg" placement="end" initialFocusEl={() => leave.current} finalFocusEl={cell}
+      onOpenChange={({ open }) => { if (!open) { close(); } }}>
+      <Portal>
+        <Drawer.Backdrop bg="blackAlpha.300" />
+        <Drawer.Positioner>
+          <Drawer.Content>
+            {opened ? <Month key={JSON.stringify(opened.place)} {...opened} /> : null}
+            <Drawer.CloseTrigger asChild><CloseButton ref={leave} size="sm" /></Drawer.CloseTrigger>
+          </Drawer.Content>
+        </Drawer.Positioner>
+      </Portal>
+    </Drawer.Root>
+  );
+}
+
+function Month(opened: Opened) {
+  const { table, month, place } = opened;
+  const isKnown = month.state !== "never_loaded";
+  const { data, error, isPending } = useDetails(place, { isLoading: month.state === "loading", isKnown });
+  return (
+    <>
+      <Drawer.Header borderBottomWidth={1} alignItems="start">
+        <Box minW={0}>
+          <Drawer.Title fontSize="lg" overflowWrap="anywhere">{nameOf(table)} {month.month}</Drawer.Title>
+          <Text fontSize="sm" color="fg.muted" overflowWrap="anywhere">
+            {table.connIds.length > 1 ? "connections" : "connection"} {table.connIds.join(", ")}{table.cluster ? `, cluster ${table.cluster}` : ""}
+          </Text>
+        </Box>
+      </Drawer.Header>
+      <Drawer.Body py={4} tabIndex={0} focusVisibleRing="inside" role="region" aria-label={`Month ${month.month}`}>
+        <Flex gap={3} align="center" mb={3} wrap="wrap">
+          <StateTag state={month.state} done={done(month)} />
+          {month.task ? <TaskLink task={month.task} logs /> : null}
+        </Flex>
+        {data?.failure ? <FailureNote failure={data.failure} task={data.task} /> : <Text mb={2} overflowWrap="anywhere">{sentence(month.why)}</Text>}
+        {month.statement ? <><Faint>This statement lets it go on. Run it on each node named above:</Faint><Sql text={month.statement} /></> : null}
+        <Actions {...opened} details={data ?? null} />
+        {month.insert ? <Running month={month} insert={month.insert} /> : null}
+        <Summary month={month} />
+        {error ? <Note title="No details">{error.message}</Note> : null}
+        {isKnown && isPending ? <Box mt={6}><Waiting lines={4} /></Box> : null}
+        {data === null ? <Faint>No load has recorded anything about it.</Faint> : null}
+        {data ? <Details details={data} month={month} /> : null}
+      </Drawer.Body>
+    </>
+  );
+}
+
+function Summary({ month }: { month: MonthRow }) {
+  return (
+    <Section title="Now">
+      <Facts rows={[
+        ["Rows", number(month.rows)],
+        ["Parts", `${number(month.parts)}, ${bytes(month.size_bytes)} on disk`],
+        month.published_at !== "" && ["Published", <><UtcTime key="at" text={month.published_at} /> from {count(month.objects, "object")}, {bytes(month.source_bytes)}</>],
+        month.insert_seconds !== null && ["Insert took", `${duration(month.insert_seconds)}, ${orNone(month.rows_per_second, rate)}`],
+        month.task !== null && ["Loaded by", <TaskLink key="task" task={month.task} />],
+      ]} />
+    </Section>
+  );
+}

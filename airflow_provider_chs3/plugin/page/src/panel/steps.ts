@@ -1,0 +1,11 @@
+// The steps of a load, in words.
+export const STEPS: Record<string, string> = {
+  list: "List objects",
+  inspect: "Inspect, compare",
+  plan: "Plan",
+  stage: "Stage",
+  insert: "Insert",
+  verify: "Verify",
+  publish: "Publish",
+  start_over: "Failed attempts",
+};

@@ -1,0 +1,49 @@
+// The figures of charts, for those who cannot see them or want exact values.
+import { Box } from "@chakra-ui/react";
+import { useState, type ReactNode } from "react";
+import type { ConnectionSpeed, LoadSpeed } from "../api/types";
+import { byteRate, bytes, count, duration, number, orNone } from "../model/format";
+import { STEPS } from "../panel/steps";
+import { Figures, type Column } from "../ui/figures";
+import { TaskLink } from "../ui/links";
+import { Time } from "../ui/parts";
+
+// Drawn only once opened: there may be thousands of rows.
+function Folded({ title, columns, rows }: { title: string; columns: readonly Column[]; rows: () => ReactNode[][] }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details onToggle={(event) => { setOpen(event.currentTarget.open); }}>
+      <Box as="summary" cursor="pointer" fontSize="sm" mb={2}>{title}</Box>
+      {isOpen ? <Figures name={title} columns={columns} rows={rows()} /> : null}
+    </details>
+  );
+}
+
+export function LoadFigures({ loads }: { loads: readonly LoadSpeed[] }) {
+  const steps = Object.keys(STEPS).filter((step) => loads.some((load) => step in load.seconds_by_step));
+  const columns: Column[] = [
+    ["Published"], ["Month"], ["Slow"], ["Rows", "number"], ["Rows/s", "number"], ["Bytes/s", "number"], ["Peak memory", "number"],
+    ["Parts", "number"], ["Listing to published", "number"], ["Listing to healthy", "number"],
+    ...steps.map((step) => [STEPS[step] ?? step, "number"] as const),
+    ["Waited for the storage, all threads", "number"], ["Merges", "number"], ["Task"],
+  ];
+  const rows = () => [...loads].reverse().map((load) => [
+    <Time key="at" at={new Date(load.published_at * 1_000)} />, load.month, load.why_slow ? "slow" : "", number(load.rows),
+    orNone(load.rows_per_second, number), orNone(load.bytes_per_second, byteRate), orNone(load.peak_memory_bytes, bytes), number(load.parts),
+    orNone(load.seconds_to_published, duration), orNone(load.seconds_to_healthy, duration),
+    ...steps.map((step) => orNone(load.seconds_by_step[step], duration)),
+    orNone(load.storage_seconds, duration), orNone(load.merge_seconds, duration),
+    load.task ? <TaskLink key="task" task={load.task} /> : "",
+  ]);
+  return <Folded title={`Figures of ${count(loads.length, "load")}`} columns={columns} rows={rows} />;
+}
+
+export function PartFigures({ times, nodes }: { times: readonly number[]; nodes: ConnectionSpeed["history"]["nodes"] }) {
+  const fields = ["parts", "backlog"] as const;
+  const columns: Column[] = [["Time"], ...fields.flatMap((field) => nodes.map((node) => [`${node.name} ${field}`, "number"] as const))];
+  const rows = () => times.map((at, index) => [
+    <Time key="at" at={new Date(at * 1_000)} />,
+    ...fields.flatMap((field) => nodes.map((node) => orNone(node[field][index], number))),
+  ]).reverse();
+  return <Folded title="Figures of parts and merges" columns={columns} rows={rows} />;
+}

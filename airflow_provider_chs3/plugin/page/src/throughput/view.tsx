@@ -1,0 +1,148 @@
+// How fast loads were, which of them were slow and why, and the parts over time.
+import { Box, Flex, Heading, NativeSelect, Text } from "@chakra-ui/react";
+import { useMemo } from "react";
+import { useSpeed } from "../api/queries";
+import type { ConnectionSpeed, LoadSpeed } from "../api/types";
+import { byteRate, bytes, compact, count, duration, number, orNone } from "../model/format";
+import type { Place } from "../model/place";
+import { NoConnections, Troubles } from "../ui/connections";
+import { Faint, Note, Section, Time, Waiting } from "../ui/parts";
+import { Segments } from "../ui/segments";
+import { useAddress } from "../ui/url";
+import { Chart } from "./chart";
+import { LoadFigures, PartFigures } from "./figures";
+import { daysOf, RANGES } from "./range";
+
+const DAY_SECONDS = 86_400;
+
+interface Range {
+  from: number;
+  to: number;
+}
+
+export function ThroughputView({ place }: { place: Place }) {
+  const { params, change } = useAddress();
+  const days = daysOf(params);
+  const { data, error } = useSpeed(place, days);
+  if (data && !data.connections.length) {
+    return <NoConnections />;
+  }
+  return (
+    <>
+      <Box mb={4}><Segments label="Time" value={String(days)} items={RANGES} choose={(value) => { change({ days: value }); }} /></Box>
+      {error && !data ? <Note title="The loads cannot be shown">{error.message}</Note> : null}
+      {data ? <Troubles connections={data.connections} /> : error ? null : <Waiting lines={3} height={48} />}
+      {data?.connections.map((seen) => <Connection key={seen.conn_id} seen={seen} days={days} isOfDag={place.dagId !== undefined} />)}
+    </>
+  );
+}
+
+function silentLogs(seen: ConnectionSpeed): string[] {
+  const nodes = new Map<string, string[]>();
+  for (const node of seen.nodes) {
+    node.silent.forEach((why) => nodes.set(why, [...(nodes.get(why) ?? []), node.name || "the server"]));
+  }
+  return [...nodes].map(([why, names]) => `${why} (${names.join(", ")}).`);
+}
+
+const nameOf = (load: LoadSpeed) => `${load.database}.${load.table}`;
+
+function Connection({ seen, days, isOfDag }: { seen: ConnectionSpeed; days: number; isOfDag: boolean }) {
+  const { params, change } = useAddress();
+  // The table that was loaded last comes first, unless the address names another.
+  const names = useMemo(() => [...new Set([...seen.loads].reverse().map(nameOf))], [seen.loads]);
+  const wanted = [params.get("of") ?? "", `${params.get("database") ?? ""}.${params.get("table") ?? ""}`, names[0] ?? ""];
+  const name = wanted.find((each) => names.includes(each)) ?? "";
+  const loads = useMemo(() => seen.loads.filter((load) => nameOf(load) === name), [seen.loads, name]);
+  const to = seen.seen_at ?? 0;
+  const range = { from: to - days * DAY_SECONDS, to };
+  const notes = [...silentLogs(seen), ...(seen.is_cut ? ["There were more loads than shown: the oldest are missing."] : [])];
+  return (
+    <Box as="section" aria-label={`Connection ${seen.conn_id}`} mb={8}>
+      <Flex gap={3} align="center" wrap="wrap" mb={2}>
+        <Heading as="h2" size="md">{seen.conn_id}</Heading>
+        <Text color="fg.muted" fontSize="sm">{seen.seen_at === null ? "no data yet" : seen.cluster === null ? "one server" : `cluster ${seen.cluster}`}</Text>
+        {names.length ? (
+          <NativeSelect.Root size="sm" width="auto" minW="min(14rem, 100%)">
+            <NativeSelect.Field aria-label="Table" value={name} onChange={(event) => { change({ of: event.currentTarget.value }); }}>
+              {names.map((each) => <option key={each} value={each}>{each}</option>)}
+            </NativeSelect.Field>
+            <NativeSelect.Indicator />
+          </NativeSelect.Root>
+        ) : null}
+      </Flex>
+      {notes.map((note) => <Faint key={note}>{note}</Faint>)}
+      {loads.length ? <Loads loads={loads} range={range} />
+        : seen.error ? null : <Faint>{isOfDag ? "This DAG has" : "No load has"} published {isOfDag ? "nothing" : "anything"} in the last {RANGES[days]}.</Faint>}
+      <Parts seen={seen} range={range} />
+    </Box>
+  );
+}
+
+const GRID = "repeat(auto-fit, minmax(min(100%, 26rem), 1fr))";
+
+function Loads({ loads, range }: { loads: LoadSpeed[]; range: Range }) {
+  const times = useMemo(() => loads.map((load) => load.published_at), [loads]);
+  type Field = "rows_per_second" | "bytes_per_second" | "seconds_to_published" | "seconds_to_healthy" | "peak_memory_bytes" | "memory_bytes";
+  // The slow ones are ringed in the first of the series.
+  const series = (...named: [string, Field][]) => [
+    ...named.map(([name, field]) => ({ name, style: "points" as const, values: loads.map((load) => load[field]) })),
+    { name: "slow loads", style: "rings" as const, values: loads.map((load) => (load.why_slow && named[0] ? load[named[0][1]] : null)) },
+  ];
+  return (
+    <>
+      <Slow loads={loads} />
+      <Box display="grid" gridTemplateColumns={GRID} gap={3} my={3}>
+        <Chart title="Rows per second" times={times} format={(value) => `${compact(value)}/s`} {...range} series={series(["loads", "rows_per_second"])} />
+        <Chart title="Bytes per second" times={times} format={byteRate} lines="binary" {...range} series={series(["loads", "bytes_per_second"])} />
+        <Chart title="Time from listing" times={times} format={duration} {...range}
+          series={series(["to published", "seconds_to_published"], ["to healthy", "seconds_to_healthy"])} />
+        <Chart title="Memory on the busiest node" times={times} format={bytes} lines="binary" {...range}
+          series={series(["peak", "peak_memory_bytes"], ["allowed", "memory_bytes"])} />
+      </Box>
+      <LoadFigures loads={loads} />
+    </>
+  );
+}
+
+function Slow({ loads }: { loads: readonly LoadSpeed[] }) {
+  const slow = loads.filter((load) => load.why_slow).reverse();
+  if (!slow.length) {
+    return <Faint>None of these loads was slow compared to the others.</Faint>;
+  }
+  return (
+    <Box borderWidth={1} rounded="md" my={3}>
+      <Text px={3} py={2} bg="bg.subtle" fontWeight="semibold" fontSize="sm" borderBottomWidth={1}>
+        {count(slow.length, "load was", "loads were")} slow compared to the others of this table
+      </Text>
+      <Box as="ul" listStyle="none" aria-label="Slow loads" maxH="12rem" overflowY="auto" tabIndex={0}>
+        {slow.map((load) => (
+          <Flex as="li" key={`${load.month}-${load.published_at}`} gap={3} px={3} py={1.5} fontSize="sm" wrap="wrap">
+            <Text fontWeight="semibold">{load.month}</Text>
+            <Text color="fg.muted"><Time at={new Date(load.published_at * 1_000)} /></Text>
+            <Text>{orNone(load.rows_per_second, number)} rows/s. {load.why_slow}</Text>
+          </Flex>
+        ))}
+      </Box>
+    </Box>
+  );
+}
+
+function Parts({ seen, range }: { seen: ConnectionSpeed; range: Range }) {
+  const { at, nodes } = seen.history;
+  const times = useMemo(() => [...at, seen.seen_at ?? 0], [at, seen.seen_at]);
+  if (!nodes.length) {
+    return null;
+  }
+  const lines = (field: "parts" | "backlog") =>
+    nodes.map((node) => ({ name: node.name || "server", style: "line" as const, values: node[field] }));
+  return (
+    <Section title="Parts and merges of all tables, by node">
+      <Box display="grid" gridTemplateColumns={GRID} gap={3} mb={3}>
+        <Chart title="Active parts" times={times} format={compact} lines="whole" {...range} series={lines("parts")} />
+        <Chart title="Merge backlog: parts beyond one per partition" times={times} format={compact} lines="whole" {...range} series={lines("backlog")} />
+      </Box>
+      <PartFigures times={times} nodes={nodes} />
+    </Section>
+  );
+}

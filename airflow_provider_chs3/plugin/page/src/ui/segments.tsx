@@ -1,0 +1,22 @@
+// One of a few things to choose; where the page is narrow, they scroll by themselves.
+import { Box, SegmentGroup } from "@chakra-ui/react";
+
+interface Props {
+  label: string;
+  value: string;
+  items: Record<string, string>;
+  isSmall?: boolean;
+  choose: (value: string | null) => void;
+}
+
+export function Segments({ label, value, items, isSmall = false, choose }: Props) {
+  return (
+    <Box maxW="100%" overflowX="auto">
+      <SegmentGroup.Root size={isSmall ? "xs" : { base: "xs", sm: "sm" }} value={value} aria-label={label}
+        onValueChange={({ value: chosen }) => { choose(chosen); }}>
+        <SegmentGroup.Indicator />
+        <SegmentGroup.Items items={Object.entries(items).map(([each, text]) => ({ value: each, label: text }))} />
+      </SegmentGroup.Root>
+    </Box>
+  );
+}

@@ -1,0 +1,50 @@
+// A sign for each state, so that nobody has to tell colours apart.
+import { Box, Tag } from "@chakra-ui/react";
+import type { State } from "../api/types";
+import { STATES } from "../model/states";
+
+// Strokes in a square of 16.
+const STROKES: Record<State, string> = {
+  stuck: "M4 4l8 8M12 4l-8 8",
+  failed: "M8 3.5v5.5M8 12v.5",
+  changed: "M3.5 6h9M3.5 10h9M10.5 3l-5 10",
+  unfinished: "M3.5 8h2M7 8h2M10.5 8h2",
+  changed_in_s3: "M8 3.5l5 9H3z",
+  too_many_parts: "M4 4h3v3H4zM9 4h3v3H9zM4 9h3v3H4zM9 9h3v3H9z",
+  loading: "M8 3v9M4.5 8.5L8 12l3.5-3.5",
+  merging: "M3.5 4l4.5 4 4.5-4M8 8v4.5",
+  published: "M3.5 8.5l3 3 6-6.5",
+  never_loaded: "M8 8h.01",
+};
+
+export function Sign({ state, size = 14 }: { state: State; size?: number }) {
+  return (
+    <svg width={size} height={size} viewBox="0 0 16 16" fill="none" stroke="currentColor" strokeWidth={2}
+      strokeLinecap="round" strokeLinejoin="round" aria-hidden="true">
+      <path d={STROKES[state]} />
+    </svg>
+  );
+}
+
+export function StateTag({ state, done }: { state: State; done?: string }) {
+  const { label, fill, ink } = STATES[state];
+  const isEmpty = state === "never_loaded";
+  return (
+    <Tag.Root bg={fill} color={ink} size="md" flexShrink={0} boxShadow={isEmpty ? undefined : "none"}
+      borderWidth={isEmpty ? 1 : 0} borderStyle="dashed">
+      <Tag.StartElement><Sign state={state} /></Tag.StartElement>
+      <Tag.Label whiteSpace="nowrap">{label}{done ? `, ${done}` : ""}</Tag.Label>
+    </Tag.Root>
+  );
+}
+
+// A square of a strip's size, for explanations.
+export function Square({ state }: { state: State }) {
+  const { fill, ink } = STATES[state];
+  return (
+    <Box as="span" display="inline-flex" alignItems="center" justifyContent="center" boxSize="18px" rounded="sm"
+      bg={fill} color={ink} borderWidth={state === "never_loaded" ? 1 : 0} borderStyle="dashed" borderColor="border.emphasized">
+      <Sign state={state} size={12} />
+    </Box>
+  );
+}

@@ -1,0 +1,25 @@
+// Everything that is chosen on the page is in its address, so that a link, a reload and Back keep it.
+import { useCallback } from "react";
+import { useSearchParams } from "react-router-dom";
+
+export type Changes = Record<string, string | null>;
+
+export function useAddress() {
+  const [params, setParams] = useSearchParams();
+  const change = useCallback((changes: Changes, { replace = false } = {}) => {
+    setParams((current) => {
+      const next = new URLSearchParams(current);
+      for (const [name, value] of Object.entries(changes)) {
+        if (value) {
+          next.set(name, value);
+        } else {
+          next.delete(name);
+        }
+      }
+      return next;
+    }, { replace });
+  }, [setParams]);
+  return { params, change };
+}
+
+export const NO_MONTH: Changes = { conn_id: null, database: null, table: null, month: null };

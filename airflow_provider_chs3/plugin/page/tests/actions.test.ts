@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+import { outcome } from "../src/actions/airflow";
+import { KINDS, obstacle, type Kind } from "../src/actions/kinds";
+import type { MonthRow, Rights } from "../src/api/types";
+
+const TASK = { dag_id: "d", run_id: "r", task_id: "t", map_index: -1 };
+const MONTH = { state: "published", parts: 1, published_at: "2026-01-01 00:00:00", task: TASK } as MonthRow;
+const RUN = { dag_id: "d", dag_run_id: "r2" };
+const ALL = { dag_id: "d", is_paused: false, may_start_runs: true, may_end_tasks: true };
+const RIGHTS: Rights = { dag: ALL, actions_dag: { ...ALL, dag_id: "actions" }, actions_dag_id: "actions" };
+
+const kindsFor = (month: MonthRow) => (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(month));
+
+test("each state has the actions that make sense", () => {
+  expect(kindsFor(MONTH)).toEqual(["reload", "merge", "forget"]);
+  expect(kindsFor({ ...MONTH, state: "loading" })).toEqual(["end"]);
+  expect(kindsFor({ ...MONTH, task: null })).toEqual(["merge", "forget"]);
+  expect(kindsFor({ ...MONTH, parts: 0, published_at: "", state: "failed" })).toEqual(["reload"]);
+});
+
+test("what stands in the way is said", () => {
+  expect(obstacle("reload", RIGHTS)).toBe("");
+  expect(obstacle("reload", { ...RIGHTS, dag: null })).toContain("no longer exists");
+  expect(obstacle("end", { ...RIGHTS, dag: { ...ALL, may_end_tasks: false } })).toContain("end tasks of DAG d");
+  expect(obstacle("merge", { ...RIGHTS, actions_dag: null })).toContain("add the DAG actions");
+});
+
+test("a run that ends well without loading the month is no success", () => {
+  const before = MONTH.published_at;
+  const again = { ...MONTH, published_at: "2026-01-02 00:00:00" };
+  expect(outcome({ ...RUN, state: "success" }, before, MONTH)).toMatchObject({ isOver: true, isGood: false });
+  expect(outcome({ ...RUN, state: "success" }, before, again)).toMatchObject({ isOver: true, isGood: true });
+  expect(outcome({ ...RUN, state: "failed" }, before, MONTH)).toMatchObject({ isOver: true, isGood: false });
+  expect(outcome({ ...RUN, state: "running" }, before, MONTH)).toMatchObject({ isOver: false });
+});

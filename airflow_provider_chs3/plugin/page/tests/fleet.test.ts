@@ -1,0 +1,83 @@
+import { describe, expect, test } from "vitest";
+import type { ConnectionMonths, MonthRow, State } from "../src/api/types";
+import { countStates, matches, monthsBetween, problemsOf, secondsLeft, sorted, tablesOf, type Filter } from "../src/model/fleet";
+
+function month(name: string, state: State = "published", more: Partial<MonthRow> = {}): MonthRow {
+  return {
+    month: name, state, why: "", since: "", statement: "", rows: 1, size_bytes: 1, parts: 1, objects: 1, source_bytes: 1, published_at: "",
+    insert_seconds: null, loaded_rows: 1, ledger_database: "", rows_per_second: null, task: null, insert: null, ...more,
+  };
+}
+
+function connection(connId: string, nodes: string[], tables: Record<string, MonthRow[]>): ConnectionMonths {
+  return {
+    conn_id: connId, error: "", seen_at: 1, cluster: "c", nodes: nodes.map((name) => ({ name, error: "" })),
+    tables: Object.entries(tables).map(([table, months]) => ({ database: "d", table, months })),
+  };
+}
+
+const NONE: Filter = { search: "", states: new Set(), connection: "", database: "", dag: "", named: null };
+
+describe("tables", () => {
+  test("of two connections to the same nodes are listed once, with both named", () => {
+    const found = tablesOf([connection("a", ["n1", "n2"], { t: [month("2026-01")] }), connection("b", ["n2", "n1"], { t: [month("2026-01")] })]);
+    expect(found.map((table) => table.connIds)).toEqual([["a", "b"]]);
+  });
+
+  test("of the same name on other nodes are two", () => {
+    const found = tablesOf([connection("a", ["n1"], { t: [month("2026-01")] }), connection("b", ["n2"], { t: [month("2026-01")] })]);
+    expect(found).toHaveLength(2);
+  });
+
+  test("of connections whose nodes nobody knows are not taken for the same", () => {
+    expect(tablesOf([connection("a", [], { t: [month("2026-01")] }), connection("b", [], { t: [month("2026-01")] })])).toHaveLength(2);
+  });
+
+  test("come in the order of their worst month, then by name", () => {
+    const tables = tablesOf([connection("a", ["n"], {
+      b: [month("2026-01")], a: [month("2026-01")], z: [month("2026-01"), month("2026-02", "failed")], s: [month("2026-01", "stuck")],
+    })]);
+    expect(sorted(tables, "urgency").map((table) => table.table)).toEqual(["s", "z", "a", "b"]);
+  });
+
+  test("match only if all that is chosen fits", () => {
+    const task = { dag_id: "mine", run_id: "r", task_id: "t", map_index: -1 };
+    const [table] = tablesOf([connection("a", ["n"], { Trips: [month("2026-01", "failed", { task })] })]);
+    const fits = (filter: Partial<Filter>) => table && matches(table, { ...NONE, ...filter });
+    expect([
+      fits({ search: " trip " }), fits({ search: "x" }), fits({ states: new Set(["failed"]) }), fits({ states: new Set(["stuck"]) }),
+      fits({ dag: "mine" }), fits({ dag: "other" }), fits({ connection: "a" }), fits({ connection: "b" }),
+      fits({ named: { connId: null, database: "d", table: "Trips" } }), fits({ named: { connId: null, database: "e", table: "Trips" } }),
+    ]).toEqual([true, false, true, false, true, false, true, false, true, false]);
+  });
+});
+
+describe("problems", () => {
+  const tables = tablesOf([connection("a", ["n"], { t: [
+    month("2026-01", "failed", { since: "2026-02-01 00:00:00" }), month("2026-02", "failed", { since: "2026-03-01 00:00:00" }),
+    month("2026-03", "stuck"), month("2026-04", "unfinished"), month("2026-05", "loading"),
+  ] })]);
+
+  test("are the months that need a person, the most urgent and newest first", () => {
+    expect(problemsOf(tables, new Set()).map(({ month: { month: name } }) => name)).toEqual(["2026-03", "2026-02", "2026-01"]);
+  });
+
+  test("are those of the chosen states", () => {
+    expect(problemsOf(tables, new Set(["stuck"] as const)).map(({ month: { month: name } }) => name)).toEqual(["2026-03"]);
+    expect(problemsOf(tables, new Set(["loading"] as const))).toEqual([]);
+  });
+
+  test("are counted by state", () => {
+    expect(Object.fromEntries(countStates(tables))).toEqual({ failed: 2, stuck: 1, unfinished: 1, loading: 1 });
+  });
+});
+
+test("strips have every month from the first to the last of all tables", () => {
+  const tables = tablesOf([connection("a", ["n"], { t: [month("2025-11")], u: [month("2026-02")] })]);
+  expect(monthsBetween(tables)).toEqual(["2025-11", "2025-12", "2026-01", "2026-02"]);
+});
+
+test("the time left is known only with a total and a speed", () => {
+  const insert = { query_id: "", read_rows: 40, total_rows: 100, read_bytes: 1, seconds: 1, rows_per_second: 20, nodes: [] };
+  expect([secondsLeft(insert), secondsLeft({ ...insert, total_rows: null }), secondsLeft({ ...insert, rows_per_second: 0 })]).toEqual([3, null, null]);
+});

@@ -1,0 +1,183 @@
+"""Land a range of a topic: agree on its offsets, write the objects, and record the result."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.core.landing.offsets import (
+    OffsetRange,
+    kept_in_order,
+    neighbours,
+    offsets_as_json,
+    offsets_of_json,
+    ranges_between,
+)
+from airflow_provider_chs3.exceptions import NotReadyError, SourceError
+from airflow_provider_chs3.hooks.landing.message_files import MessageFiles
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.core.landing.request import LandingRequest
+    from airflow_provider_chs3.core.values.models import Month
+    from airflow_provider_chs3.hooks.landing.topic import Topic
+    from airflow_provider_chs3.hooks.landing.written_once import WrittenOnce
+    from airflow_provider_chs3.runners.insert import ProgressLog
+
+
+@dataclass(kw_only=True)
+class _Landed:
+    messages: int = 0
+    objects: int = 0
+    size_bytes: int = 0
+    months: set[Month] = field(default_factory=set)
+
+
+class Landing:
+    """Land what a request asks for. Every write leaves a state from which another try goes on.
+
+    The offsets at both points in time are recorded before the first object is written, and whoever records them first
+    decides for all: the runs before and behind, and each later try. Objects are named after their offsets, and are
+    never replaced. So a message is in exactly one object.
+
+    Args:
+        request: What to land.
+        topic: The topic.
+        objects: The bucket.
+        lands_the_rest: Whether to land what is left where messages have expired.
+        log: Gets the progress.
+    """
+
+    def __init__(
+        self,
+        *,
+        request: LandingRequest,
+        topic: Topic,
+        objects: WrittenOnce,
+        lands_the_rest: bool,
+        log: ProgressLog,
+    ) -> None:
+        self._request = request
+        self._topic = topic
+        self._objects = objects
+        self._lands_the_rest = lands_the_rest
+        self._log = log
+        self._landed = _Landed()
+
+    def run(self) -> dict[str, Any]:
+        """Land, and return the result.
+
+        Raises:
+            NotReadyError: If the end is yet to come.
+            SourceError: If messages expired, or another run landed a part of them.
+            TransientError: If Kafka or S3 did not answer.
+        """
+        started = time.monotonic()
+        request = self._request
+        if (done := self._objects.get(request.done_key)) is not None:
+            self._log.info("All of it was landed before.")
+            return {**json.loads(done), "status": "unchanged"}
+        if request.end > datetime.now(UTC):
+            raise NotReadyError(f"The end of what is to be landed, {request.end.isoformat()}, is yet to come.")
+        self._claim()
+        starts, ends = self._offsets_at(request.start), self._offsets_at(request.end)
+        for each in ranges_between(starts, ends):
+            self._land(each, self._first_held(each))
+        result = {**self._result(), "seconds": round(time.monotonic() - started, 3)}
+        self._objects.put(request.done_key, json.dumps(result).encode())
+        return result
+
+    def _claim(self) -> None:
+        """Record the run; of two that overlap, at least one sees the other."""
+        request = self._request
+        request.check_overlaps(self._objects.keys(request.runs))
+        request.check_layout(self._objects.agreed(request.run_key, request.layout()))
+        request.check_overlaps(self._objects.keys(request.runs))
+
+    def _offsets_at(self, at: datetime) -> dict[int, int]:
+        key = self._request.point_key(at)
+        if (recorded := self._objects.get(key)) is not None:
+            return offsets_of_json(recorded)
+        found = self._topic.offsets_at(at)
+        earlier_key, later_key = neighbours(self._objects.keys(self._request.points), key)
+        earlier, later = self._recorded(earlier_key), self._recorded(later_key)
+        if at == self._request.start and earlier is not None:
+            skipped = sum(each.offsets for each in ranges_between(earlier, found))
+            self._log.warning(
+                "No run has landed what is between %s and this run's start: %d offsets. Run what is missing, if "
+                "the messages are wanted.",
+                earlier_key,
+                skipped,
+            )
+        ordered = kept_in_order(found, earlier=earlier, later=later)
+        return offsets_of_json(self._objects.agreed(key, offsets_as_json(ordered)))
+
+    def _recorded(self, key: str | None) -> dict[int, int] | None:
+        recorded = self._objects.get(key) if key is not None else None
+        return None if recorded is None else offsets_of_json(recorded)
+
+    def _first_held(self, offsets: OffsetRange) -> int:
+        """Return the first offset of a range that Kafka still has."""
+        topic = f"topic {self._request.topic!r}, partition {offsets.partition}"
+        first, end = self._topic.held(offsets.partition)
+        if end < offsets.end:
+            raise SourceError(
+                f"The end of what is to be landed of {topic}, offset {offsets.end}, is recorded, and the log ends at "
+                f"{end}: the topic was made anew, or lost messages. Land the new one under another key, or delete "
+                f"{self._request.records} to begin anew."
+            )
+        if first <= offsets.first:
+            return offsets.first
+        lost = min(first, offsets.end) - offsets.first
+        expired = f"{lost} offsets of {topic}, from {offsets.first} on, have expired"
+        if not self._lands_the_rest:
+            raise SourceError(
+                f"{expired}: they are no longer in Kafka, which begins at {first}. on_expired='land_rest' lands what "
+                "is left; let retention be longer than the time until a run has succeeded."
+            )
+        self._log.warning("%s.", expired)
+        return min(first, offsets.end)
+
+    def _land(self, offsets: OffsetRange, first_held: int) -> None:
+        """Write the objects of a partition. They are cut by offsets alone, so that each try cuts them alike."""
+        self._log.info("Partition %d: offsets %d to %d", offsets.partition, offsets.first, offsets.end - 1)
+        if first_held >= offsets.end:
+            return
+        most = self._request.messages_per_object
+        readable = OffsetRange(offsets.partition, first_held, offsets.end)
+        pieces = list(offsets.cut(most))
+        with closing(self._topic.messages(readable)) as messages:
+            for number, of_piece in groupby(messages, lambda message: (message.offset() - offsets.first) // most):
+                with MessageFiles(self._request.timezone) as files:
+                    for message in of_piece:
+                        files.add(message)
+                    self._write(files, pieces[number])
+
+    def _write(self, files: MessageFiles, offsets: OffsetRange) -> None:
+        landed = self._landed
+        for month, path, messages in files.finished():
+            key = self._request.object_key(month, offsets)
+            with path.open("rb") as body:
+                is_new = self._objects.put(key, body)
+            landed.messages += messages
+            landed.objects += 1
+            landed.size_bytes += path.stat().st_size
+            landed.months.add(month)
+            self._log.info("%s: %d messages%s", key, messages, "" if is_new else ", as it was")
+
+    def _result(self) -> dict[str, Any]:
+        request, landed = self._request, self._landed
+        return {
+            "status": "landed",
+            "topic": request.topic,
+            "start": request.start.isoformat(),
+            "end": request.end.isoformat(),
+            "messages": landed.messages,
+            "objects": landed.objects,
+            "bytes": landed.size_bytes,
+            "months": [str(month) for month in sorted(landed.months)],
+        }

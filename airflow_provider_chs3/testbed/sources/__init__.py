@@ -1,0 +1,1 @@
+"""Servers of further sources, as processes on loopback: each is a module."""

@@ -1,0 +1,123 @@
+"""What the servers of all sources share: a process and a temporary folder, and how they start and end."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from airflow_provider_chs3.testbed.processes import Stoppable, is_listening, terminate, wait_until
+from airflow_provider_chs3.testbed.programs.foreign import spawn_program
+from airflow_provider_chs3.testbed.programs.packages import ProgramMissingError
+
+_START_TIMEOUT_SECONDS = 60.0
+
+Server = TypeVar("Server", bound="LocalServer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalServer(Stoppable):
+    """A running server on this machine: `stop` it, or use it in a `with` block.
+
+    However this process ends, the server ends with it.
+    """
+
+    process: subprocess.Popen[bytes] = field(repr=False)
+    folder: Path = field(repr=False)
+
+    def stop(self) -> None:
+        """End the server; its data is gone."""
+        if self.process.poll() is None:
+            terminate(self.process)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextmanager
+def new_folder(name: str) -> Iterator[Path]:
+    """Make a temporary folder for a server, which stays unless the `with` block fails.
+
+    Args:
+        name: Part of its name.
+
+    Yields:
+        The folder.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=f"chs3-{name}-"))
+    try:
+        yield folder
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def launch(
+    command: Sequence[str],
+    *,
+    name: str,
+    folder: Path,
+    port: int,
+    is_ready: Callable[[], bool] | None = None,
+    environment: Mapping[str, str] | None = None,
+    stop_signal: signal.Signals = signal.SIGKILL,
+    is_unprivileged: bool = False,
+) -> subprocess.Popen[bytes]:
+    """Start a server and wait until it answers.
+
+    Args:
+        command: The program and its arguments.
+        name: Its name in errors.
+        folder: Its folder, for the log.
+        port: Its port of 127.0.0.1.
+        is_ready: Returns whether it answers; by default, whether it listens on the port.
+        environment: See `spawn_program`, as for the following arguments.
+        stop_signal: The signal that ends it; SIGKILL by default.
+        is_unprivileged: Whether it refuses to run as root; False by default.
+
+    Returns:
+        The process.
+
+    Raises:
+        RuntimeError: If it does not start; with the end of its log.
+    """
+    log = folder / "server.log"
+    process = spawn_program(
+        command, log=log, environment=environment, stop_signal=stop_signal, is_unprivileged=is_unprivileged
+    )
+    try:
+        wait_until(
+            is_ready or (lambda: is_listening(port)),
+            process=process,
+            name=f"{name} (port {port})",
+            logs=[log],
+            timeout_seconds=_START_TIMEOUT_SECONDS,
+        )
+    except BaseException:
+        terminate(process)
+        raise
+    return process
+
+
+@contextmanager
+def started_or_skip(start: Callable[[], Server]) -> Iterator[Server]:
+    """Run a server for tests, which skip where its program is missing.
+
+    Args:
+        start: Starts it.
+
+    Yields:
+        The running server.
+    """
+    import pytest
+
+    try:
+        server = start()
+    except ProgramMissingError as error:
+        pytest.skip(str(error))
+    with server:
+        yield server

@@ -1,0 +1,38 @@
+"""Load a month of a Delta table into a ClickHouse table, exactly once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_chs3.lakehouse import DeltaTable
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+
+
+class DeltaToClickHouseOperator(S3ToClickHouseOperator):
+    """Make a month's partition hold exactly the rows that a Delta table's current version has of that month.
+
+    It does what `S3ToClickHouseOperator` does and takes the same arguments; these are in place of `key`, `bucket` and
+    the credentials for S3. For a nightly load of the months that changed, see `monthly_load` with
+    `objects=DeltaTable(…)`.
+
+    Args:
+        uri: Where the Delta table is: `s3://lake/trips`.
+        month_column: The column by which rows belong to months; see `DeltaTable`.
+        aws_conn_id: AWS connection for the log, and for the servers' reads. Default: `aws_default`.
+        endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
+
+    Returns:
+        As `S3ToClickHouseOperator`.
+    """
+
+    def __init__(
+        self,
+        *,
+        uri: str,
+        month_column: str,
+        aws_conn_id: str | None = "aws_default",
+        endpoint_url: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        objects = DeltaTable(uri=uri, month_column=month_column, aws_conn_id=aws_conn_id, endpoint_url=endpoint_url)
+        super().__init__(objects=objects, **kwargs)

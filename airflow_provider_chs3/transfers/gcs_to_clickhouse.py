@@ -1,0 +1,41 @@
+"""Load a month of objects in Google Cloud Storage into a ClickHouse table, exactly once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_chs3.objects import GcsObjects
+from airflow_provider_chs3.operators._support.month_load import MonthLoad
+
+
+class GCSToClickHouseOperator(MonthLoad):
+    """Make a month's partition hold exactly the rows of that month's objects in Google Cloud Storage.
+
+    It does what `S3ToClickHouseOperator` does and takes the same arguments; these are in place of `key`, `bucket` and
+    the credentials for S3. For a nightly load of the months that changed, see `monthly_load` with
+    `objects=GcsObjects(…)`.
+
+    Args:
+        object_name: Template of the names of the month's objects, without the bucket: `trips/{YYYY-MM}/*.parquet`.
+        bucket: The bucket; leave it out where `named_collection` names it.
+        hmac_conn_id: Connection of type `aws` that holds an HMAC key and the `endpoint_url` of Google, for listing, and
+            for the servers' reads unless `named_collection` is given. Default: `gcs_hmac_default`.
+        named_collection: A named collection on the servers that holds URL and key; ClickHouse then lists, too.
+
+    Returns:
+        As `S3ToClickHouseOperator`.
+    """
+
+    def __init__(
+        self,
+        *,
+        object_name: str,
+        bucket: str | None = None,
+        hmac_conn_id: str = "gcs_hmac_default",
+        named_collection: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        objects = GcsObjects(
+            object_name=object_name, bucket=bucket, hmac_conn_id=hmac_conn_id, named_collection=named_collection
+        )
+        super().__init__(objects=objects, **kwargs)

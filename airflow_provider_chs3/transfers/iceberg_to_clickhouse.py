@@ -1,0 +1,46 @@
+"""Load a month of an Iceberg table into a ClickHouse table, exactly once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_chs3.lakehouse import IcebergTable
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+
+
+class IcebergToClickHouseOperator(S3ToClickHouseOperator):
+    """Make a month's partition hold exactly the rows that an Iceberg table's current snapshot has of that month.
+
+    It does what `S3ToClickHouseOperator` does and takes the same arguments; these are in place of `key`, `bucket` and
+    the credentials for S3. For a nightly load of the months that changed, see `monthly_load` with
+    `objects=IcebergTable(…)`.
+
+    Args:
+        iceberg_table: The table in its catalog: `lake.trips`.
+        month_column: The column of dates or timestamps by which rows belong to months.
+        iceberg_conn_id: Connection to the catalog. Default: `iceberg_default`.
+        aws_conn_id: AWS connection for metadata, and for the servers' reads. Default: `aws_default`.
+        endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
+
+    Returns:
+        As `S3ToClickHouseOperator`.
+    """
+
+    def __init__(
+        self,
+        *,
+        iceberg_table: str,
+        month_column: str,
+        iceberg_conn_id: str = "iceberg_default",
+        aws_conn_id: str | None = "aws_default",
+        endpoint_url: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        objects = IcebergTable(
+            table=iceberg_table,
+            month_column=month_column,
+            iceberg_conn_id=iceberg_conn_id,
+            aws_conn_id=aws_conn_id,
+            endpoint_url=endpoint_url,
+        )
+        super().__init__(objects=objects, **kwargs)

@@ -1,0 +1,149 @@
+"""Land a topic of Kafka as Parquet objects of months, each message exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import BaseOperator
+
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
+    from airflow_provider_chs3.core.landing.request import LandingRequest
+    from airflow_provider_chs3.hooks.landing.topic import Topic
+
+
+class KafkaToS3Operator(BaseOperator):
+    """Land a topic's messages between two points in time as Parquet objects, in the months of their timestamps.
+
+    Which messages these are is decided by offsets, which are found once and recorded next to the objects: those from
+    the first message that is not before `start` to the one before the first that is not before `end`. So runs whose
+    points in time meet land every message exactly once, whatever failed on the way; late ones, too, in the run whose
+    offsets contain them and in the month of their timestamp. Each object holds a range of offsets of one partition, in
+    columns `key`, `value` (bytes), `partition`, `offset`, `timestamp` and `headers`. It needs the extra `kafka` of this
+    package. See `docs/how-to/kafka.md`.
+
+    Args:
+        topic: The topic.
+        key: Template of the keys, without the bucket: `events/{YYYY-MM}/`. Loads take the same.
+        bucket: The bucket.
+        start: The first point in time, a `datetime` or text in ISO 8601. Default: the start of the run's data interval.
+        end: The second point, exclusive. Default: the end of the data interval.
+        timezone: Time zone in which months begin and end. Default: the DAG's.
+        messages_per_object: The most offsets of a partition that share an object. Default: 500,000.
+        on_expired: What to do if Kafka has deleted messages before they were landed: `fail`, or `land_rest`.
+            Default: `fail`.
+        kafka_conn_id: Connection of type `kafka`. Default: `kafka_default`.
+        aws_conn_id: AWS connection, which may list, read and write. Default: `aws_default`.
+
+    Returns:
+        A dict: status (`landed`; `unchanged` if it was landed before), topic, start, end, messages, objects, bytes,
+        months (those that got messages) and seconds.
+
+    Raises:
+        ConfigurationError: If an argument is wrong.
+    """
+
+    template_fields: Sequence[str] = ("topic", "key", "bucket", "start", "end", "timezone", "on_expired")
+    ui_color = "#e8f0d8"
+
+    def __init__(
+        self,
+        *,
+        topic: str,
+        key: str,
+        bucket: str,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        timezone: str | None = None,
+        messages_per_object: int = 500_000,
+        on_expired: str = "fail",
+        kafka_conn_id: str = "kafka_default",
+        aws_conn_id: str = "aws_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.topic = topic
+        self.key = key
+        self.bucket = bucket
+        self.start = start
+        self.end = end
+        self.timezone = timezone
+        self.messages_per_object = messages_per_object
+        self.on_expired = on_expired
+        self.kafka_conn_id = kafka_conn_id
+        self.aws_conn_id = aws_conn_id
+        self._topic: Topic | None = None
+        self._result: dict[str, Any] | None = None
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Land the messages, and return the result."""
+        from airflow_provider_chs3.hooks.landing.topic import Topic
+        from airflow_provider_chs3.hooks.landing.written_once import WrittenOnce
+        from airflow_provider_chs3.runners.landing import Landing
+
+        with airflow_errors():
+            if self.on_expired not in ("fail", "land_rest"):
+                raise ConfigurationError(f"on_expired={self.on_expired!r} is not known: use one of fail, land_rest.")
+            request = self._request(context)
+            objects = WrittenOnce(self.bucket, self.aws_conn_id)
+            with Topic(self.topic, self.kafka_conn_id) as topic:
+                lands_the_rest = self.on_expired == "land_rest"
+                self._topic = topic
+                landing = Landing(
+                    request=request, topic=topic, objects=objects, lands_the_rest=lands_the_rest, log=self.log
+                )
+                self._result = landing.run()
+        return self._result
+
+    def on_kill(self) -> None:
+        """Stop reading; what is written stays, and the next try goes on."""
+        if self._topic is not None:
+            self._topic.stop()
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
+        """Return the lineage: from the topic to the months' folders."""
+        from airflow.providers.openlineage.extractors import OperatorLineage
+        from openlineage.client.event_v2 import InputDataset, OutputDataset
+
+        from airflow_provider_chs3.core.source.key_template import KeyTemplate
+        from airflow_provider_chs3.core.values.models import Month
+        from airflow_provider_chs3.hooks.landing.topic import settings_of
+
+        broker = str(settings_of(self.kafka_conn_id)["bootstrap.servers"]).partition(",")[0]
+        months = map(Month.parse, (self._result or {}).get("months", ()))
+        names = [KeyTemplate(self.key).keys_of(month).prefix.rstrip("/") for month in months]
+        return OperatorLineage(
+            inputs=[InputDataset(f"kafka://{broker}", self.topic)],
+            outputs=[OutputDataset(f"s3://{self.bucket}", name) for name in names],
+        )
+
+    def _request(self, context: Context) -> LandingRequest:
+        from airflow_provider_chs3.core.landing.request import LandingRequest
+
+        zone = self.timezone or (str(self.dag.timezone.name) if self.has_dag() else "UTC")
+        return LandingRequest(
+            topic=self.topic,
+            start=_point("start", self.start, context),
+            end=_point("end", self.end, context),
+            key=self.key,
+            timezone=zone,
+            messages_per_object=self.messages_per_object,
+        )
+
+
+def _point(name: str, given: datetime | str | None, context: Context) -> datetime:
+    """Return a point in time that is given, or else of the run's data interval."""
+    at: Any = given or context.get(f"data_interval_{name}")
+    try:
+        return datetime.fromisoformat(at if isinstance(at, str) else at.isoformat())
+    except (AttributeError, ValueError):
+        raise ConfigurationError(
+            f"{name}={given!r} is not a point in time: give a datetime or ISO 8601, or schedule the DAG by intervals."
+        ) from None

@@ -1,0 +1,58 @@
+"""Load a month of rows of MySQL or MariaDB into a ClickHouse table, exactly once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.rows import MySqlRows
+
+
+class MySqlToClickHouseOperator(S3ToClickHouseOperator):
+    """Make a month's partition hold exactly the rows that a table of MySQL or MariaDB has of that month.
+
+    It does what `S3ToClickHouseOperator` does and takes the same arguments, except those about files; these are in
+    place of `key`, `bucket` and the credentials for S3. For a nightly load of the months that changed, see
+    `monthly_load` with `objects=MySqlRows(…)`.
+
+    Args:
+        source_table: The table or view that is read. `table` is the one of ClickHouse.
+        month_column: The column that says a row's month.
+        schema: As in `airflow_provider_chs3.rows.MySqlRows`. Default: the connection's database.
+        key_column: The column by whose values nodes share the rows. Default: none; one node reads them all.
+        fingerprint: An aggregate that changes with the month's rows. Default: a digest of all its values.
+        row_timezone: The zone in which months of a column of instants begin. Default: `UTC`.
+        mysql_conn_id: Connection of type `mysql`. Default: `mysql_default`.
+        server_address: `host:port` as the ClickHouse servers reach the database. Default: the connection's.
+        named_collection: A named collection on the servers that holds host, port, database, user and password.
+
+    Returns:
+        As `S3ToClickHouseOperator`.
+    """
+
+    def __init__(
+        self,
+        *,
+        source_table: str,
+        month_column: str,
+        schema: str | None = None,
+        key_column: str | None = None,
+        fingerprint: str | None = None,
+        row_timezone: str = "UTC",
+        mysql_conn_id: str = "mysql_default",
+        server_address: str | None = None,
+        named_collection: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        objects = MySqlRows(
+            table=source_table,
+            month_column=month_column,
+            schema=schema,
+            key_column=key_column,
+            fingerprint=fingerprint,
+            timezone=row_timezone,
+            mysql_conn_id=mysql_conn_id,
+            server_address=server_address,
+            named_collection=named_collection,
+        )
+        super().__init__(objects=objects, **kwargs)

@@ -1,0 +1,41 @@
+"""Taxi trips, every night, from a table of PostgreSQL: months whose rows changed are loaded again.
+
+It is `chs3_nightly` with `objects` in place of `bucket` and `key`. It needs `airflow-provider-chs3[postgres]`, the
+connections `chs3_default` (ClickHouse) and `postgres_default` (PostgreSQL), and the table on every node, partitioned by
+month: PARTITION BY toYYYYMM(pickup_at).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from airflow.sdk import DAG, Param
+from airflow.timetables.interval import CronDataIntervalTimetable
+
+from airflow_provider_chs3.operators.monthly_load import monthly_load
+from airflow_provider_chs3.operators.retries import retries_by_error
+from airflow_provider_chs3.rows import PostgresRows
+
+with DAG(
+    dag_id="chs3_postgres",
+    description="Taxi trips of the last months, from PostgreSQL into ClickHouse, every night",
+    schedule=CronDataIntervalTimetable("0 3 * * *", timezone="UTC"),
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    # Two runs at a time would load the same months.
+    max_active_runs=1,
+    doc_md=__doc__,
+    params={
+        "source_table": Param("trips", type="string", description="the table of PostgreSQL"),
+        "database": Param("taxi", type="string"),
+        "table": Param("trips_all", type="string", description="MergeTree, or a Distributed table over it"),
+    },
+):
+    monthly_load(
+        group_id="trips",
+        objects=PostgresRows(table="{{ params.source_table }}", month_column="pickup_at", key_column="trip_id"),
+        database="{{ params.database }}",
+        table="{{ params.table }}",
+        lookback_months=2,
+        default_args=retries_by_error(),
+    )

@@ -1,0 +1,62 @@
+"""`airflow chs3 …` and `chs3 …`: the same commands with the same arguments."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from airflow.cli.cli_config import ActionCommand, GroupCommand
+
+from airflow_provider_chs3.cli.airflow_commands import get_commands
+from airflow_provider_chs3.cli.arguments import parser
+
+LINES = [
+    "ledger --table t --month 2026-01 --month 2026-02 --objects --json",
+    'plan --table t --key k --from 2026-01 --to 2026-03 --definition {"columns":["a"]} --role-arn r',
+    "adopt --table t --key k --all-months --aws-conn-id x",
+    "forget --table t --all-months --verbose",
+    "clean --older-than-hours 0.5 --dry-run",
+    "doctor --table t --for load --for page",
+    "calibrate --table t --key k --month 2026-01 --budget-seconds 9",
+    "rehearse --database d --bucket b --prefix p --clean",
+    "ddl --table t --key k --month 2026-01 --file-format ORC",
+]
+
+
+def of_airflow(line: str) -> argparse.Namespace:
+    (group,) = get_commands()
+    assert isinstance(group, GroupCommand)
+    name, *arguments = line.split()
+    (command,) = (each for each in group.subcommands if each.name == name)
+    assert isinstance(command, ActionCommand)
+    made = argparse.ArgumentParser()
+    for argument in command.args:
+        argument.add_to_parser(made)
+    return made.parse_args(arguments)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_airflow_understands_what_the_program_does(line: str) -> None:
+    own = vars(parser().parse_args(line.split()))
+    assert own.pop("command") == line.split()[0]
+    assert vars(of_airflow(line)) == own
+
+
+def test_every_command_is_tried_above() -> None:
+    (group,) = get_commands()
+    assert isinstance(group, GroupCommand)
+    assert {each.name for each in group.subcommands} == {line.split()[0] for line in LINES}
+
+
+@pytest.mark.parametrize("program", [["airflow", "chs3"], ["chs3"]])
+def test_an_error_has_its_exit_code_and_text(program: list[str], airflow_db: None) -> None:
+    found = shutil.which(program[0], path=str(Path(sys.executable).parent))
+    assert found
+    command = [found, *program[1:], "ledger", "--table", "t", "--from", "2026-01"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "ledger: Give both --from and --to" in done.stderr

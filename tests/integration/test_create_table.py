@@ -1,0 +1,149 @@
+"""`create_table='if_missing'`: the table is created from the files, alike on every node, whatever else begins then."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
+
+from airflow_provider_chs3.exceptions import NotReadyError
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake
+from tests.integration.refusal import parquet, refused
+from tests.integration.several_months import MONTHS, Months
+
+TRIPS = Trips(rows_per_month=600, files_per_month=3)
+
+
+def definitions(lake: Lake, table: str) -> list[str]:
+    where = f"database = '{lake.database}' AND name = '{table}'"
+    answers = lake.on_every_node(f"SELECT create_table_query FROM system.tables WHERE {where}")
+    return [row[0] for rows in answers for row in rows]
+
+
+@pytest.mark.parametrize("file_format", ["csv.gz", "jsonl"])
+def test_texts_make_a_table_too(lake: Lake, file_format: str) -> None:
+    lake.upload(TRIPS, file_format=file_format)
+    lake.load(create_table="if_missing")
+    trips = TRIPS.table(MONTH).select(["trip_id", "zone", "pickup_at"]).to_pylist()
+    found = lake.on_node(0, f"SELECT trip_id, zone, pickup_at FROM {lake.database}.trips ORDER BY trip_id")
+    assert [(trip_id, zone) for trip_id, zone, _ in found] == sorted((each["trip_id"], each["zone"]) for each in trips)
+    assert {at.month for _, _, at in found} == {int(MONTH[-2:])}
+
+
+def test_the_first_load_creates_it_and_the_next_finds_it(lake: Lake) -> None:
+    lake.upload(TRIPS)
+    assert lake.load(create_table="if_missing")["status"] == "published"
+    assert lake.facts() == TRIPS.facts(MONTH)
+    (before,) = definitions(lake, "trips")
+    assert lake.load(create_table="if_missing")["status"] == "unchanged"
+    assert definitions(lake, "trips") == [before]
+
+
+@pytest.mark.three_nodes
+def test_every_node_has_the_same_and_the_rows_of_all_can_be_read(lake: Lake) -> None:
+    lake.upload(TRIPS)
+    lake.load(create_table="if_missing")
+    assert len(definitions(lake, "trips")) == len(lake.cluster.nodes)
+    assert len({*definitions(lake, "trips")}) == 1
+    assert lake.facts() == TRIPS.facts(MONTH)
+    for number in range(len(lake.cluster.nodes)):
+        assert lake.on_node(number, f"SELECT count() FROM {lake.database}.trips_all") == [(600,)]
+
+
+@pytest.mark.three_nodes
+@pytest.mark.parametrize("nodes_with_it", [{0}, {1}, {0, 2}])
+def test_a_creation_that_was_broken_off_is_completed(lake: Lake, nodes_with_it: set[int]) -> None:
+    lake.upload(TRIPS)
+    lake.load(create_table="if_missing")
+    before = definitions(lake, "trips")
+    for number in {0, 1, 2} - nodes_with_it:
+        lake.on_node(number, f"DROP TABLE {lake.database}.trips SYNC")
+    lake.load(create_table="if_missing", on_target_changed="reload")
+    assert definitions(lake, "trips") == before
+    assert lake.facts() == TRIPS.facts(MONTH)
+
+
+@pytest.mark.three_nodes
+def test_loads_of_unlike_months_that_begin_together_make_one_table(lake: Lake) -> None:
+    lake.table = "numbers"
+    for number in range(1, 7):
+        day = pa.array([f"2026-{number:02}-05"]).cast(pa.date32())
+        values = pa.array([number], [pa.int8(), pa.int16(), pa.int32()][number % 3])
+        lake.put(f"n/2026-{number:02}/a.parquet", parquet(pa.table({"day": day, "n": values})))
+    failed: list[BaseException] = []
+
+    def load(number: int) -> None:
+        try:
+            operator = lake.operator(key="n/{YYYY-MM}/", month=f"2026-{number:02}", create_table="if_missing")
+            operator.execute({})
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=load, args=(number,)) for number in range(1, 7)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert len({*definitions(lake, "numbers")}) == 1
+    source = f"cluster('{lake.cluster.name}', {lake.database}, numbers)"
+    rows = lake.on_node(0, f"SELECT toInt32(n) FROM {source} ORDER BY n")
+    assert rows == [(number,) for number in range(1, 7)]
+
+
+def test_a_load_of_several_months_creates_it(lake: Lake) -> None:
+    lake.table = "numbers"
+    months = Months(lake)
+    for month in MONTHS:
+        months.put(month, "a")
+    assert set(months.statuses(create_table="if_missing").values()) == {"published"}
+    assert months.found() == months.expected()
+
+
+def plan(lake: Lake, **options: Any) -> list[str]:
+    arguments = {
+        "task_id": "plan",
+        "bucket": lake.bucket,
+        "key": "trips/{YYYY-MM}/",
+        "database": lake.database,
+        "table": lake.table,
+        "cluster": lake.cluster.name,
+        "create_table": "if_missing",
+    }
+    return PlanMonthsOperator(**(arguments | options)).execute({})  # type: ignore[return-value]  # no groups
+
+
+def test_a_plan_creates_it_from_the_newest_month_that_has_files(lake: Lake) -> None:
+    lake.upload(TRIPS, "2026-08")
+    day = pa.array(["2026-09-05"]).cast(pa.date32())
+    lake.put("trips/2026-09/a.parquet", parquet(pa.table({"day": day, "n": pa.array([1])})))
+    months = ["2026-08", "2026-09", "2026-10"]
+    assert plan(lake, last_month="2026-10", lookback_months=2) == months[:2]
+    (found,) = definitions(lake, "trips")
+    assert "PARTITION BY toYYYYMM(day)" in found
+    assert plan(lake, last_month="2026-10", lookback_months=2) == months[:2]
+
+
+def test_without_files_there_is_nothing_to_create_it_from(lake: Lake) -> None:
+    assert plan(lake, last_month="2026-10", lookback_months=1) == []
+    assert plan(lake, months=["2026-10"]) == ["2026-10"]
+    assert definitions(lake, "trips") == []
+    with pytest.raises(AirflowSkipException):
+        lake.load(create_table="if_missing", on_no_objects="skip")
+    with pytest.raises(NotReadyError, match="No objects for 2026-10"):
+        lake.load(create_table="if_missing")
+    with pytest.raises(AirflowFailException, match="does not exist"):
+        lake.load(create_table="if_missing", on_no_objects="empty")
+
+
+def test_what_it_cannot_create_it_refuses(lake: Lake) -> None:
+    lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table({"n": pa.array([1])})))
+    refused(lake, f"No column has dates of {MONTH}", create_table="if_missing")
+    refused(lake, "columns or select name those to load", create_table="if_missing", columns=["n"])
+    refused(lake, "create_table='always' is not known", create_table="always")
+    refused(lake, "does not exist")

@@ -1,0 +1,108 @@
+"""Files that have columns which the table lacks: told, refused, or added."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.integration.lake import MONTH, Lake
+from tests.integration.refusal import parquet, refused
+from tests.integration.several_months import Months
+
+BEFORE = "2026-09"
+
+
+@pytest.fixture
+def numbers(lake: Lake) -> Lake:
+    lake.table = "numbers"
+    columns = "(day Date32, n Int64) ENGINE = MergeTree PARTITION BY toYYYYMM(day) ORDER BY n"
+    lake.on_every_node(f"CREATE TABLE {lake.database}.numbers {columns}")
+    return lake
+
+
+def put(lake: Lake, month: str, name: str, n: int, **further: Any) -> None:
+    day = pa.array([f"{month}-05"]).cast(pa.date32())
+    table = pa.table({"day": day, "n": pa.array([n])} | {key: pa.array([value]) for key, value in further.items()})
+    lake.put(f"n/{month}/{name}.parquet", parquet(table))
+
+
+def load(lake: Lake, month: str = MONTH, **options: Any) -> str:
+    return lake.load(month=month, key="n/{YYYY-MM}/", **options)["status"]
+
+
+def rows(lake: Lake, columns: str = "n, color, weight") -> list[tuple[Any, ...]]:
+    source = f"cluster('{lake.cluster.name}', {lake.database}, numbers)"
+    return lake.on_node(0, f"SELECT {columns} FROM {source} ORDER BY n")
+
+
+def types(lake: Lake) -> list[list[tuple[Any, ...]]]:
+    where = f"database = '{lake.database}' AND table = 'numbers'"
+    return lake.on_every_node(f"SELECT name, type FROM system.columns WHERE {where} ORDER BY position")
+
+
+def test_they_are_told_and_left_out(numbers: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    put(numbers, MONTH, "a", 1, color="red")
+    load(numbers)
+    assert "Columns of the files that are not loaded: color." in capsys.readouterr().out
+    assert rows(numbers, "n") == [(1,)]
+
+
+def test_they_may_fail_the_load(numbers: Lake) -> None:
+    put(numbers, MONTH, "a", 1, color="red", weight=1.5)
+    said = "The files of 2026-10 have columns that .*numbers lacks: 'color', 'weight'"
+    refused(numbers, said, key="n/{YYYY-MM}/", on_new_columns="fail")
+    assert len(types(numbers)[0]) == 2
+    assert load(numbers) == "published"
+
+
+@pytest.mark.three_nodes
+def test_they_are_added_on_every_node_and_older_months_stay(numbers: Lake) -> None:
+    put(numbers, BEFORE, "a", 1)
+    load(numbers, BEFORE, on_new_columns="add")
+    put(numbers, MONTH, "a", 2, color="red", weight=1.5, **{"t`i'c\\k": 7})
+    assert load(numbers, on_new_columns="add") == "published"
+    added = [("color", "Nullable(String)"), ("weight", "Nullable(Float64)"), ("t`i'c\\k", "Nullable(Int64)")]
+    assert types(numbers) == [[("day", "Date32"), ("n", "Int64"), *added]] * len(numbers.cluster.nodes)
+    assert rows(numbers, "n, color, weight, `t\\`i'c\\\\k`") == [(1, None, None, None), (2, "red", 1.5, 7)]
+    assert load(numbers, BEFORE, on_new_columns="add") == "unchanged"
+    assert load(numbers, on_new_columns="add") == "unchanged"
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_those_of_texts_get_the_types_of_their_values(numbers: Lake, ending: str) -> None:
+    at = f"{MONTH}-07 08:09:10"
+    line = {"day": f"{MONTH}-05", "n": 1, "color": "a b", "at": at, "weight": 0.25}
+    text = json.dumps(line) if ending == "jsonl" else f"{','.join(line)}\n{','.join(map(str, line.values()))}\n"
+    numbers.put(f"n/{MONTH}/a.{ending}", text.encode())
+    assert load(numbers, on_new_columns="add", file_format=None if ending == "jsonl" else "CSVWithNames") == "published"
+    assert rows(numbers, "n, color, toString(at), weight") == [(1, "a b", at, 0.25)]
+    assert dict(types(numbers)[0])["at"] == "Nullable(DateTime('UTC'))"
+
+
+def test_a_new_file_with_a_new_column_loads_the_month_whole(numbers: Lake) -> None:
+    put(numbers, MONTH, "a", 1, color="red")
+    load(numbers)
+    put(numbers, MONTH, "b", 2, color="blue", weight=2.5)
+    with pytest.raises(Exception, match="'weight' is missing in"):
+        load(numbers, on_new_columns="add")
+    put(numbers, MONTH, "a", 1, color="red", weight=1.5)
+    assert load(numbers, on_new_columns="add") == "published"
+    assert rows(numbers) == [(1, "red", 1.5), (2, "blue", 2.5)]
+
+
+def test_months_that_are_loaded_together_get_them(numbers: Lake) -> None:
+    for n, month in enumerate((BEFORE, MONTH)):
+        put(numbers, month, "a", n, color=f"c{n}")
+    assert Months(numbers).statuses(BEFORE, MONTH, on_new_columns="add") == {BEFORE: "published", MONTH: "published"}
+    assert rows(numbers, "n, color") == [(0, "c0"), (1, "c1")]
+
+
+def test_choices_that_contradict_each_other_are_refused(numbers: Lake) -> None:
+    put(numbers, MONTH, "a", 1)
+    refused(
+        numbers, "on_new_columns='add' makes columns of all", key="n/{YYYY-MM}/", on_new_columns="add", columns=["n"]
+    )
+    refused(numbers, "on_new_columns='keep' is not known", key="n/{YYYY-MM}/", on_new_columns="keep")

@@ -1,0 +1,103 @@
+"""`ddl`: a table for the files of a month, which then holds what they have."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import MONTH, Lake
+from tests.integration.refusal import parquet
+
+TRIPS = Trips(rows_per_month=2_000, files_per_month=4)
+
+
+def ddl(lake: Lake, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    place = ["--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--month", MONTH, "--database", lake.database]
+    code = main(["ddl", "--table", "suggested", *place, *arguments])
+    out, err = capsys.readouterr()
+    assert (code, err) == (0, ""), err
+    return out
+
+
+def refusal(lake: Lake, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    place = ["--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--month", MONTH, "--database", lake.database]
+    assert main(["ddl", "--table", "suggested", *place]) == 2
+    return capsys.readouterr().err
+
+
+def created(lake: Lake, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(ddl(lake, capsys, "--json"))
+    lake.on_every_node(found["statements"][0])
+    lake.table = "suggested"
+    return {each["name"]: each for each in found["columns"]}
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "csv.gz", "jsonl"])
+def test_the_table_takes_the_month(lake: Lake, capsys: pytest.CaptureFixture[str], file_format: str) -> None:
+    lake.upload(TRIPS, file_format=file_format)
+    columns = created(lake, capsys)
+    assert columns["zone"]["type"].startswith("LowCardinality(")
+    assert lake.load()["rows"] == 2_000
+    total = f"SELECT count(), sum(trip_id), uniqExact(trip_id) FROM {lake.database}.suggested"
+    ids = TRIPS.table(MONTH)["trip_id"].to_pylist()
+    assert lake.on_node(0, total) == [(len(ids), sum(ids), len(set(ids)))]
+
+
+def test_the_types_are_the_widest_of_all_files(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    days = pa.array(["2026-10-01", "2026-10-31"]).cast(pa.date32())
+    narrow = {"day": days, "n": pa.array([1, -2], pa.int8()), "x": pa.array([0.5, 1.5], pa.float32())}
+    wide = {"day": days, "n": pa.array([2**40, None], pa.int64()), "x": pa.array([0.1, 2], pa.float64())}
+    lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table(narrow)))
+    lake.put(f"trips/{MONTH}/b.parquet", parquet(pa.table(wide | {"late`r": pa.array(["a", "b"])})))
+    columns = created(lake, capsys)
+    assert {name: each["type"] for name, each in columns.items()} == {
+        "day": "Date32",
+        "n": "Nullable(Int64)",
+        "x": "Float64",
+        "late`r": "Nullable(String)",
+    }
+    assert columns["late`r"]["reason"] == "missing in 1 of the files"
+    lake.load(select={"day": "day", "n": "n", "x": "x"})
+    rows = lake.on_node(0, f"SELECT n, x FROM {lake.database}.suggested ORDER BY x")
+    assert rows == [(2**40, 0.1), (1, 0.5), (-2, 1.5), (None, 2.0)]
+
+
+def test_each_choice_has_its_reason(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    lake.upload(TRIPS)
+    shown = ddl(lake, capsys)
+    assert f"-- 2,000 of 2,000 rows read are of {MONTH}.\nPARTITION BY toYYYYMM(`pickup_at`)\n" in shown
+    assert "values in 2,000 rows" in shown
+    assert "`pickup_at`);\n\n-- The rows of all nodes:\n" in shown
+
+
+def test_files_without_dates_of_the_month_are_refused(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table({"n": pa.array([1])})))
+    assert f"No column has dates of {MONTH}" in refusal(lake, capsys)
+
+
+def test_columns_that_no_type_holds_are_refused(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table({"n": pa.array([[1]])})))
+    lake.put(f"trips/{MONTH}/b.parquet", parquet(pa.table({"n": pa.array(["a"])})))
+    assert "No type holds column 'n' of all files" in refusal(lake, capsys)
+
+
+def test_a_month_without_files_is_refused(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    assert f"There are no objects of {MONTH} at {lake.bucket}/trips/" in refusal(lake, capsys)
+
+
+@pytest.mark.three_nodes
+def test_a_cluster_gets_a_table_over_all_nodes(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    lake.upload(TRIPS)
+    local, over_all = json.loads(ddl(lake, capsys, "--json", "--cluster", lake.cluster.name))["statements"]
+    lake.on_every_node(local)
+    lake.on_every_node(over_all)
+    lake.table = "suggested_all"
+    assert lake.load(cluster=None)["rows"] == 2_000
+    assert lake.on_node(1, f"SELECT count() FROM {lake.database}.suggested_all") == [(2_000,)]

@@ -1,0 +1,133 @@
+"""Loads of months into the table of the nights: by increments, alone or together, and by processes that are killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.core.workflow.operations import Step
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.operators.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.runners.blocking import Runner
+from tests.faults.killing import Worker, perform, performing
+
+if TYPE_CHECKING:
+    from tests.integration.lake import Lake
+
+#: As a task with retries would; one that is disturbed at each try is tried again.
+_TRIES = 5
+#: Of the second try; others wait longer. Keeper gives up a server that was killed after ten seconds.
+_RETRY_SECONDS = 2
+_OPTIONS: dict[str, Any] = {
+    "file_format": "CSVWithNames",
+    "on_target_changed": "reload",
+    "replace_unknown": True,
+    "max_shrink_fraction": 1,
+    "on_no_objects": "empty",
+}
+
+
+class RefusedError(Exception):
+    """A load that failed at each try."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One load.
+
+    Args:
+        months: Of it.
+        is_group: Whether they are loaded together, by one task.
+    """
+
+    months: tuple[str, ...]
+    is_group: bool
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.months)}{' together' if self.is_group else ''}"
+
+
+@dataclass
+class Loads:
+    """Loads into one table.
+
+    Args:
+        lake: Where its cluster is.
+        table: Its name.
+        prefix: Of its objects' keys.
+        log: Where processes write to.
+    """
+
+    lake: Lake
+    table: str
+    prefix: str
+    log: Path
+
+    def load(self, task: Task) -> list[str]:
+        """Load, with retries.
+
+        Returns:
+            How each month was loaded: `increment`, `whole`, or the status.
+
+        Raises:
+            RefusedError: If no try succeeds.
+        """
+        said = ""
+        for number in range(_TRIES):
+            time.sleep(_RETRY_SECONDS * number)
+            try:
+                return [_outcome(result) for result in self._results(task)]
+            except Exception as error:
+                if not isinstance(error, Chs3Error) and type(error).__name__ != "AirflowFailException":
+                    raise
+                said = str(error)
+        raise RefusedError(f"{task}: {said}")
+
+    def start(self, task: Task, *, dies_at: int | None = None) -> Worker:
+        """Start a process that loads.
+
+        Args:
+            task: What it loads.
+            dies_at: The step before which it is killed (SIGKILL), from 0; None lets it end.
+        """
+        taken = count()
+
+        def dying(runner: Runner, step: Step) -> Any:
+            if next(taken) == dies_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return perform(runner, step)
+
+        def load() -> None:
+            with performing(dying):
+                self._results(task)
+
+        return Worker(load, log=self.log)
+
+    def some_step(self, task: Task, choose: random.Random) -> int:
+        """Choose a step of a load by its number, which the load may not get to."""
+        return choose.randrange(75 if task.is_group else 45)
+
+    def _results(self, task: Task) -> Sequence[dict[str, Any]]:
+        arguments = {"table": self.table, "key": f"{self.prefix}/{{YYYY-MM}}/", **_OPTIONS}
+        if not task.is_group:
+            return [self.lake.load(month=month, **arguments) for month in task.months]
+        lake = self.lake
+        operator: Callable[..., Any] = S3MonthsToClickHouseOperator
+        of_lake = {"bucket": lake.bucket, "database": lake.database, "cluster": lake.cluster.name}
+        found: Sequence[dict[str, Any]] = operator(
+            task_id="load", months=list(task.months), progress_interval_seconds=0.2, **of_lake, **arguments
+        ).execute({})
+        return found
+
+
+def _outcome(result: dict[str, Any]) -> str:
+    if 0 < result["loaded_objects"] < result["objects"]:
+        return "increment"
+    return "whole" if result["status"] == "published" else str(result["status"])

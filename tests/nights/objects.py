@@ -1,0 +1,81 @@
+"""The objects of some months: files that come, change and go."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from tests.nights.engines import Engine
+
+if TYPE_CHECKING:
+    from tests.integration.lake import Lake
+
+MONTHS = ("2026-08", "2026-09", "2026-10")
+Row = tuple[datetime, int, int, int, int, str]
+_HEAD = "ts,k,ver,sign,v,s\n"
+_MOST_ROWS = 60
+_KEYS = 80
+
+
+@dataclass
+class Objects:
+    """Files of CSV, and the rows that they hold.
+
+    Args:
+        lake: Where they are.
+        prefix: Of their keys.
+        engine: Of the table that they are loaded into: rows must not depend on what it merges when.
+        choose: Of all choices.
+    """
+
+    lake: Lake
+    prefix: str
+    engine: Engine
+    choose: random.Random
+    files: dict[str, dict[str, list[Row]]] = field(default_factory=lambda: {month: {} for month in MONTHS})
+
+    def rows(self) -> list[Row]:
+        """All rows of all months."""
+        return [row for files in self.files.values() for rows in files.values() for row in rows]
+
+    def add(self, month: str, *, night: str) -> str:
+        """Add one to three files to a month."""
+        names = [f"{night}_{number}.csv" for number in range(self.choose.randrange(1, 4))]
+        for name in names:
+            self._put(month, name)
+        return f"{len(names)} files added to {month}"
+
+    def overwrite(self) -> Iterator[str]:
+        """Write other rows into a file."""
+        if chosen := self._one():
+            self._put(*chosen)
+            yield "a file overwritten"
+
+    def delete(self) -> Iterator[str]:
+        """Delete a file."""
+        if chosen := self._one():
+            month, name = chosen
+            del self.files[month][name]
+            self.lake.s3.delete_object(Bucket=self.lake.bucket, Key=f"{self.prefix}/{month}/{name}")
+            yield "a file deleted"
+
+    def _one(self) -> tuple[str, str] | None:
+        there = [(month, name) for month, files in self.files.items() for name in files]
+        return self.choose.choice(there) if there else None
+
+    def _put(self, month: str, name: str) -> None:
+        rows = [self._row(month) for _ in range(self.choose.randrange(1, _MOST_ROWS))]
+        self.files[month][name] = rows
+        lines = (f"{at:%Y-%m-%d %H:%M:%S},{','.join(map(str, others))}\n" for at, *others in rows)
+        self.lake.put(f"{self.prefix}/{month}/{name}", (_HEAD + "".join(lines)).encode())
+
+    def _row(self, month: str) -> Row:
+        key, version = self.choose.randrange(_KEYS), self.choose.randrange(4)
+        year, number = map(int, month.split("-"))
+        at = datetime(year, number, 1 + key % 28, 10, tzinfo=UTC)
+        sign = self.engine.sign(key, version, self.choose)
+        # Never 0: merges of sums remove such rows.
+        return at, key, version, sign, 1 + key * 7 + version, f"s{key}_{version}"

@@ -1,0 +1,138 @@
+"""What others do to the table of the nights, and to the records of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from clickhouse_driver.errors import ServerException
+
+from tests.nights.engines import Engine
+from tests.nights.objects import MONTHS
+from tests.nights.servers import Servers
+
+#: Of which the bucket has nothing.
+OTHER_MONTH = "2026-11"
+#: Replicas that are away are not waited for.
+_WITHOUT_OTHERS = "SETTINGS lightweight_deletes_sync = 1"
+
+
+@dataclass
+class Others:
+    """People and programs that write to the table.
+
+    Args:
+        servers: Where it is.
+        engine: The table's.
+        table: Its name.
+        choose: Of all choices.
+        defaults: Of the columns that they added: name → default.
+    """
+
+    servers: Servers
+    engine: Engine
+    table: str
+    choose: random.Random
+    defaults: dict[str, int] = field(default_factory=dict)
+
+    def act(self, number: int) -> Iterator[str]:
+        """Do what comes to their minds, and tell what it was.
+
+        Args:
+            number: Of the night.
+        """
+        actions: tuple[tuple[float, Callable[[], str]], ...] = (
+            (0.05, self.delete_rows),
+            (0.05, self.delete_lightly),
+            (0.03, self.insert_rows),
+            (0.03, self._delete_elsewhere),
+            (0.10, self.merge),
+            (0.04, self._drop_part),
+            (0.03, self._add_column),
+            (0.03, lambda: self._change_default(number)),
+            (0.02, self._truncate_records),
+        )
+        for chance, action in actions:
+            if self.choose.random() < chance:
+                yield action()
+
+    def amid_a_load(self) -> tuple[str, Callable[[], object]]:
+        """What somebody does while a load runs, and its name."""
+        name, action = self.choose.choice(
+            (
+                ("rows deleted", self.delete_rows),
+                ("rows deleted lightly", self.delete_lightly),
+                ("a row inserted", self.insert_rows),
+                ("merged", self.merge),
+            )
+        )
+        return name, action
+
+    def delete_rows(self) -> str:
+        is_sync = self.choose.choice((0, 1))
+        self._alter(f"DELETE WHERE k < 1000 AND k % 5 = {self.choose.randrange(5)} SETTINGS mutations_sync = {is_sync}")
+        return "rows deleted" if is_sync else "rows being deleted"
+
+    def delete_lightly(self) -> str:
+        self._on_any(
+            f"DELETE FROM {self._name} WHERE k < 1000 AND k % 5 = {self.choose.randrange(5)} {_WITHOUT_OTHERS}"
+        )
+        return "rows deleted lightly"
+
+    def insert_rows(self) -> str:
+        month = self.choose.choice(MONTHS)
+        self._on_any(f"INSERT INTO {self._name} (ts, k, ver, sign) VALUES ('{month}-01 10:00:00', 1000, 9, 1)")
+        return "a row inserted"
+
+    def merge(self) -> str:
+        self.servers.on_each(f"OPTIMIZE TABLE {self._name} FINAL")
+        return "merged"
+
+    def _delete_elsewhere(self) -> str:
+        self._alter(f"DELETE IN PARTITION ID '{OTHER_MONTH.replace('-', '')}' WHERE k < 5 SETTINGS mutations_sync = 1")
+        return "another month's rows deleted"
+
+    def _drop_part(self) -> str:
+        place, what = self.choose.choice(self.servers.up), self.choose.choice(("DROP", "DETACH"))
+        sql = (
+            f"SELECT name FROM system.parts WHERE database = '{self.servers.lake.database}' AND table = '{self.table}' "
+            f"AND active AND rows > 0 AND partition_id != '{OTHER_MONTH.replace('-', '')}' ORDER BY name"
+        )
+        parts = [name for (name,) in self.servers.lake.on_node(place, sql)]
+        if not parts or self.engine.may_lose_parts:
+            return "no part to drop"
+        # A merge may take it first.
+        with suppress(ServerException):
+            self.servers.lake.on_node(place, f"ALTER TABLE {self._name} {what} PART '{self.choose.choice(parts)}'")
+        return "a part dropped" if what == "DROP" else "a part detached"
+
+    def _add_column(self) -> str:
+        number = len(self.defaults) + 1
+        self._set_default("ADD COLUMN", f"c{number}", number)
+        return "a column added"
+
+    def _change_default(self, number: int) -> str:
+        if not self.defaults:
+            return "no default changed"
+        self._set_default("MODIFY COLUMN", [*self.defaults][-1], number * 100)
+        return "a default changed"
+
+    def _truncate_records(self) -> str:
+        self._on_any(f"TRUNCATE TABLE IF EXISTS {self.servers.lake.database}.chs3_objects")
+        return "records of objects lost"
+
+    def _set_default(self, what: str, column: str, value: int) -> None:
+        self.servers.on_one_of_each(f"ALTER TABLE {self._name} {what} {column} Int64 DEFAULT {value}")
+        self.defaults[column] = value
+
+    def _alter(self, what: str) -> None:
+        self._on_any(f"ALTER TABLE {self._name} {what}")
+
+    def _on_any(self, sql: str) -> None:
+        self.servers.lake.on_node(self.choose.choice(self.servers.up), sql)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.servers.lake.database}.{self.table}"

@@ -1,0 +1,108 @@
+"""The servers of the nights: which are up, and how they are killed, cut from power and left out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from clickhouse_driver.errors import NetworkError, ServerException
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from tests.faults.power import Power
+from tests.integration.lake import Lake
+
+_TIMEOUT_SECONDS = 90
+
+
+@dataclass
+class Servers:
+    """Nodes, some of which may be down.
+
+    Args:
+        lake: Of the cluster.
+        cluster: That can be struck; None leaves nodes alone.
+        replicas: Nodes of a shard.
+        power: Of the nodes; None where none is cut.
+        down: Places of those that are down.
+    """
+
+    lake: Lake
+    cluster: ClickHouseCluster | None = None
+    replicas: int = 1
+    power: Power | None = None
+    down: set[int] = field(default_factory=set)
+
+    @property
+    def up(self) -> list[int]:
+        """Places of the nodes that are up."""
+        return [place for place in range(len(self.lake.cluster.nodes)) if place not in self.down]
+
+    @property
+    def shards(self) -> int:
+        """How many shards there are."""
+        return len(self.lake.cluster.nodes) // self.replicas
+
+    def on_each(self, sql: str) -> list[list[tuple[Any, ...]]]:
+        """Run a statement on each node that is up."""
+        return [self.lake.on_node(place, sql) for place in self.up]
+
+    def on_one_of_each(self, sql: str) -> None:
+        """Run a statement on a node of each shard: its replicas follow."""
+        for place in self.up if self.replicas == 1 else self.up[:1]:
+            self.lake.on_node(place, sql)
+
+    def kill(self, place: int) -> None:
+        """Kill a node and start it again."""
+        assert self.cluster
+        self.cluster.kill(place)
+        self.cluster.restart(place)
+        self.settle()
+
+    def cut(self, place: int) -> None:
+        """Cut the power of a node and start it again."""
+        assert self.power
+        self.power.cut(place)
+        self.settle()
+
+    def leave_out(self, place: int) -> None:
+        """Kill a replica that stays away, and wait until Keeper knows."""
+        assert self.cluster
+        self.cluster.kill(place)
+        self.down.add(place)
+        active = f"SELECT max(active_replicas) FROM system.replicas WHERE database = '{self.lake.database}'"
+        _wait_until(lambda: self.lake.on_node(self.up[0], active)[0][0] < self.replicas)
+
+    def bring_back(self) -> None:
+        """Start what was left out; it has not caught up yet."""
+        assert self.cluster
+        for place in sorted(self.down):
+            self.cluster.restart(place)
+            self.down.discard(place)
+
+    def settle(self) -> None:
+        """Wait until replicas can be written to."""
+        if self.replicas > 1:
+            # A disk may lose that staging was dropped: it is there again, read-only, until a load drops it.
+            of_table = f"database = '{self.lake.database}' AND NOT startsWith(table, 'chs3_')"
+            ask = f"SELECT count() FROM system.replicas WHERE {of_table} AND is_readonly"
+            _wait_until(lambda: all(rows == [(0,)] for rows in self.on_each(ask)))
+
+    def catch_up(self, table: str) -> None:
+        """Wait until replicas of a table have what they missed."""
+        self.settle()
+        if self.replicas > 1 and len(self.up) > 1:
+            self.on_each(f"SYSTEM SYNC REPLICA {table}")
+
+
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    ends = time.monotonic() + _TIMEOUT_SECONDS
+    while True:
+        with suppress(NetworkError, ServerException):
+            if is_so():
+                return
+        if time.monotonic() > ends:
+            raise TimeoutError
+        time.sleep(0.2)

@@ -1,0 +1,138 @@
+"""What goes wrong while months are loaded: somebody meddles, the worker dies, another load runs, a node dies."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from clickhouse_driver.errors import ServerException
+
+from tests.nights.loads import Loads, Task
+from tests.nights.objects import MONTHS, Objects
+from tests.nights.others import Others
+from tests.nights.servers import Servers
+
+_LOAD_TIMEOUT_SECONDS = 120.0
+#: A load takes about this long.
+_SOME_SECONDS = 1.5
+#: How long after a load power is cut: a disk has written some of it then.
+_SOON_SECONDS = 8
+_MOST_NIGHTS_AWAY = 3
+
+
+@dataclass
+class Troubles:
+    """Troubles of loads.
+
+    Args:
+        loads: The loads.
+        others: Who meddles.
+        objects: Which may come amid a load.
+        servers: Which may die.
+        choose: Of all choices.
+        nights_away: For how many more nights a replica stays down.
+    """
+
+    loads: Loads
+    others: Others
+    objects: Objects
+    servers: Servers
+    choose: random.Random
+    nights_away: int = 0
+
+    def before_loads(self, is_first: bool) -> Iterator[str]:
+        """Have a replica go, or come back, and give what happened."""
+        servers = self.servers
+        if servers.down:
+            self.nights_away -= 1
+            # Others come back amid the loads.
+            if self.nights_away < 0 and self.choose.random() < 1 / 2:
+                servers.bring_back()
+                yield "a replica back"
+        elif servers.replicas > 1 and servers.cluster and not is_first and self.choose.random() < 1 / 3:
+            self.nights_away = self.choose.randrange(_MOST_NIGHTS_AWAY)
+            servers.leave_out(self.choose.choice(servers.up))
+            yield "a replica away"
+
+    def amid(self, tasks: list[Task], *, night: str) -> Iterator[str]:
+        """Start loads that are struck, and give by what."""
+        if self.servers.down and self.nights_away < 0:
+            yield from self._come_back(tasks[0])
+        elif self.servers.power:
+            # Of what the last replica loses, the load waits for the one that is away.
+            if not self.servers.down and self.choose.random() < 2 / 3:
+                yield from self._strike_node(tasks[0], self.servers.cut, "a power cut")
+        else:
+            chance = self.choose.random()
+            if chance < 0.12:
+                yield from self._kill_load(tasks[0])
+            elif chance < 0.24:
+                yield from self._load_twice(tasks[0], night=night)
+            elif chance < 0.30 and self.servers.cluster and not self.servers.down:
+                yield from self._strike_node(tasks[0], self.servers.kill, "a node killed")
+
+    def meddle_later(self) -> tuple[str, threading.Thread] | None:
+        """Have somebody meddle with the table in a moment, and give what is done."""
+        if self.servers.power or self.choose.random() >= 0.15:
+            return None
+        name, action = self.others.amid_a_load()
+        wait_seconds = self.choose.random() * _SOME_SECONDS
+
+        def meddle() -> None:
+            time.sleep(wait_seconds)
+            # A load may replace what it is about to change.
+            with suppress(ServerException):
+                action()
+
+        thread = threading.Thread(target=meddle)
+        thread.start()
+        return f"{name} amid a load", thread
+
+    def _kill_load(self, task: Task) -> Iterator[str]:
+        if self.choose.random() < 1 / 2:
+            ended = self.loads.start(task, dies_at=self.loads.some_step(task, self.choose)).wait()
+        else:
+            worker = self.loads.start(task)
+            time.sleep(self.choose.random() * _SOME_SECONDS)
+            worker.signal(signal.SIGKILL)
+            ended = worker.wait()
+        # It may have ended before that step, or that moment.
+        if ended == -signal.SIGKILL:
+            yield f"a load killed{' of several months' if task.is_group else ''}"
+
+    def _load_twice(self, task: Task, *, night: str) -> Iterator[str]:
+        second = self.choose.choice((task, Task((self.choose.choice(MONTHS),), False), Task(MONTHS, True)))
+        first = self.loads.start(task)
+        time.sleep(self.choose.random() * _SOME_SECONDS)
+        yield self.objects.add(self.choose.choice(MONTHS), night=f"{night}_later")
+        other = self.loads.start(second)
+        for worker in (first, other):
+            worker.wait_or_kill(timeout_seconds=_LOAD_TIMEOUT_SECONDS)
+        kinds = sorted("several months" if each.is_group else "one month" for each in (task, second))
+        yield f"two loads at once, of {' and '.join(kinds)}"
+
+    def _strike_node(self, task: Task, strike: Callable[[int], None], name: str) -> Iterator[str]:
+        worker, place = self.loads.start(task), self.choose.choice(self.servers.up)
+        if self.servers.power and self.choose.random() < 1 / 3:
+            worker.wait_or_kill(timeout_seconds=_LOAD_TIMEOUT_SECONDS)
+            time.sleep(self.choose.random() * _SOON_SECONDS)
+            strike(place)
+            yield f"{name} after a load"
+        else:
+            time.sleep(self.choose.random() * _SOME_SECONDS)
+            strike(place)
+            worker.wait_or_kill(timeout_seconds=_LOAD_TIMEOUT_SECONDS)
+            yield f"{name} amid a load"
+
+    def _come_back(self, task: Task) -> Iterator[str]:
+        worker = self.loads.start(task)
+        time.sleep(self.choose.random() * _SOME_SECONDS)
+        self.servers.bring_back()
+        worker.wait_or_kill(timeout_seconds=_LOAD_TIMEOUT_SECONDS)
+        self.servers.settle()
+        yield "a replica back amid a load"

@@ -1,0 +1,31 @@
+"""How much the page sends to each node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from fastapi.testclient import TestClient
+
+from airflow_provider_chs3.hooks.connection import Address
+from tests.integration.counting import of_nodes, sent
+from tests.integration.lake import Lake
+from tests.plugin.test_months import loaded, months
+
+#: Fixtures.
+__all__ = ["sent"]
+
+#: Most statements to any node.
+OF_MONTHS = 6
+
+
+@pytest.mark.three_nodes
+def test_the_view_of_months(
+    trips_lake: Lake, as_user: Callable[[str | None], TestClient], sent: Counter[Address | None]
+) -> None:
+    for month in ("2026-09", "2026-10"):
+        loaded(trips_lake, month)
+    sent.clear()
+    assert set(months(as_user, trips_lake)) == {"2026-09", "2026-10"}
+    assert max(of_nodes(sent)) <= OF_MONTHS, of_nodes(sent)

@@ -1,0 +1,33 @@
+"""Tables that loads create, and columns that they add, on two shards of two replicas."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tests.integration.lake import MONTH, Lake
+from tests.integration.refusal import parquet
+from tests.servers.replicas import TRIPS
+
+
+def test_replicas_get_one_table_with_one_path_for_each_shard(lake: Lake) -> None:
+    lake.on_every_node(f"DROP TABLE {lake.database}.trips SYNC")
+    assert lake.load(create_table="if_missing")["status"] == "published"
+    assert lake.facts() == TRIPS.facts(MONTH)
+    where = f"database = '{lake.database}' AND table = 'trips'"
+    found = lake.on_every_node(f"SELECT zookeeper_path, total_replicas FROM system.replicas WHERE {where}")
+    at = f"/clickhouse/tables/{{}}/{lake.database}/trips"
+    assert found == [[(at.format(shard), 2)] for shard in ("01", "01", "02", "02")]
+    assert lake.load(create_table="if_missing")["status"] == "unchanged"
+
+
+def test_one_replica_of_each_shard_adds_a_column_for_all(lake: Lake) -> None:
+    for key in [each["Key"] for each in lake.s3.list_objects_v2(Bucket=lake.bucket)["Contents"]]:
+        lake.s3.delete_object(Bucket=lake.bucket, Key=key)
+    colored = TRIPS.table(MONTH)
+    colored = colored.append_column("color", pa.array([f"c{n}" for n in range(len(colored))]))
+    lake.put(f"trips/{MONTH}/a.parquet", parquet(colored))
+    assert lake.load(on_new_columns="add")["status"] == "published"
+    source = f"cluster('{lake.cluster.name}', {lake.database}, trips)"
+    rows = lake.on_node(3, f"SELECT trip_id, color FROM {source} ORDER BY trip_id")
+    expected = zip(colored["trip_id"].to_pylist(), colored["color"].to_pylist(), strict=True)
+    assert rows == sorted(expected)

@@ -1,0 +1,30 @@
+"""The oldest supported servers pass no query to a database."""
+
+from __future__ import annotations
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.narrow_user import WITH_NARROW_USER
+from tests.sources.row_lake import MONTH, RowLake
+from tests.sources.rows import PostgresRows
+
+
+def test_a_load_of_rows_says_so_before_it_has_staging(
+    chs3_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = WITH_NARROW_USER | {"profiles": {}, "clusters": {}}
+    with ClickHouseCluster.start(1, program="server", **options) as cluster:
+        with cluster.nodes[0].client() as client:
+            client.execute("CREATE DATABASE test_rows")
+        lake = RowLake.create(PostgresRows.create(chs3_postgres), cluster, "test_rows", monkeypatch)
+        lake.rows.put(Trips(rows_per_month=10).table(MONTH))
+        with pytest.raises(AirflowFailException, match="The servers are too old to read"):
+            lake.load()
+        # The ledger records that it failed.
+        assert lake.on_every_node("SELECT name FROM system.tables WHERE database = 'test_rows' ORDER BY name") == [
+            [("chs3_ledger",), ("trips",)]
+        ]

@@ -1,0 +1,91 @@
+"""A local HDFS, of one name node and one data node: Hadoop's minicluster, of Maven's jars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from airflow_provider_chs3.testbed.processes import HOST, free_ports
+from airflow_provider_chs3.testbed.programs.packages import from_maven, required
+from airflow_provider_chs3.testbed.sources.local import LocalServer, launch, new_folder
+
+_VERSION = "3.4.2"
+_JARS = (
+    *(f"org.apache.hadoop:hadoop-client-{part}:{_VERSION}" for part in ("minicluster", "runtime", "api")),
+    # Without it, WebHDFS answers 500 on Java 17.
+    "javax.xml.bind:jaxb-api:2.3.1",
+)
+#: For a small server that is up soon.
+JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_OWNER = "chs3"
+#: The first write of a new server takes seconds.
+_TIMEOUT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class HdfsServer(LocalServer):
+    """A running HDFS whose files belong to one user: it checks permissions, but takes a user's word for the name.
+
+    Attributes:
+        url: For ClickHouse, with the user: `hdfs://user@host:port`.
+        web_url: Of WebHDFS, which lists and writes.
+    """
+
+    url: str
+    web_url: str
+
+    def airflow_connection(self) -> dict[str, Any]:
+        """Return the connection of type `webhdfs`."""
+        url = urlsplit(self.web_url)
+        return {"conn_type": "webhdfs", "host": url.hostname, "port": url.port, "login": _OWNER}
+
+    @classmethod
+    def start(cls) -> Self:
+        java = required("java", hint="apt-get install default-jre-headless")
+        jars = from_maven(f"hadoop-{_VERSION}", _JARS)
+        port, web_port = free_ports(2)
+        with new_folder("hdfs") as folder:
+            details = folder / "details.json"
+            command = [java, *JAVA_OPTIONS, "-cp", f"{jars}/*"]
+            command += ["org.apache.hadoop.test.MiniDFSClusterManager", "-format", "-datanodes", "1"]
+            command += ["-nnport", str(port), "-httpport", str(web_port), "-writeDetails", str(details)]
+            command += ["-D", f"hdfs.minidfs.basedir={folder}/data", "-D", "dfs.permissions.enabled=true"]
+            # A listing has several pages, which in a real one have 1,000 files each.
+            command += ["-D", "dfs.ls.limit=2"]
+            command += ["-D", f"hadoop.http.staticuser.user={_OWNER}"]
+            # Its own user is the one who may make folders at the root.
+            process = launch(
+                command,
+                name="HDFS",
+                folder=folder,
+                port=port,
+                is_ready=lambda: details.exists() and details.stat().st_size > 0,
+                environment={"HADOOP_USER_NAME": _OWNER},
+            )
+        url, web_url = f"hdfs://{_OWNER}@{HOST}:{port}", f"http://{HOST}:{web_port}/webhdfs/v1"
+        return cls(process=process, folder=folder, url=url, web_url=web_url)
+
+    def put(self, path: str, body: bytes) -> None:
+        """Write a file, in place of one of the same path."""
+        asked = self._ask("PUT", path, "CREATE", overwrite="true", noredirect="true")
+        httpx.put(asked.json()["Location"], content=body, timeout=_TIMEOUT_SECONDS).raise_for_status()
+
+    def delete(self, path: str) -> None:
+        """Delete a file."""
+        self._ask("DELETE", path, "DELETE")
+
+    def rename(self, path: str, other: str) -> None:
+        """Give a file another path."""
+        self._ask("PUT", path, "RENAME", destination=other)
+
+    def set_permission(self, path: str, permission: str) -> None:
+        """Set the permission of a file or a folder, in octal digits."""
+        self._ask("PUT", path, "SETPERMISSION", permission=permission)
+
+    def _ask(self, method: str, path: str, operation: str, **options: str) -> httpx.Response:
+        parameters = {"op": operation, "user.name": _OWNER, **options}
+        url = f"{self.web_url}{quote(path)}"
+        return httpx.request(method, url, params=parameters, timeout=_TIMEOUT_SECONDS).raise_for_status()

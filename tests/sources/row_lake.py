@@ -1,0 +1,100 @@
+"""A table in a database and a table in ClickHouse, and loads from one to the other as the user of loads."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.rows import MySqlRows, PostgresRows, TableRows
+from airflow_provider_chs3.testbed.trips import COLUMNS, MonthFacts, create_table_sql, read_facts
+from airflow_provider_chs3.transfers.mysql_to_clickhouse import MySqlToClickHouseOperator
+from airflow_provider_chs3.transfers.postgres_to_clickhouse import PostgresToClickHouseOperator
+from tests.narrow_user import narrow_connection
+from tests.sources.rows import MySqlRows as MySqlTable
+from tests.sources.rows import Rows
+
+if TYPE_CHECKING:
+    import pytest
+
+    from airflow_provider_chs3.testbed.nodes import Cluster
+
+MONTH = "2026-01"
+
+
+@dataclass
+class RowLake:
+    """A table of a database, the table `trips` on every node, and loads from one to the other."""
+
+    rows: Rows
+    cluster: Cluster
+    database: str
+
+    @classmethod
+    def create(cls, rows: Rows, cluster: Cluster, database: str, monkeypatch: pytest.MonkeyPatch) -> RowLake:
+        lake = cls(rows, cluster, database)
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(cluster)))
+        lake.connect(monkeypatch)
+        lake.on_every_node(create_table_sql(f"{database}.trips"))
+        return lake
+
+    @property
+    def is_mysql(self) -> bool:
+        return isinstance(self.rows, MySqlTable)
+
+    def connect(self, monkeypatch: pytest.MonkeyPatch, **wrong: Any) -> None:
+        """Make Airflow's connection to the database.
+
+        Args:
+            monkeypatch: Sets it.
+            **wrong: What it has otherwise, such as a password.
+        """
+        server, kind = self.rows.server, "mysql" if self.is_mysql else "postgres"
+        given = {"conn_type": kind, "host": server.host, "port": server.port, "schema": server.database}
+        given |= {"login": server.user, "password": server.password}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{kind.upper()}_DEFAULT", json.dumps(given | wrong))
+
+    def store(self, **options: Any) -> TableRows:
+        kind = MySqlRows if self.is_mysql else PostgresRows
+        return kind(**{"table": self.rows.table, "month_column": "pickup_at", "key_column": "trip_id"} | options)
+
+    def operator(self, **options: Any) -> S3ToClickHouseOperator:
+        kind = MySqlToClickHouseOperator if self.is_mysql else PostgresToClickHouseOperator
+        arguments = {"task_id": "load", "table": "trips", "database": self.database, "month": MONTH}
+        arguments |= {"cluster": self.cluster.name, "progress_interval_seconds": 0.2}
+        arguments |= {"source_table": self.rows.table, "month_column": "pickup_at", "key_column": "trip_id"}
+        return kind(**arguments | options)
+
+    def load(self, **options: Any) -> dict[str, Any]:
+        return self.operator(**options).execute({})
+
+    def change(self, sql: str, **options: Any) -> None:
+        """Run a statement in the database, with `{t}` for the table."""
+        self.run(sql.format(t=self.rows.table), **options)
+
+    def run(self, sql: str, **options: Any) -> None:
+        """Run a statement in the database."""
+        with closing(self.rows.connection(**options)) as connection:
+            connection.cursor().execute(sql)
+            connection.commit()
+
+    @property
+    def other_columns(self) -> list[str]:
+        """All columns of trips but the key."""
+        return [name for name in COLUMNS if name != "trip_id"]
+
+    def on_every_node(self, sql: str) -> list[list[tuple[Any, ...]]]:
+        answers = []
+        for node in self.cluster.nodes:
+            with node.client() as client:
+                answers.append(client.execute(sql))
+        return answers
+
+    def facts(self, month: str = MONTH) -> MonthFacts:
+        with self.cluster.nodes[0].client() as client:
+            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, trips)", month)
+
+    def rows_per_node(self) -> list[int]:
+        return [rows[0][0] for rows in self.on_every_node(f"SELECT count() FROM {self.database}.trips")]

@@ -1,0 +1,112 @@
+"""A place of objects and a table, and loads from one to the other as the user of loads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles, ObjectStore, S3Objects
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.testbed.trips import MonthFacts, create_table_sql, read_facts
+from airflow_provider_chs3.transfers.azure_blob_to_clickhouse import AzureBlobToClickHouseOperator
+from airflow_provider_chs3.transfers.gcs_to_clickhouse import GCSToClickHouseOperator
+from airflow_provider_chs3.transfers.hdfs_to_clickhouse import HdfsToClickHouseOperator
+from tests.narrow_user import narrow_connection
+from tests.sources.objects import AzureObjects, HdfsObjects, Objects
+from tests.sources.objects import GcsObjects as GcsBucket
+
+if TYPE_CHECKING:
+    import pytest
+
+    from airflow_provider_chs3.testbed.nodes import Cluster
+
+MONTH = "2026-01"
+TEMPLATE = "trips/{YYYY-MM}/**"
+
+
+@dataclass
+class StoreLake:
+    """Objects of one storage, the table `trips` on every node, and loads from one to the other."""
+
+    objects: Objects
+    cluster: Cluster
+    database: str
+
+    @classmethod
+    def create(cls, objects: Objects, cluster: Cluster, database: str, monkeypatch: pytest.MonkeyPatch) -> StoreLake:
+        lake = cls(objects, cluster, database)
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(cluster)))
+        lake.connect(monkeypatch)
+        lake.on_every_node(create_table_sql(f"{database}.trips"))
+        return lake
+
+    def connect(self, monkeypatch: pytest.MonkeyPatch, **wrong: str) -> None:
+        """Make Airflow's connection to the storage.
+
+        Args:
+            monkeypatch: Sets it.
+            **wrong: What it has otherwise, such as a password.
+        """
+        server = self.objects.server
+        if isinstance(self.objects, AzureObjects):
+            keys = {"login": server.account_name, "password": server.account_key, "host": server.account_url}
+            monkeypatch.setenv("AIRFLOW_CONN_WASB_DEFAULT", json.dumps({"conn_type": "wasb", **keys, **wrong}))
+            return
+        if isinstance(self.objects, HdfsObjects):
+            monkeypatch.setenv("AIRFLOW_CONN_WEBHDFS_DEFAULT", json.dumps(server.airflow_connection() | wrong))
+            return
+        name = "GCS_HMAC_DEFAULT" if isinstance(self.objects, GcsBucket) else "AWS_DEFAULT"
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps(server.airflow_connection() | wrong))
+
+    @property
+    def place(self) -> str:
+        if isinstance(self.objects, HdfsObjects):
+            return self.objects.folder
+        return self.objects.container if isinstance(self.objects, AzureObjects) else self.objects.bucket
+
+    @property
+    def counted_by(self) -> str:
+        """What proves the rows of text."""
+        return "second read" if isinstance(self.objects, HdfsObjects) else "insert"
+
+    def store(self) -> ObjectStore:
+        if isinstance(self.objects, AzureObjects):
+            return AzureBlobs(container=self.place, blob=TEMPLATE)
+        if isinstance(self.objects, GcsBucket):
+            return GcsObjects(bucket=self.place, object_name=TEMPLATE)
+        if isinstance(self.objects, HdfsObjects):
+            return HdfsFiles(**self._hdfs)
+        return S3Objects(bucket=self.place, key=TEMPLATE)
+
+    def operator(self, **options: Any) -> S3ToClickHouseOperator:
+        arguments = {"task_id": "load", "table": "trips", "database": self.database, "month": MONTH}
+        arguments |= {"cluster": self.cluster.name, "progress_interval_seconds": 0.2}
+        if isinstance(self.objects, AzureObjects):
+            return AzureBlobToClickHouseOperator(**{"container": self.place, "blob": TEMPLATE} | arguments | options)
+        if isinstance(self.objects, GcsBucket):
+            return GCSToClickHouseOperator(**{"bucket": self.place, "object_name": TEMPLATE} | arguments | options)
+        if isinstance(self.objects, HdfsObjects):
+            return HdfsToClickHouseOperator(**self._hdfs | arguments | options)
+        return S3ToClickHouseOperator(**{"bucket": self.place, "key": TEMPLATE} | arguments | options)
+
+    @property
+    def _hdfs(self) -> dict[str, str]:
+        return {"path": f"/{self.place}/{TEMPLATE}", "hdfs_url": self.objects.server.url}
+
+    def load(self, **options: Any) -> dict[str, Any]:
+        return self.operator(**options).execute({})
+
+    def on_every_node(self, sql: str) -> list[list[tuple[Any, ...]]]:
+        answers = []
+        for node in self.cluster.nodes:
+            with node.client() as client:
+                answers.append(client.execute(sql))
+        return answers
+
+    def facts(self, month: str = MONTH) -> MonthFacts:
+        with self.cluster.nodes[0].client() as client:
+            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, trips)", month)
+
+    def rows(self) -> int:
+        return sum(rows[0][0] for rows in self.on_every_node(f"SELECT count() FROM {self.database}.trips"))

@@ -1,0 +1,90 @@
+"""A table of a lakehouse and one of ClickHouse, and loads from one to the other as the user of loads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3 import lakehouse
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.testbed.trips import MonthFacts, create_table_sql, read_facts
+from airflow_provider_chs3.transfers.delta_to_clickhouse import DeltaToClickHouseOperator
+from airflow_provider_chs3.transfers.iceberg_to_clickhouse import IcebergToClickHouseOperator
+from tests.narrow_user import narrow_connection
+from tests.sources.lakehouses import IcebergTable, Lakehouse
+
+if TYPE_CHECKING:
+    import pytest
+
+    from airflow_provider_chs3.testbed.nodes import Cluster
+
+MONTH = "2026-01"
+
+
+@dataclass
+class TableLake:
+    """A table of a lakehouse, the table `trips` on every node, and loads from one to the other."""
+
+    table: Lakehouse
+    cluster: Cluster
+    database: str
+
+    @classmethod
+    def create(cls, table: Lakehouse, cluster: Cluster, database: str, monkeypatch: pytest.MonkeyPatch) -> TableLake:
+        lake = cls(table, cluster, database)
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(cluster)))
+        monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(table.s3.airflow_connection()))
+        catalog = {"type": "sql", "uri": f"sqlite:///{table.folder}/catalog.db"}
+        monkeypatch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", json.dumps({"conn_type": "iceberg", "extra": catalog}))
+        lake.on_every_node(create_table_sql(f"{database}.trips"))
+        return lake
+
+    @property
+    def objects(self) -> lakehouse.LakehouseTable:
+        if isinstance(self.table, IcebergTable):
+            return lakehouse.IcebergTable(table="lake.trips", month_column="pickup_at")
+        return lakehouse.DeltaTable(uri=f"s3://{self.table.bucket}/trips", month_column="month")
+
+    @property
+    def where(self) -> dict[str, Any]:
+        return {"objects": self.objects, "table": "trips", "database": self.database, "cluster": self.cluster.name}
+
+    @property
+    def by_statistics(self) -> lakehouse.LakehouseTable:
+        """The table, whose months are found by statistics of its files if it is not partitioned."""
+        objects = self.objects
+        objects.month_column = "pickup_at"
+        return objects
+
+    def operator(self, month: str = MONTH, **options: Any) -> S3ToClickHouseOperator:
+        arguments = {**self.where, "task_id": "load", "month": month, "progress_interval_seconds": 0.2}
+        if "objects" in options:
+            return S3ToClickHouseOperator(**{**arguments, **options})
+        del arguments["objects"]
+        if isinstance(self.table, IcebergTable):
+            given = {"iceberg_table": "lake.trips", "month_column": "pickup_at"}
+            return IcebergToClickHouseOperator(**{**arguments, **given, **options})
+        given = {"uri": self.table.uri, "month_column": "month"}
+        return DeltaToClickHouseOperator(**{**arguments, **given, **options})
+
+    def load(self, month: str = MONTH, **options: Any) -> dict[str, Any]:
+        return self.operator(month, **options).execute({})
+
+    def on_every_node(self, sql: str) -> list[list[tuple[Any, ...]]]:
+        answers = []
+        for node in self.cluster.nodes:
+            with node.client() as client:
+                answers.append(client.execute(sql))
+        return answers
+
+    def facts(self, month: str = MONTH) -> MonthFacts:
+        with self.cluster.nodes[0].client() as client:
+            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, trips)", month)
+
+    def distances(self) -> list[float]:
+        answers = self.on_every_node(f"SELECT DISTINCT trip_distance FROM {self.database}.trips")
+        return [row[0] for rows in answers for row in rows]
+
+    def rows(self) -> int:
+        return sum(rows[0][0] for rows in self.on_every_node(f"SELECT count() FROM {self.database}.trips"))

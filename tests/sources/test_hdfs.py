@@ -1,0 +1,194 @@
+"""What is of HDFS alone: its listing, its permissions, and how servers call its files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+
+from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.exceptions import ConfigurationError, NotReadyError, SourceError, TransientError
+from airflow_provider_chs3.hooks.listing.webhdfs import WebHdfsListing
+from airflow_provider_chs3.objects import HdfsFiles
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.dag_bag import DagBag
+from tests.sources.hdfs import HdfsServer
+from tests.sources.objects import HdfsObjects
+from tests.sources.store_lake import MONTH, StoreLake
+
+DAGS = Path(__file__).parents[2] / "dags"
+NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
+TRIPS = Trips(rows_per_month=1_000, files_per_month=2)
+
+of_hdfs = pytest.mark.parametrize("store_lake", ["hdfs"], indirect=True)
+
+
+@pytest.fixture
+def folder(hdfs: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> HdfsObjects:
+    """An empty folder, and the connection that lists it."""
+    connect(hdfs, monkeypatch)
+    return HdfsObjects.create(hdfs)
+
+
+def connect(hdfs: HdfsServer, monkeypatch: pytest.MonkeyPatch, **given: object) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_WEBHDFS_DEFAULT", json.dumps(hdfs.airflow_connection() | given))
+
+
+def listed(prefix: str) -> list[str]:
+    return sorted(each.path for each in WebHdfsListing("webhdfs_default").objects("", prefix))
+
+
+def etag(folder: HdfsObjects, name: str) -> str:
+    (found,) = WebHdfsListing("webhdfs_default").objects("", f"{folder.folder}/{name}")
+    return found.etag
+
+
+def test_a_listing_has_all_files_below_a_prefix_of_folders_and_names(folder: HdfsObjects) -> None:
+    # The test bed's HDFS lists two at a time.
+    names = [f"trips/2026-0{month}/{hour}/f{file}" for month in (1, 2) for hour in "ab" for file in range(3)]
+    for name in (*names, "trips/2026", "tripsy/2026-01"):
+        folder.put(name, b"x")
+    base = f"/{folder.folder}/"
+    assert listed(f"{folder.folder}/trips/") == [base + name for name in sorted([*names, "trips/2026"])]
+    assert listed(f"{folder.folder}/trips/2026-01/") == [base + name for name in names[:6]]
+    assert listed(f"{folder.folder}/trips/2026-01/a/f2") == [f"{base}trips/2026-01/a/f2"]
+    assert listed(f"{folder.folder}/tr")[-1] == f"{base}tripsy/2026-01"
+    assert listed(f"{folder.folder}/none/") == listed(f"{folder.folder}/trips/2026/f") == []
+
+
+def test_folders_of_other_months_are_not_listed(folder: HdfsObjects) -> None:
+    for month in ("2026-01", "2026-02", "2026-03"):
+        folder.put(f"{month}/f", b"x")
+    folder.server.set_permission(f"/{folder.folder}/2026-02", "000")
+    prefix = f"{folder.folder}/2026-0"
+    wanted = (f"{prefix}1/", f"{prefix}3/")
+    pages = WebHdfsListing("webhdfs_default").pages("", prefix, lambda _: wanted)
+    assert [path for page in pages for path in page.paths] == [f"/{wanted[1]}f", f"/{wanted[0]}f"]
+
+
+def test_a_file_that_is_written_again_or_put_in_anothers_place_has_another_version(folder: HdfsObjects) -> None:
+    folder.put("f", b"1")
+    versions = {etag(folder, "f")}
+    for body in (b"1", b"2", b"2"):
+        folder.put("f", body)
+        versions.add(etag(folder, "f"))
+    folder.put("g", b"3")
+    folder.delete("f")
+    folder.server.rename(f"/{folder.folder}/g", f"/{folder.folder}/f")
+    assert len({*versions, etag(folder, "f")}) == 5
+
+
+def test_the_host_that_answers_lists(folder: HdfsObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.put("f", b"1")
+    connect(folder.server, monkeypatch, host="no-such-host.invalid, 127.0.0.1")
+    assert listed(folder.folder) == [f"/{folder.folder}/f"]
+    connect(folder.server, monkeypatch, host="no-such-host.invalid")
+    with pytest.raises(TransientError, match=r"Cannot list / in HDFS .*: ConnectError, no answer"):
+        listed(folder.folder)
+
+
+def test_what_is_not_webhdfs_is_told(folder: HdfsObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(folder.server, monkeypatch, schema="explorer")
+    with pytest.raises(TransientError, match="HTTP status 404"):
+        listed(folder.folder)
+    connect(folder.server, monkeypatch, host="")
+    with pytest.raises(ConfigurationError, match="has no host: give the name node"):
+        listed(folder.folder)
+
+
+def test_a_user_who_may_not_list_is_told(folder: HdfsObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.put("private/f", b"1")
+    folder.server.set_permission(f"/{folder.folder}/private", "700")
+    connect(folder.server, monkeypatch, login="nobody")
+    with pytest.raises(SourceError, match=r"access is denied: the user of the connection \(login\) needs r and x"):
+        listed(f"{folder.folder}/private/")
+
+
+@pytest.mark.parametrize("url", ["", "namenode:8020", "http://namenode", "hdfs://namenode/lake", "hdfs://u:p@namenode"])
+def test_what_is_no_url_of_a_name_node_is_refused(url: str) -> None:
+    store = HdfsFiles(path="/lake/{YYYY-MM}/", hdfs_url=url)
+    with pytest.raises(ConfigurationError, match="is not the URL of a name node"):
+        store.source(store.listing())
+
+
+def storage_check(
+    capsys: pytest.CaptureFixture[str], lake: StoreLake, url: str, *, month: str | None = None
+) -> dict[str, Any]:
+    """What the doctor says of the storage; of a month, no check may have a finding."""
+    where = ["--storage", "hdfs", "--hdfs-url", url, "--key", f"/{lake.place}/trips/{{YYYY-MM}}/*.parquet"]
+    table = ["--database", lake.database, "--table", "trips", "--cluster", lake.cluster.name]
+    capsys.readouterr()
+    main(["doctor", "--json", *where, *table, *(["--month", month] if month else [])])
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    if month:
+        assert [each["findings"] for each in checks if each["name"] != "disks"] == [[]] * (len(checks) - 1)
+    (found,) = (each for each in checks if each["name"] == "storage")
+    return found
+
+
+@of_hdfs
+class TestLoads:
+    def test_a_missing_folder_is_a_month_without_files(self, store_lake: StoreLake) -> None:
+        with pytest.raises(NotReadyError, match="No objects for"):
+            store_lake.load()
+
+    def test_a_file_that_the_servers_user_may_not_read_is_told(self, store_lake: StoreLake) -> None:
+        first = store_lake.objects.upload(TRIPS, MONTH)[0]
+        hdfs = store_lake.objects.server
+        hdfs.set_permission(f"/{store_lake.place}/{first}", "600")
+        with pytest.raises(AirflowFailException, match="HDFS refused the servers' user: name one") as failed:
+            store_lake.load(hdfs_url=hdfs.url.replace("chs3@", "nobody@"))
+        assert "org.apache" not in str(failed.value)
+        assert store_lake.rows() == 0
+
+    def test_text_names_the_file_and_row_to_blame(self, store_lake: StoreLake) -> None:
+        first = store_lake.objects.upload(TRIPS, MONTH, file_format="jsonl")[0]
+        store_lake.objects.put(first, b'{"trip_id": "x"}\n')
+        with pytest.raises(AirflowException, match=f"row 1 of /{store_lake.place}/{first} has 'x'"):
+            store_lake.load()
+
+    def test_the_doctor_finds_nothing_or_what_is_wrong(
+        self, store_lake: StoreLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store_lake.objects.upload(TRIPS, MONTH)
+        url = store_lake.objects.server.url
+        check = storage_check(capsys, store_lake, url, month=MONTH)
+        assert check["findings"] == []
+        assert "this machine lists in" in check["summary"]
+        assert "3 of 3 nodes list and read" in check["summary"]
+        store_lake.connect(monkeypatch, host="no-such-host.invalid")
+        store_lake.objects.server.set_permission(f"/{store_lake.place}/trips", "700")
+        (from_worker, from_nodes) = storage_check(capsys, store_lake, url.replace("chs3@", "nobody@"))["findings"]
+        assert "from this machine: Cannot list" in from_worker
+        assert "HDFS refused the servers' user" in from_nodes
+        monkeypatch.delenv("AIRFLOW_CONN_WEBHDFS_DEFAULT")
+        assert "give --storage-conn-id" in storage_check(capsys, store_lake, url)["findings"][0]
+
+    @pytest.mark.thorough  # servers try for 20 s
+    def test_the_doctor_tells_a_wrong_host_of_the_servers(
+        self, store_lake: StoreLake, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (found,) = storage_check(capsys, store_lake, "hdfs://no-such-host.invalid:8020")["findings"]
+        assert "The servers find no name node there: check hdfs_url" in found
+
+    def test_the_example_dag_loads_and_then_finds_nothing_to_load(
+        self, store_lake: StoreLake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store_lake.objects.upload(TRIPS, "2026-02")
+        connection = store_lake.cluster.airflow_connection()
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+        conf = {"path": f"/{store_lake.place}/trips/{{YYYY-MM}}/*.parquet", "hdfs_url": store_lake.objects.server.url}
+        conf |= {"database": store_lake.database, "table": "trips"}
+        bag = DagBag(DAGS)
+        assert bag.import_errors == {}
+        states = []
+        for _ in range(2):
+            run = run_dag(bag.dags["chs3_hdfs"], logical_date=NIGHT, run_conf=conf)
+            states.append({ti.task_id: str(ti.state) for ti in run.get_task_instances()})
+        assert [each["trips.month.load"] for each in states] == ["success", "skipped"]
+        assert store_lake.facts("2026-02") == TRIPS.facts("2026-02")

@@ -1,0 +1,235 @@
+"""Loads from every storage of objects end in exactly the objects' rows, whatever happened to them meanwhile."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
+from airflow_provider_chs3.exceptions import NotReadyError
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.plugin.observation.speed.throughput_queries import inserts
+from airflow_provider_chs3.runners.blocking import Runner
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.test_interrupted import Breaker, Failed, breaker
+from tests.sources.store_lake import MONTH, StoreLake
+
+__all__ = ["breaker"]
+
+TRIPS = Trips(rows_per_month=3_000, files_per_month=5)
+OTHER = Trips(seed=2, rows_per_month=3_500, files_per_month=5)
+
+DAGS = Path(__file__).parents[2] / "dags"
+NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
+#: Names that mean something in a URL, a glob, SQL or JSON.
+HOSTILE = (
+    "a b",
+    "it's",
+    "br{a,c}e",
+    "p%20c",
+    "pl+us",
+    "ha#sh",
+    "ünï",
+    "com,ma",
+    "[x]",
+    "am&p",
+    "s;x",
+    "x%y",
+    '"q',
+    "$x",
+)
+
+
+def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(store_lake: StoreLake) -> None:
+    keys = store_lake.objects.upload(TRIPS, MONTH)
+    store_lake.objects.upload(TRIPS, "2026-02")
+    result = store_lake.load()
+    assert (result["status"], result["objects"]) == ("published", 5)
+    assert store_lake.facts() == TRIPS.facts(MONTH)
+    assert store_lake.load()["status"] == "unchanged"
+    store_lake.objects.upload(OTHER, MONTH)
+    assert store_lake.load()["status"] == "published"
+    assert store_lake.facts() == OTHER.facts(MONTH)
+    store_lake.objects.delete(keys[0])
+    assert store_lake.load(max_shrink_fraction=0.9)["objects"] == 4
+    assert store_lake.rows() < OTHER.rows_per_month
+
+
+def test_new_objects_are_loaded_alone(store_lake: StoreLake) -> None:
+    store_lake.objects.upload(TRIPS, MONTH)
+    store_lake.load()
+    _, more = next(iter(OTHER.files(MONTH)))
+    store_lake.objects.put(f"trips/{MONTH}/more.parquet", more)
+    result = store_lake.load()
+    assert (result["objects"], result["loaded_objects"]) == (6, 1)
+    assert store_lake.rows() == result["rows"] == TRIPS.rows_per_month + 700
+    assert store_lake.load()["status"] == "unchanged"
+
+
+@pytest.mark.parametrize("file_format", ["csv.gz", "jsonl"])
+def test_text_is_proven_by_the_bytes_that_servers_received_or_by_a_second_read(
+    store_lake: StoreLake, file_format: Any
+) -> None:
+    store_lake.objects.upload(TRIPS, MONTH, file_format=file_format)
+    assert store_lake.load()["counted_by"] == store_lake.counted_by
+    assert store_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_hostile_names_are_loaded_exactly(store_lake: StoreLake) -> None:
+    files = Trips(rows_per_month=1_400, files_per_month=len(HOSTILE))
+    for name, (_, body) in zip(HOSTILE, files.files(MONTH), strict=True):
+        store_lake.objects.put(f"trips/{MONTH}/{name}/{name}.parquet", body)
+    assert store_lake.load()["objects"] == len(HOSTILE)
+    assert store_lake.facts() == files.facts(MONTH)
+    assert store_lake.load()["status"] == "unchanged"
+
+
+def test_a_load_that_fails_before_it_publishes_is_made_good_by_the_next(
+    store_lake: StoreLake, breaker: Breaker
+) -> None:
+    store_lake.objects.upload(TRIPS, MONTH)
+    breaker.set(break_after=3)
+    with pytest.raises(Failed):
+        store_lake.load()
+    assert store_lake.rows() == 0
+    breaker.set()
+    store_lake.load()
+    assert store_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_an_object_that_is_overwritten_under_the_load_is_loaded_as_it_is_then(
+    store_lake: StoreLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = store_lake.objects.upload(TRIPS, MONTH)[0]
+    inserts: list[Insert] = []
+    insert = Runner.insert
+
+    def overwriting(runner: Runner, step: Insert) -> InsertStats:
+        stats = insert(runner, step)
+        if not inserts:
+            store_lake.objects.put(first, next(body for _, body in OTHER.files(MONTH)))
+        inserts.append(step)
+        return stats
+
+    monkeypatch.setattr(Runner, "insert", overwriting)
+    store_lake.load()
+    assert len(inserts) == 2
+    assert store_lake.rows() == TRIPS.rows_per_month - 600 + 700
+    assert store_lake.load()["status"] == "unchanged"
+
+
+def test_the_waits_for_a_storage_are_known_where_servers_count_them(store_lake: StoreLake) -> None:
+    store_lake.objects.upload(TRIPS, MONTH)
+    result = store_lake.load()
+    for node in store_lake.cluster.nodes:
+        with node.client() as client:
+            client.execute("SYSTEM FLUSH LOGS")
+    sql = inserts([str(result["attempt"])], begun_at=time.time() - 60, ended_at=time.time())
+    waits = sum(row[1] for rows in store_lake.on_every_node(sql.text) for row in rows)
+    assert (waits > 0) == (store_lake.counted_by == "insert")
+
+
+def test_a_deferrable_load_is_proven_by_the_servers_logs(store_lake: StoreLake) -> None:
+    store_lake.objects.upload(TRIPS, MONTH, file_format="csv.gz")
+    assert store_lake.load(deferrable=True)["counted_by"] == store_lake.counted_by
+    assert store_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_months_are_planned_and_loaded_together(store_lake: StoreLake) -> None:
+    months = ["2026-01", "2026-02", "2026-03"]
+    for month in months:
+        store_lake.objects.upload(TRIPS, month)
+    where = {"objects": store_lake.store(), "table": "trips", "database": store_lake.database}
+    where["cluster"] = store_lake.cluster.name
+    assert PlanMonthsOperator(task_id="plan", all_months=True, **where).execute({}) == months
+    results = S3MonthsToClickHouseOperator(task_id="load", months=months, **where).execute({})
+    assert [each["status"] for each in results] == ["published"] * 3
+    assert [store_lake.facts(month) for month in months] == [TRIPS.facts(month) for month in months]
+    assert PlanMonthsOperator(task_id="plan", months=months, **where).execute({}) == []
+
+
+@pytest.mark.parametrize("store_lake", ["azure"], indirect=True)
+class TestAzure:
+    def test_a_wrong_key_is_told_and_no_key_shows(
+        self, store_lake: StoreLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        store_lake.objects.upload(TRIPS, MONTH)
+        operator = store_lake.operator()
+        operator.execute({})
+        shown = f"{caplog.text}{operator.insert_sql}{vars(operator)}{operator.source(operator.listing())!r}"
+        wrong = "d3Jvbmcta2V5LW9mLXRoZS1hY2NvdW50LXRoYXQtaXMtbG9uZy1lbm91Z2g="
+        store_lake.connect(monkeypatch, password=wrong)
+        with pytest.raises(AirflowFailException, match="the key or the SAS token is wrong or") as failed:
+            store_lake.load()
+        assert "[HIDDEN]" in operator.insert_sql
+        for secret in (store_lake.objects.server.account_key, wrong):
+            assert secret not in f"{shown}{caplog.text}{failed.value!r}"
+
+    def test_a_missing_container_is_told(self, store_lake: StoreLake) -> None:
+        with pytest.raises(AirflowFailException, match="there is no such container"):
+            store_lake.load(container="no-such-container")
+
+    def test_a_named_collection_has_container_and_key(
+        self, store_lake: StoreLake, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # What the user of loads may read is fixed when servers start.
+        connection = json.dumps(store_lake.cluster.airflow_connection())
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", connection)
+        string, place = store_lake.objects.server.connection_string, store_lake.place
+        store_lake.on_every_node(
+            f"CREATE NAMED COLLECTION chs3_of_azure AS connection_string = '{string}', container = '{place}'"
+        )
+        try:
+            with pytest.raises(NotReadyError, match="No objects for"):
+                store_lake.load(container=None, named_collection="chs3_of_azure")
+            store_lake.objects.upload(TRIPS, MONTH)
+            store_lake.load(container=None, named_collection="chs3_of_azure")
+            assert store_lake.facts() == TRIPS.facts(MONTH)
+        finally:
+            store_lake.on_every_node("DROP NAMED COLLECTION chs3_of_azure")
+
+    @pytest.mark.parametrize("form", ["connection_string", "sas_token"])
+    def test_other_forms_of_the_connection_work(
+        self, store_lake: StoreLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, form: str
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        store_lake.objects.upload(TRIPS, MONTH)
+        operator = store_lake.operator()
+        store_lake.objects.connect_by(form, monkeypatch)
+        operator.execute({})
+        assert store_lake.facts() == TRIPS.facts(MONTH)
+        access = operator.listing().access()
+        secret = access.account_key or access.sas_token.partition("sig=")[2].partition("&")[0]
+        assert secret not in f"{access}{operator.insert_sql}{caplog.text}"
+
+    def test_the_example_dag_loads_and_then_finds_nothing_to_load(
+        self, store_lake: StoreLake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from tests.dag_bag import DagBag
+
+        for month in ("2026-01", "2026-02"):
+            store_lake.objects.upload(TRIPS, month)
+        connection = store_lake.cluster.airflow_connection()
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+        conf = {"container": store_lake.place, "database": store_lake.database, "table": "trips"}
+        bag = DagBag(DAGS)
+        assert bag.import_errors == {}
+        states = []
+        for _ in range(2):
+            run = run_dag(bag.dags["chs3_azure"], logical_date=NIGHT, run_conf=conf)
+            states.append({ti.task_id: str(ti.state) for ti in run.get_task_instances()})
+        assert [each["trips.month.load"] for each in states] == ["success", "skipped"]
+        assert [store_lake.facts(month) for month in ("2026-01", "2026-02")] == [
+            TRIPS.facts("2026-01"),
+            TRIPS.facts("2026-02"),
+        ]

@@ -1,0 +1,231 @@
+"""Loads from tables of databases end in exactly the rows of the month, whatever happened to them meanwhile."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
+from airflow_provider_chs3.exceptions import ConfigurationError, NotReadyError, ObjectsChangedError, TransientError
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.runners.blocking import Runner
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.test_interrupted import Breaker, Failed, breaker
+from tests.sources.row_lake import MONTH, RowLake
+
+__all__ = ["breaker"]
+
+TRIPS = Trips(rows_per_month=3_000)
+DAGS = Path(__file__).parents[2] / "dags"
+NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
+CHANGE = "UPDATE {t} SET fare = fare + 1 WHERE pickup_at >= '2026-01-01' AND pickup_at < '2026-01-03'"
+
+
+def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(row_lake: RowLake) -> None:
+    row_lake.rows.put(TRIPS.table(MONTH))
+    row_lake.rows.put(TRIPS.table("2026-02"))
+    result = row_lake.load()
+    assert (result["status"], result["rows"]) == ("published", 3_000)
+    assert row_lake.facts() == TRIPS.facts(MONTH)
+    assert row_lake.rows_per_node() == [1_000] * 3
+    assert row_lake.load()["status"] == "unchanged"
+    row_lake.change(CHANGE)
+    assert row_lake.load()["status"] == "published"
+    assert row_lake.facts() != TRIPS.facts(MONTH)
+
+
+@pytest.mark.parametrize("key", [{"key_column": None}, {"key_column": "zone"}], ids=["none", "text"])
+def test_rows_are_read_once_with_any_key(row_lake: RowLake, key: dict[str, Any]) -> None:
+    row_lake.rows.put(TRIPS.table(MONTH))
+    row_lake.load(**key)
+    assert row_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_negative_and_missing_keys_are_read_once(row_lake: RowLake) -> None:
+    row_lake.rows.put(TRIPS.table(MONTH))
+    kind = "SIGNED" if row_lake.is_mysql else "bigint"
+    row_lake.change("ALTER TABLE {t} ADD COLUMN negative bigint")
+    row_lake.change(
+        f"UPDATE {{t}} SET negative = CASE WHEN mod(trip_id, 5) = 0 THEN NULL ELSE -CAST(trip_id AS {kind}) END"
+    )
+    row_lake.load(key_column="negative")
+    assert row_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_a_plan_finds_the_months_of_the_table(row_lake: RowLake) -> None:
+    for month in (MONTH, "2026-02"):
+        row_lake.rows.put(TRIPS.table(month))
+    row_lake.load()
+    plan = PlanMonthsOperator(
+        task_id="plan",
+        table="trips",
+        database=row_lake.database,
+        cluster=row_lake.cluster.name,
+        objects=row_lake.store(),
+        all_months=True,
+    )
+    assert plan.execute({}) == ["2026-02"]
+
+
+@pytest.mark.parametrize("times", [1, 4])
+def test_a_writer_to_the_month_starts_the_load_over_a_few_times(
+    row_lake: RowLake, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    row_lake.rows.put(TRIPS.table(MONTH))
+    row_lake.rows.put(TRIPS.table("2026-02"))
+    insert, seen = Runner.insert, []
+
+    def insert_while_written(self: Runner, step: Insert) -> InsertStats:
+        stats = insert(self, step)
+        row_lake.change("UPDATE {t} SET fare = fare + 1 WHERE pickup_at >= '2026-02-01'")
+        if len(seen) < times:
+            row_lake.change(CHANGE)
+        seen.append(step)
+        return stats
+
+    monkeypatch.setattr(Runner, "insert", insert_while_written)
+    if times == 1:
+        assert row_lake.load()["status"] == "published"
+        assert len(seen) == 2
+        assert row_lake.load()["status"] == "unchanged"
+    else:
+        with pytest.raises(ObjectsChangedError, match="changed while they were loaded"):
+            row_lake.load()
+        assert len(seen) == 4
+        assert sum(row_lake.rows_per_node()) == 0
+
+
+def test_a_load_broken_at_any_step_is_exact_when_run_again(row_lake: RowLake, breaker: Breaker) -> None:
+    row_lake.rows.put(TRIPS.table(MONTH))
+    for number in range(0, 100, 2):
+        breaker.set(break_after=number)
+        row_lake.change(CHANGE)
+        try:
+            row_lake.load()
+        except Failed:
+            breaker.set()
+            row_lake.load()
+        else:
+            break
+        assert row_lake.load()["status"] == "unchanged"
+        assert sum(row_lake.rows_per_node()) == 3_000
+    assert number > 4
+
+
+def test_a_wrong_password_is_told_and_nowhere_shown(
+    row_lake: RowLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    row_lake.rows.put(TRIPS.table(MONTH))
+    # Other tests write statements with the password by hand.
+    (began,) = row_lake.on_every_node("SELECT toUnixTimestamp64Micro(now64(6))")[0][0]
+    row_lake.load()
+    password = "wr0ng-password-of-a-test"
+    row_lake.connect(monkeypatch, password=password)
+    with pytest.raises(AirflowFailException, match="refuses") as caught:
+        row_lake.load()
+    secrets = (password, row_lake.rows.server.password)
+    assert not any(secret in caplog.text + repr(caught.value) for secret in secrets)
+    row_lake.on_every_node("SYSTEM FLUSH LOGS")
+    logged = (
+        "SELECT query, formatted_query, exception FROM system.query_log "
+        f"WHERE toUnixTimestamp64Micro(event_time_microseconds) >= {began}"
+    )
+    for answers in row_lake.on_every_node(logged):
+        assert not any(secret in json.dumps(answers) for secret in secrets)
+
+
+def test_what_is_missing_is_told(row_lake: RowLake) -> None:
+    with pytest.raises(NotReadyError, match="No objects for 2026-01"):
+        row_lake.load()
+    with pytest.raises(AirflowFailException, match="There is no table"):
+        row_lake.load(source_table="no such")
+    with pytest.raises(AirflowFailException, match="has no column 'at'"):
+        row_lake.load(month_column="at")
+    with pytest.raises(AirflowFailException, match="give the column of a date or a time"):
+        row_lake.load(month_column="zone")
+
+
+def test_a_database_that_does_not_answer_is_worth_a_retry(row_lake: RowLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    row_lake.connect(monkeypatch, port=1)
+    with pytest.raises(TransientError, match="does not answer"):
+        row_lake.load()
+
+
+def test_names_mean_nothing_to_any_sql(row_lake: RowLake) -> None:
+    row_lake.rows.put(TRIPS.table(MONTH))
+    name, column = 'it\'s "a`b" \\ {t}/%s;', "k'e\"y` \\ {}"
+    quoted = row_lake.store().listing().dialect.quoted
+    with_marks = row_lake.rows.table
+    for sql in (
+        f"ALTER TABLE {with_marks} RENAME COLUMN trip_id TO {quoted(column)}",
+        f"ALTER TABLE {with_marks} RENAME TO {quoted(name)}",
+    ):
+        row_lake.run(sql)
+    result = row_lake.load(
+        source_table=name,
+        key_column=column,
+        select={"trip_id": "`k'e\"y\\` \\\\ {}`"} | {each: each for each in row_lake.other_columns},
+    )
+    assert result["rows"] == 3_000
+    assert row_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_a_digest_of_ones_own_tells_of_changes(row_lake: RowLake) -> None:
+    row_lake.rows.put(TRIPS.table(MONTH))
+    row_lake.load(fingerprint="max(fare)")
+    row_lake.change("UPDATE {t} SET zone = 'elsewhere' WHERE trip_id % 2 = 0")
+    assert row_lake.load(fingerprint="max(fare)")["status"] == "unchanged"
+    row_lake.change("UPDATE {t} SET fare = 99999")
+    assert row_lake.load(fingerprint="max(fare)")["status"] == "published"
+
+
+def test_objects_have_markers_and_rows_have_not(row_lake: RowLake) -> None:
+    with pytest.raises((AirflowFailException, ConfigurationError), match="leave it out"):
+        row_lake.load(ready_key="_SUCCESS")
+
+
+def test_the_example_dag_loads_and_then_finds_nothing_to_load(
+    row_lake: RowLake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.dag_bag import DagBag
+
+    if row_lake.is_mysql:
+        pytest.skip("the example reads PostgreSQL")
+    for month in ("2026-01", "2026-02"):
+        row_lake.rows.put(TRIPS.table(month))
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(row_lake.cluster.airflow_connection()))
+    conf = {"source_table": row_lake.rows.table, "database": row_lake.database, "table": "trips"}
+    dag = DagBag(DAGS).dags["chs3_postgres"]
+    states = []
+    for _ in range(2):
+        run = run_dag(dag, logical_date=NIGHT, run_conf=conf)
+        states.append({ti.task_id: str(ti.state) for ti in run.get_task_instances()})
+    assert [each["trips.month.load"] for each in states] == ["success", "skipped"]
+    assert [row_lake.facts(month) for month in ("2026-01", "2026-02")] == [
+        TRIPS.facts("2026-01"),
+        TRIPS.facts("2026-02"),
+    ]
+
+
+def test_lineage_names_the_table(row_lake: RowLake) -> None:
+    server, store = row_lake.rows.server, row_lake.store()
+    scheme = "mysql" if row_lake.is_mysql else "postgres"
+    schema = "" if row_lake.is_mysql else "public."
+    name = f"{server.database}.{schema}{row_lake.rows.table}"
+    assert store.dataset(f"{name}/{MONTH}") == (f"{scheme}://{server.host}:{server.port}", name)
+
+
+def test_without_a_driver_the_error_says_what_to_install(row_lake: RowLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, extra = ("pymysql", "mysql") if row_lake.is_mysql else ("psycopg", "postgres")
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(AirflowFailException, match=rf"pip install 'airflow-provider-chs3\[{extra}\]'"):
+        row_lake.load()

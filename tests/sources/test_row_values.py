@@ -1,0 +1,179 @@
+"""Each type of a database arrives as the database itself writes it, or is refused by the name of its column."""
+
+from __future__ import annotations
+
+import random
+import struct
+from contextlib import closing
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from tests.sources.row_lake import RowLake
+
+#: Name → type in the database, type in ClickHouse, value in the database's SQL, value in ClickHouse.
+POSTGRES = {
+    "small": ("smallint", "Int16", "-32768", -32768),
+    "whole": ("integer", "Int32", "2147483647", 2147483647),
+    "large": ("bigint", "Int64", "-9223372036854775808", -9223372036854775808),
+    "exact": ("numeric(38, 10)", "Decimal(38, 10)", "'1234567890123456789012345678.0123456789'",
+              Decimal("1234567890123456789012345678.0123456789")),
+    "any_digits": ("numeric", "Decimal(76, 40)", "'-0.1234567890123456789012345678901234567891'",
+                   Decimal("-0.1234567890123456789012345678901234567891")),
+    "single": ("real", "Float32", "'0.1'", struct.unpack("f", struct.pack("f", 0.1))[0]),
+    "dbl": ("double precision", "Float64", "'5e-324'", 5e-324),
+    "flag": ("boolean", "Bool", "true", True),
+    "txt": ("text", "String", "E'ü \\\\ \\t \\n \\'\\'\"'", "ü \\ \t \n ''\""),
+    "label": ("varchar(9)", "LowCardinality(String)", "''", ""),
+    "day": ("date", "Date32", "'1950-02-28'", date(1950, 2, 28)),
+    "naive": ("timestamp", "DateTime64(6, 'UTC')", "'2026-01-05 23:59:59.999999'",
+              datetime(2026, 1, 5, 23, 59, 59, 999999, tzinfo=UTC)),
+    "instant": ("timestamptz", "DateTime64(6, 'Europe/Berlin')", "'2026-01-05 01:00:00.5+05:30'",
+                datetime(2026, 1, 4, 19, 30, 0, 500000, tzinfo=UTC)),
+    "second": ("timestamptz", "DateTime('UTC')", "'2026-01-05 01:00:00+00'", datetime(2026, 1, 5, 1, tzinfo=UTC)),
+    "tod": ("time", "String", "'23:59:59.5'", "23:59:59.5"),
+    "ident": ("uuid", "UUID", "'6f1b7c1e-0000-4000-8000-000000000001'", "6f1b7c1e-0000-4000-8000-000000000001"),
+    "doc": ("jsonb", "String", "'{\"a\": 1.10}'", '{"a": 1.10}'),
+    "raw": ("bytea", "String", "'\\x00ff0a5c'", b"\x00\xff\n\\"),
+    "list": ("integer[]", "String", "'{1,NULL,3}'", "{1,NULL,3}"),
+    "addr": ("inet", "String", "'10.0.0.1/8'", "10.0.0.1/8"),
+    "nothing": ("text", "Nullable(String)", "NULL", None),
+}  # fmt: skip
+MYSQL = {
+    "tiny": ("tinyint(1)", "Int8", "-128", -128),
+    "utiny": ("tinyint unsigned", "UInt8", "255", 255),
+    "large": ("bigint unsigned", "UInt64", "18446744073709551615", 18446744073709551615),
+    "bits": ("bit(64)", "UInt64", "b'1000000000000000000000000000000000000000000000000000000000000001'", 2**63 + 1),
+    "yr": ("year", "UInt16", "2026", 2026),
+    "exact": ("decimal(38, 10)", "Decimal(38, 10)", "'1234567890123456789012345678.0123456789'",
+              Decimal("1234567890123456789012345678.0123456789")),
+    "single": ("float", "Float32", "0.1", struct.unpack("f", struct.pack("f", 0.1))[0]),
+    "dbl": ("double", "Float64", "5e-324", 5e-324),
+    "txt": ("text", "String", "'ü 🚕 \\\\ \\t \\n \"'", 'ü 🚕 \\ \t \n "'),
+    "latin": ("varchar(9) character set latin1", "String", "'ü'", "ü"),
+    "day": ("date", "Date32", "'1950-02-28'", date(1950, 2, 28)),
+    "naive": ("datetime(6)", "DateTime64(6, 'UTC')", "'2026-01-05 23:59:59.999999'",
+              datetime(2026, 1, 5, 23, 59, 59, 999999, tzinfo=UTC)),
+    "instant": ("timestamp(3)", "DateTime64(3, 'Europe/Berlin')", "'2026-01-05 01:00:00.5'",
+                datetime(2026, 1, 5, 1, 0, 0, 500000, tzinfo=UTC)),
+    "tod": ("time", "String", "'-838:59:59'", "-838:59:59"),
+    "choice": ("enum('a', 'b')", "Enum8('a' = 1, 'b' = 2)", "'b'", "b"),
+    "several": ("set('x', 'y')", "String", "'x,y'", "x,y"),
+    "doc": ("json", "String", "'{\"a\": 1.10}'", '{"a": 1.10}'),
+    "raw": ("varbinary(9)", "String", "x'00ff0a5c'", b"\x00\xff\n\\"),
+    "nothing": ("text", "Nullable(String)", "NULL", None),
+}  # fmt: skip
+#: Type in the database, in ClickHouse, and a value that does not fit.
+REFUSED_POSTGRES = (
+    ("numeric", "Decimal(38, 2)", "'NaN'"),
+    ("numeric", "Decimal(9, 2)", "1.239"),
+    ("timestamp", "DateTime64(6, 'UTC')", "'infinity'"),
+    ("date", "Date32", "'0044-03-15 BC'"),
+    ("bigint", "Int32", "2147483648"),
+    ("text", "UUID", "'no uuid'"),
+    ("text", "String", "NULL"),
+    ("integer[]", "Array(Int32)", "'{1}'"),
+)
+REFUSED_MYSQL = (
+    ("date", "Date32", "'0000-00-00'"),
+    ("datetime", "DateTime('UTC')", "'0000-00-00'"),
+    ("timestamp NULL", "DateTime('UTC')", "'0000-00-00'"),
+    ("time", "UInt8", "'25:00:00'"),
+    ("bigint unsigned", "Int64", "18446744073709551615"),
+    ("text", "String", "NULL"),
+)
+
+
+def _make(row_lake: RowLake, columns: dict[str, tuple[str, str]], values: list[list[str]]) -> str:
+    """Make a table in the database and one in ClickHouse, both with a month."""
+    name = f"{row_lake.rows.table}_v"
+    quoted = row_lake.store().listing().dialect.quoted
+    written = ", ".join(f"{quoted(each)} {of}" for each, (of, _) in columns.items())
+    with closing(row_lake.rows.connection()) as connection:
+        cursor = connection.cursor()
+        if row_lake.is_mysql:
+            cursor.execute("SET sql_mode = ''")
+        cursor.execute(f"CREATE TABLE {name} (at date, {written})")
+        for row in values:
+            cursor.execute(f"INSERT INTO {name} VALUES ('2026-01-05', {', '.join(row)})")
+        connection.commit()
+    read = ", ".join(f"`{each}` {of}" for each, (_, of) in columns.items())
+    row_lake.on_every_node(
+        f"CREATE TABLE {row_lake.database}.typed (at Date, {read}) ENGINE = MergeTree PARTITION BY toYYYYMM(at) "
+        "ORDER BY tuple()"
+    )
+    return name
+
+
+def _load(row_lake: RowLake, name: str) -> dict[str, Any]:
+    return row_lake.load(table="typed", source_table=name, month_column="at", key_column=None)
+
+
+def _read(row_lake: RowLake, columns: str) -> list[tuple[Any, ...]]:
+    found = row_lake.on_every_node(f"SELECT {columns} FROM {row_lake.database}.typed")
+    return [row for rows in found for row in rows]
+
+
+def test_values_arrive_as_they_are(row_lake: RowLake) -> None:
+    cases = MYSQL if row_lake.is_mysql else POSTGRES
+    columns = {name: (of, read) for name, (of, read, _, _) in cases.items()}
+    name = _make(row_lake, columns, [[value for _, _, value, _ in cases.values()]])
+    assert _load(row_lake, name)["rows"] == 1
+    ((*found,),) = _read(row_lake, ", ".join(f"`{each}`" for each in cases))
+    for (case, (_, _, _, wanted)), value in zip(cases.items(), found, strict=True):
+        shown = (
+            str(value)
+            if case == "ident"
+            else value.encode()
+            if isinstance(wanted, bytes) and isinstance(value, str)
+            else value
+        )
+        assert shown == wanted, case
+
+
+def test_any_double_keeps_its_last_bit(row_lake: RowLake) -> None:
+    random.seed(7)
+    doubles = [struct.unpack("d", random.randbytes(8))[0] for _ in range(500)]
+    doubles = [each for each in doubles if abs(each) < 1.7e308]
+    kind = "double" if row_lake.is_mysql else "double precision"
+    name = _make(row_lake, {"d": (kind, "Float64")}, [[f"'{each!r}'"] for each in doubles])
+    if not row_lake.is_mysql:
+        # What roles set to have short texts.
+        row_lake.run("ALTER ROLE CURRENT_USER SET extra_float_digits = -5")
+    try:
+        _load(row_lake, name)
+    finally:
+        if not row_lake.is_mysql:
+            row_lake.run("ALTER ROLE CURRENT_USER RESET extra_float_digits")
+    assert sorted(value for (value,) in _read(row_lake, "d")) == sorted(doubles)
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_what_does_not_fit_is_refused_by_name(row_lake: RowLake, number: int) -> None:
+    cases = REFUSED_MYSQL if row_lake.is_mysql else REFUSED_POSTGRES
+    if number >= len(cases):
+        pytest.skip("the other database has more of these")
+    of, read, value = cases[number]
+    name = _make(row_lake, {"column of it": (of, read)}, [[value]])
+    with pytest.raises(AirflowFailException, match="'column of it'"):
+        _load(row_lake, name)
+    assert _read(row_lake, "count()") == [(0,)] * 3
+
+
+def test_months_of_instants_begin_where_their_zone_says(row_lake: RowLake) -> None:
+    kind = "timestamp NULL" if row_lake.is_mysql else "timestamptz"
+    zone = "" if row_lake.is_mysql else "+00"
+    times = ["2025-12-31 22:59:59", "2025-12-31 23:00:00", "2026-01-31 22:59:59", "2026-01-31 23:00:00"]
+    name = _make(row_lake, {"since": (kind, "DateTime('Europe/Berlin')")}, [[f"'{each}{zone}'"] for each in times])
+    row_lake.on_every_node(
+        f"CREATE TABLE {row_lake.database}.berlin (since DateTime('Europe/Berlin')) ENGINE = MergeTree "
+        "PARTITION BY toYYYYMM(since) ORDER BY since"
+    )
+    row_lake.load(
+        table="berlin", source_table=name, month_column="since", key_column=None, row_timezone="Europe/Berlin"
+    )
+    found = row_lake.on_every_node(f"SELECT toString(since, 'UTC') FROM {row_lake.database}.berlin")
+    assert sorted(value for rows in found for (value,) in rows) == times[1:3]

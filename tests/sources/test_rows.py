@@ -1,0 +1,18 @@
+"""The nodes of a cluster read the rows of PostgreSQL and MySQL, each row once."""
+
+from __future__ import annotations
+
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.sources.loading import Staging
+from tests.sources.rows import Rows
+
+MONTH = "2026-01"
+TRIPS = Trips(rows_per_month=3_000)
+
+
+def test_each_node_reads_its_slice_of_a_month(rows: Rows, staging: Staging) -> None:
+    rows.put(TRIPS.table(MONTH))
+    rows.put(TRIPS.table("2026-02"))
+    staging.insert_slices(rows.function(), where="pickup_at >= '2026-01-01' AND pickup_at < '2026-02-01'")
+    assert staging.facts(MONTH) == TRIPS.facts(MONTH)
+    assert staging.rows_per_node() == [1_000] * 3

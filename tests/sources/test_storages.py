@@ -1,0 +1,83 @@
+"""Where objects are: what operators take and show, without any server."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowException
+
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles, ObjectStore, S3Objects
+from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.transfers.azure_blob_to_clickhouse import AzureBlobToClickHouseOperator
+from airflow_provider_chs3.transfers.gcs_to_clickhouse import GCSToClickHouseOperator
+from airflow_provider_chs3.transfers.hdfs_to_clickhouse import HdfsToClickHouseOperator
+
+
+def test_a_connection_without_an_endpoint_does_not_take_a_key_of_google_to_aws(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = {"conn_type": "aws", "login": "GOOG1", "password": "none", "extra": {"region_name": "us-east-1"}}
+    monkeypatch.setenv("AIRFLOW_CONN_GCS_HMAC_DEFAULT", json.dumps(given))
+    store = GcsObjects(bucket="lake", object_name="{YYYY-MM}/")
+    with pytest.raises(
+        ConfigurationError, match=r"leads to AWS: give .endpoint_url.: .https://storage\.googleapis\.com"
+    ):
+        store.source(store.listing())
+
+
+def test_without_azures_provider_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "airflow.providers.microsoft.azure.hooks.wasb", None)
+    store = AzureBlobs(container="lake", blob="{YYYY-MM}/")
+    with pytest.raises(ConfigurationError, match=r"pip install 'airflow-provider-chs3\[azure\]'"):
+        store.source(store.listing())
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        (
+            {"key": "{YYYY-MM}/", "bucket": "lake", "objects": GcsObjects(object_name="{YYYY-MM}/")},
+            "key, bucket: objects",
+        ),
+        ({}, "Nothing says where the objects are"),
+    ],
+)
+def test_where_the_objects_are_is_said_once(given: dict[str, Any], match: str) -> None:
+    with pytest.raises(ConfigurationError, match=match):
+        S3ToClickHouseOperator(task_id="load", table="trips", **given)
+
+
+@pytest.mark.parametrize("operator", [AzureBlobToClickHouseOperator, GCSToClickHouseOperator, HdfsToClickHouseOperator])
+def test_operators_of_other_storages_show_no_argument_of_s3(operator: type[MonthLoad]) -> None:
+    assert set(operator.template_fields).isdisjoint(S3Objects.template_fields)
+    assert {"objects", "table", "month", "insert_sql"} <= set(operator.template_fields)
+    with pytest.raises((AirflowException, TypeError), match="role_arn"):
+        operator(task_id="load", table="trips", role_arn="arn:…", **dict.fromkeys(_needed(operator), "x"))
+
+
+def _needed(operator: type[MonthLoad]) -> list[str]:
+    """The arguments that an operator of a storage cannot do without."""
+    given = inspect.signature(operator.__init__).parameters.values()
+    return [each.name for each in given if each.kind is each.KEYWORD_ONLY and each.default is each.empty]
+
+
+@pytest.mark.parametrize(
+    ("store", "namespace"),
+    [
+        (S3Objects(bucket="lake", key="{YYYY-MM}/"), "s3://lake"),
+        (GcsObjects(bucket="lake", object_name="{YYYY-MM}/"), "gs://lake"),
+        (AzureBlobs(container="lake", blob="{YYYY-MM}/"), "wasbs://lake@lakes"),
+        (AzureBlobs(named_collection="lake", blob="{YYYY-MM}/"), "wasbs://lake"),
+        (HdfsFiles(path="/lake/{YYYY-MM}/", hdfs_url="hdfs://user@nn:8020/"), "hdfs://nn:8020"),
+    ],
+)
+def test_lineage_names_the_storage(store: ObjectStore, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"conn_type": "wasb", "login": "lakes", "password": "bm9uZQ=="}
+    monkeypatch.setenv("AIRFLOW_CONN_WASB_DEFAULT", json.dumps(given))
+    assert store.namespace("lake") == namespace

@@ -1,0 +1,160 @@
+"""Loads of Iceberg and Delta tables end in exactly the rows of a snapshot, whatever happens to the table."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.runners.blocking import Runner
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.sources.table_lake import MONTH, TableLake
+
+TRIPS = Trips(rows_per_month=2_000)
+DAGS = Path(__file__).parents[2] / "dags"
+NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
+OTHER = Trips(seed=2, rows_per_month=2_500)
+
+
+def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(table_lake: TableLake) -> None:
+    for month in (MONTH, "2026-02"):
+        table_lake.table.put(TRIPS.table(month))
+    result = table_lake.load()
+    assert (result["status"], result["counted_by"]) == ("published", "footers")
+    assert table_lake.facts() == TRIPS.facts(MONTH)
+    table_lake.table.put(TRIPS.table("2026-03"))
+    assert table_lake.load()["status"] == "unchanged"
+    table_lake.table.overwrite(OTHER.table(MONTH), MONTH)
+    assert table_lake.load()["status"] == "published"
+    assert table_lake.facts() == OTHER.facts(MONTH)
+    assert table_lake.rows() == OTHER.rows_per_month
+
+
+def test_files_that_were_appended_are_loaded_alone(table_lake: TableLake) -> None:
+    table_lake.table.put(TRIPS.table(MONTH).slice(0, 1_500))
+    table_lake.load()
+    table_lake.table.put(TRIPS.table(MONTH).slice(1_500))
+    result = table_lake.load()
+    assert (result["objects"], result["loaded_objects"]) == (2, 1)
+    assert table_lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_rows_that_the_table_deletes_are_gone_after_the_next_load(table_lake: TableLake) -> None:
+    table_lake.table.put(TRIPS.table(MONTH))
+    table_lake.load()
+    table_lake.table.delete("trip_distance > 3")
+    left = table_lake.load(max_shrink_fraction=0.9)["rows"]
+    assert 0 < left < TRIPS.rows_per_month
+    assert table_lake.rows() == left
+    assert min(table_lake.distances()) <= 3 >= max(table_lake.distances())
+
+
+def test_months_are_planned_and_loaded_together(table_lake: TableLake) -> None:
+    months = ["2026-01", "2026-02", "2026-03"]
+    for month in months:
+        table_lake.table.put(TRIPS.table(month))
+    assert PlanMonthsOperator(task_id="plan", all_months=True, **table_lake.where).execute({}) == months
+    results = S3MonthsToClickHouseOperator(task_id="load", months=months, **table_lake.where).execute({})
+    assert [each["status"] for each in results] == ["published"] * 3
+    assert [table_lake.facts(month) for month in months] == [TRIPS.facts(month) for month in months]
+    assert PlanMonthsOperator(task_id="plan", months=months, **table_lake.where).execute({}) == []
+
+
+def test_a_commit_under_the_load_is_the_next_loads(table_lake: TableLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table_lake.table.put(TRIPS.table(MONTH))
+    insert = Runner.insert
+
+    def committing(runner: Runner, step: Insert) -> InsertStats:
+        table_lake.table.overwrite(OTHER.table(MONTH), MONTH)
+        return insert(runner, step)
+
+    with monkeypatch.context() as during:
+        during.setattr(Runner, "insert", committing)
+        assert table_lake.load()["status"] == "published"
+    assert table_lake.facts() == TRIPS.facts(MONTH)
+    assert table_lake.load()["status"] == "published"
+    assert table_lake.facts() == OTHER.facts(MONTH)
+
+
+def test_a_table_that_is_vacuumed_under_the_load_is_loaded_as_it_is_then(
+    table_lake: TableLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table_lake.table.put(TRIPS.table(MONTH))
+    inserts: list[Insert] = []
+    insert = Runner.insert
+
+    def vacuuming(runner: Runner, step: Insert) -> InsertStats:
+        if not inserts:
+            table_lake.table.overwrite(OTHER.table(MONTH), MONTH)
+            table_lake.table.remove(step.paths)
+        inserts.append(step)
+        return insert(runner, step)
+
+    monkeypatch.setattr(Runner, "insert", vacuuming)
+    table_lake.load()
+    assert len(inserts) == 2
+    assert table_lake.facts() == OTHER.facts(MONTH)
+
+
+def test_a_file_of_two_months_is_refused_for_both(table_lake: TableLake) -> None:
+    import pyarrow as pa
+
+    table_lake.table.put_in_one_file(pa.concat_tables([TRIPS.table(MONTH), TRIPS.table("2026-02")]))
+    table_lake.table.put_in_one_file(TRIPS.table("2026-03"))
+    for month in (MONTH, "2026-02"):
+        with pytest.raises(AirflowFailException, match="holds rows of 2026-01 to 2026-02, and files are loaded whole"):
+            table_lake.load(month, objects=table_lake.by_statistics)
+    assert table_lake.rows() == 0
+    table_lake.load("2026-03", objects=table_lake.by_statistics)
+    assert table_lake.facts("2026-03") == TRIPS.facts("2026-03")
+
+
+def test_a_column_that_does_not_exist_is_told(table_lake: TableLake) -> None:
+    table_lake.table.put(TRIPS.table(MONTH))
+    wrong = table_lake.by_statistics
+    wrong.month_column = "picked_up"
+    with pytest.raises(AirflowFailException, match="month_column='picked_up' is not a column of"):
+        table_lake.load(objects=wrong)
+
+
+def test_no_key_shows(table_lake: TableLake, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    table_lake.table.put(TRIPS.table(MONTH))
+    caplog.clear()
+    operator = table_lake.operator()
+    operator.execute({})
+    shown: Any = f"{caplog.text}{operator.insert_sql}{vars(operator)}{operator.source(operator.listing())!r}"
+    assert table_lake.table.s3.secret_key not in shown
+    assert "[HIDDEN]" in operator.insert_sql
+
+
+@pytest.mark.parametrize("table_lake", ["iceberg"], indirect=True)
+def test_the_example_dag_loads_and_then_finds_nothing_to_load(
+    table_lake: TableLake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.dag_bag import DagBag
+
+    for month in ("2026-01", "2026-02"):
+        table_lake.table.put(TRIPS.table(month))
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(table_lake.cluster.airflow_connection()))
+    bag = DagBag(DAGS)
+    assert bag.import_errors == {}
+    states = []
+    for _ in range(2):
+        conf = {"database": table_lake.database, "table": "trips"}
+        run = run_dag(bag.dags["chs3_iceberg"], logical_date=NIGHT, run_conf=conf)
+        states.append({ti.task_id: str(ti.state) for ti in run.get_task_instances()})
+    assert [each["trips.month.load"] for each in states] == ["success", "skipped"]
+    assert [table_lake.facts(month) for month in ("2026-01", "2026-02")] == [
+        TRIPS.facts("2026-01"),
+        TRIPS.facts("2026-02"),
+    ]

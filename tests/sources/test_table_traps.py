@@ -1,0 +1,238 @@
+"""Tables of which data files alone tell something else than the table are refused before anything is written."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.hooks.tables.table_listing import month_of, split_url
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.sources.table_lake import MONTH, TableLake
+
+TRIPS = Trips(rows_per_month=2_000)
+WRITTEN_OTHERWISE = "was written when the table had other columns"
+
+
+def _is_to_load(lake: TableLake) -> bool:
+    planned: Any = PlanMonthsOperator(task_id="plan", months=[MONTH], **lake.where).execute({})
+    return planned == [MONTH]
+
+
+@pytest.mark.parametrize("table_lake", ["iceberg"], indirect=True)
+class TestIceberg:
+    def test_files_with_deleted_rows_are_refused_until_the_table_is_compacted(self, table_lake: TableLake) -> None:
+        table_lake.table.put(TRIPS.table(MONTH))
+        table_lake.table.put(TRIPS.table("2026-02"))
+        table_lake.load()
+        _delete_by_position(table_lake.table.table())
+        assert _is_to_load(table_lake)
+        with pytest.raises(AirflowFailException, match=r"rows that delete files remove.*Compact the table"):
+            table_lake.load()
+        assert table_lake.facts() == TRIPS.facts(MONTH)
+        # Those of other months have none.
+        table_lake.load("2026-02")
+        assert table_lake.facts("2026-02") == TRIPS.facts("2026-02")
+
+    def test_files_written_after_a_delete_are_loaded(self, table_lake: TableLake) -> None:
+        table_lake.table.put(TRIPS.table(MONTH))
+        _delete_by_position(table_lake.table.table())
+        table_lake.table.overwrite(TRIPS.table(MONTH), MONTH)
+        table_lake.load()
+        assert table_lake.facts() == TRIPS.facts(MONTH)
+
+    def test_two_columns_that_swapped_their_names_are_refused_in_old_files(self, table_lake: TableLake) -> None:
+        table_lake.table.put(TRIPS.table(MONTH))
+        for old, new in (("vendor", "x"), ("zone", "vendor"), ("x", "zone")):
+            with table_lake.table.table().update_schema() as change:
+                change.rename_column(old, new)
+        with pytest.raises(AirflowFailException, match=f"{WRITTEN_OTHERWISE}: 'vendor', 'zone'"):
+            table_lake.load()
+        assert table_lake.rows() == 0
+        table_lake.table.put(TRIPS.table("2026-02"))
+        table_lake.load("2026-02")
+        assert table_lake.facts("2026-02") == TRIPS.facts("2026-02")
+
+    def test_a_column_that_was_dropped_and_added_again_is_refused_in_old_files(self, table_lake: TableLake) -> None:
+        from pyiceberg.types import StringType
+
+        table_lake.table.put(TRIPS.table(MONTH))
+        table = table_lake.table.table()
+        with table.update_schema() as change:
+            change.delete_column("promo_code")
+        with table.update_schema() as change:
+            change.add_column("promo_code", StringType())
+        with pytest.raises(AirflowFailException, match=f"{WRITTEN_OTHERWISE}: 'promo_code'"):
+            table_lake.load()
+        assert table_lake.rows() == 0
+
+    def test_a_column_that_files_lack_gets_no_default_of_the_target(self, table_lake: TableLake) -> None:
+        from pyiceberg.types import StringType
+
+        table_lake.on_every_node(f"ALTER TABLE {table_lake.database}.trips ADD COLUMN tip String DEFAULT 'none'")
+        table_lake.table.put(TRIPS.table(MONTH))
+        with table_lake.table.table().update_schema() as change:
+            change.add_column("tip", StringType())
+        with pytest.raises(AirflowFailException, match="Column 'tip' is missing in"):
+            table_lake.load()
+        assert table_lake.rows() == 0
+
+    def test_a_promoted_type_is_loaded_exactly(self, table_lake: TableLake) -> None:
+        from pyiceberg.types import LongType
+
+        table_lake.table.put(TRIPS.table(MONTH).slice(0, 1_000))
+        with table_lake.table.table().update_schema() as change:
+            change.update_column("passenger_count", LongType())
+        table_lake.table.put(TRIPS.table(MONTH).slice(1_000))
+        table_lake.load()
+        assert table_lake.facts() == TRIPS.facts(MONTH)
+
+    def test_another_partitioning_since_is_loaded_exactly(self, table_lake: TableLake) -> None:
+        table_lake.table.put(TRIPS.table(MONTH).slice(0, 1_000))
+        with table_lake.table.table().update_spec() as spec:
+            spec.remove_field("month")
+            spec.add_field("pickup_at", "day", "day")
+        table_lake.table.put(TRIPS.table(MONTH).slice(1_000))
+        table_lake.load()
+        assert table_lake.facts() == TRIPS.facts(MONTH)
+
+    def test_a_catalog_that_does_not_have_the_table_is_told(self, table_lake: TableLake) -> None:
+        table_lake.table.put(TRIPS.table(MONTH))
+        wrong = table_lake.objects
+        wrong.table = "lake.trip"
+        with pytest.raises(AirflowFailException, match=r"Cannot list lake\.trip .*: there is no such table"):
+            table_lake.load(objects=wrong)
+
+    def test_a_password_of_the_catalog_does_not_show(
+        self, table_lake: TableLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        catalog = {"type": "sql", "uri": "postgresql+psycopg://me:hush-hush@127.0.0.1:1/none"}
+        monkeypatch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", json.dumps({"conn_type": "iceberg", "extra": catalog}))
+        with pytest.raises(Exception, match=r"Cannot list lake\.trips") as failed:
+            table_lake.load()
+        assert "hush-hush" not in f"{failed.value!r}{failed.value.__cause__!r}{caplog.text}"
+
+
+@pytest.mark.parametrize("table_lake", ["delta"], indirect=True)
+class TestDelta:
+    def test_files_with_deletion_vectors_are_refused(self, table_lake: TableLake) -> None:
+        table_lake.table.put(TRIPS.table(MONTH))
+        table_lake.table.put(TRIPS.table("2026-02"))
+        table_lake.load()
+        _delete_by_vector(table_lake)
+        assert _is_to_load(table_lake)
+        with pytest.raises(AirflowFailException, match="rows that a deletion vector removes"):
+            table_lake.load()
+        assert table_lake.facts() == TRIPS.facts(MONTH)
+        table_lake.load("2026-02")
+        assert table_lake.facts("2026-02") == TRIPS.facts("2026-02")
+
+    def test_column_mapping_is_refused(self, table_lake: TableLake) -> None:
+        table_lake.table.put(TRIPS.table(MONTH))
+        _map_columns(table_lake)
+        with pytest.raises(AirflowFailException, match="maps its columns to other names"):
+            table_lake.load()
+        assert table_lake.rows() == 0
+
+    def test_a_partition_column_that_files_lack_gets_no_default_of_the_target(self, table_lake: TableLake) -> None:
+        table_lake.on_every_node(f"ALTER TABLE {table_lake.database}.trips ADD COLUMN month String DEFAULT 'none'")
+        table_lake.table.put(TRIPS.table(MONTH))
+        with pytest.raises(AirflowFailException, match="Column 'month' is missing in"):
+            table_lake.load()
+        assert table_lake.rows() == 0
+
+    def test_a_table_that_does_not_exist_is_told(self, table_lake: TableLake) -> None:
+        with pytest.raises(AirflowFailException, match="There is no Delta table at s3://"):
+            table_lake.load()
+
+
+@pytest.mark.parametrize("url", ["gs://lake/trips", "file:///lake", "lake/trips", "s3://"])
+def test_only_tables_in_s3_are_taken(url: str) -> None:
+    with pytest.raises(Exception, match="is not in S3"):
+        split_url(url)
+
+
+def test_what_is_out_of_range_belongs_to_no_month() -> None:
+    assert month_of(datetime(1970, 1, 1, tzinfo=UTC)) is None
+
+
+def _delete_by_position(table: Any) -> None:
+    """Commit a delete file for the rows of a month, as other writers than pyiceberg make them."""
+    from pyiceberg.manifest import DataFile, DataFileContent
+
+    (file,) = [task.file for task in table.scan("pickup_at < '2026-02-01T00:00:00+00:00'").plan_files()]
+    delete = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES,
+        file_path=f"{file.file_path}.deletes.parquet",
+        file_format=file.file_format,
+        partition=file.partition,
+        record_count=1,
+        file_size_in_bytes=1_000,
+        spec_id=file.spec_id,
+    )
+    delete.spec_id = file.spec_id
+    with table.transaction() as change, change.update_snapshot().fast_append() as snapshot:
+        snapshot.append_data_file(delete)
+
+
+def _actions(lake: TableLake) -> dict[str, list[Any]]:
+    client, bucket = lake.table.s3.client(), lake.table.bucket
+    found: dict[str, list[Any]] = {}
+    for version in range(lake.table.table().version() + 1):
+        body = client.get_object(Bucket=bucket, Key=f"trips/_delta_log/{version:020}.json")["Body"].read()
+        for line in body.decode().splitlines():
+            for kind, action in json.loads(line).items():
+                found.setdefault(kind, []).append(action)
+    return found
+
+
+def _commit(lake: TableLake, *actions: dict[str, Any]) -> None:
+    """Commit to the log what other writers than delta-rs may."""
+    body = "\n".join(map(json.dumps, actions)).encode()
+    key = f"trips/_delta_log/{lake.table.table().version() + 1:020}.json"
+    lake.table.s3.client().put_object(Bucket=lake.table.bucket, Key=key, Body=body)
+
+
+def _delete_by_vector(lake: TableLake) -> None:
+    """Delete the first row of January's file."""
+    add = next(each for each in _actions(lake)["add"] if MONTH in each["path"])
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    bitmap = (
+        (1681511377).to_bytes(4, "little")
+        + (1).to_bytes(8, "little")
+        + bytes(4)
+        + b"".join(number.to_bytes(size, "little") for number, size in ((12346, 4), (1, 4), (0, 2), (0, 2), (16, 4)))
+        + bytes(2)
+    )
+    size = len(bitmap)
+    vector = {"storageType": "i", "pathOrInlineDv": _z85(bitmap + bytes(-size % 4)), "sizeInBytes": size}
+    removed = {"path": add["path"], "deletionTimestamp": 1, "dataChange": True}
+    _commit(
+        lake,
+        {"protocol": protocol},
+        {"remove": removed},
+        {"add": {**add, "deletionVector": {**vector, "cardinality": 1}}},
+    )
+
+
+def _z85(data: bytes) -> str:
+    digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+    words = [int.from_bytes(data[at : at + 4], "big") for at in range(0, len(data), 4)]
+    return "".join(digits[word // 85**place % 85] for word in words for place in (4, 3, 2, 1, 0))
+
+
+def _map_columns(lake: TableLake) -> None:
+    """Turn on column mapping by name, as an ALTER TABLE of Spark does."""
+    metadata = _actions(lake)["metaData"][0]
+    schema = json.loads(metadata["schemaString"])
+    for number, field in enumerate(schema["fields"], start=1):
+        field["metadata"] = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": field["name"]}
+    last = str(len(schema["fields"]))
+    configuration = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": last}
+    changed = {**metadata, "schemaString": json.dumps(schema), "configuration": configuration}
+    _commit(lake, {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}, {"metaData": changed})

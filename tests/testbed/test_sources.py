@@ -1,0 +1,100 @@
+"""The servers of further sources refuse strangers where they can, and leave nothing behind."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from clickhouse_driver.errors import ServerException
+
+from airflow_provider_chs3.testbed.processes import is_listening
+from airflow_provider_chs3.testbed.programs.packages import ProgramMissingError, required
+from airflow_provider_chs3.testbed.sources.azure import AzureServer
+from airflow_provider_chs3.testbed.sources.gcs import GcsServer
+from airflow_provider_chs3.testbed.sources.local import started_or_skip
+from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
+from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
+
+# Go compiles fake-gcs-server, once on a machine, which takes a minute.
+SERVERS = [AzureServer, PostgresServer, MySqlServer, pytest.param(GcsServer, marks=pytest.mark.thorough)]
+#: Starts a server, tells where, and waits for what never comes.
+CHILD = """
+import sys
+from importlib import import_module
+server = getattr(import_module(sys.argv[1]), sys.argv[2]).start()
+print(vars(server).get("account_url") or vars(server).get("endpoint_url") or f"//{server.host}:{server.port}")
+print(server.folder, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_nothing_is_left_after_stop(kind: Any) -> None:
+    with started_or_skip(kind.start) as server:
+        assert server.folder.exists()
+    assert server.process.poll() is not None
+    assert not server.folder.exists()
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_a_server_ends_with_the_process_that_started_it(kind: Any) -> None:
+    with started_or_skip(kind.start):
+        pass
+    command = [sys.executable, "-c", CHILD, kind.__module__, kind.__name__]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout
+        port = urlsplit(child.stdout.readline().strip()).port
+        folder = child.stdout.readline().strip()
+        assert port
+        assert is_listening(port)
+        child.kill()
+    deadline = time.monotonic() + 10
+    while is_listening(port):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    shutil.rmtree(folder)
+
+
+def test_clickhouse_is_refused_with_a_wrong_key_of_azure(chs3_azure: AzureServer, chs3_cluster: Any) -> None:
+    stranger = chs3_azure.connection_string.replace(chs3_azure.account_key, "d3Jvbmc=")
+    with chs3_cluster.nodes[0].client() as client, pytest.raises(ServerException, match="403"):
+        client.execute(f"SELECT * FROM azureBlobStorage('{stranger}', 'container', 'a.csv', 'CSV', 'auto', 'a UInt8')")
+
+
+@pytest.mark.parametrize(("function", "code"), [("postgresql", 614), ("mysql", 279)])
+def test_clickhouse_is_refused_with_a_wrong_password(
+    request: pytest.FixtureRequest, chs3_cluster: Any, function: str, code: int
+) -> None:
+    server = request.getfixturevalue({"postgresql": "chs3_postgres", "mysql": "chs3_mysql"}[function])
+    place = f"'{server.host}:{server.port}', '{server.database}', 'trips', '{server.user}'"
+    with chs3_cluster.nodes[0].client() as client, pytest.raises(ServerException) as caught:
+        client.execute(f"SELECT * FROM {function}({place}, 'wrong')")
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"), [(AzureServer, "apt-get install nodejs npm"), (GcsServer, "apt-get install golang-go")]
+)
+def test_a_missing_program_skips_the_test_and_says_how_to_install_it(
+    kind: Any, hint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CHS3_SERVER_FOLDER", str(tmp_path))
+    with pytest.raises(pytest.skip.Exception, match=hint), started_or_skip(kind.start):
+        pass
+
+
+def test_a_program_outside_path_is_found_in_the_folders_of_its_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ProgramMissingError, match="tool is not installed"):
+        required("tool", folders=[str(tmp_path)], hint="-")
+    (tmp_path / "tool").touch(mode=0o755)
+    assert required("tool", folders=[str(tmp_path)], hint="-") == str(tmp_path / "tool")
