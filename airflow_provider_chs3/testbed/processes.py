@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,26 +23,62 @@ HOST = "127.0.0.1"
 _FIRST_PORT, _LAST_PORT = 15_000, 32_000
 
 
+#: Byte N of this file is locked by the process that was given port N.
+_GIVEN_PORTS = Path(tempfile.gettempdir()) / "chs3-given-ports"
+
+
+class _PortRegister:
+    """Ports given to this process, which no test bed of this machine gets before it ends.
+
+    A server binds its ports long after they were chosen, and a node that is down keeps its own: nothing listens there,
+    yet they are not free.
+    """
+
+    def __init__(self) -> None:
+        self._given: set[int] = set()
+        self._lock = threading.Lock()
+        self._descriptor: int | None = None
+        self._pid = 0
+
+    def take(self, port: int) -> bool:
+        """Lock a port for the rest of this process; return False if it is another's, or something listens there."""
+        with self._lock, socket.socket() as probe:
+            if self._pid != os.getpid():
+                # Locks of records are not inherited by a fork.
+                self._descriptor, self._pid = os.open(_GIVEN_PORTS, os.O_RDWR | os.O_CREAT, 0o666), os.getpid()
+            if port in self._given:
+                return False
+            try:
+                probe.bind((HOST, port))
+                fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+            except OSError:
+                return False
+            self._given.add(port)
+            return True
+
+
+_PORTS = _PortRegister()
+
+
 def free_ports(count: int) -> list[int]:
-    """Return ports of 127.0.0.1 on which nothing listens.
+    """Return ports of 127.0.0.1 on which nothing listens and that are kept for this process until it ends.
 
     Args:
         count: Number of ports.
 
     Returns:
-        Distinct random ports, so that parallel test runs rarely want the same.
+        Distinct ports; no other process with a test bed is given them, even while nothing listens there yet.
+
+    Raises:
+        RuntimeError: If too few are free.
     """
     ports: list[int] = []
     for port in random.sample(range(_FIRST_PORT, _LAST_PORT), _LAST_PORT - _FIRST_PORT):
         if len(ports) == count:
-            break
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-        ports.append(port)
-    return ports
+            return ports
+        if _PORTS.take(port):
+            ports.append(port)
+    raise RuntimeError(f"{HOST} has {len(ports)} free ports from {_FIRST_PORT} to {_LAST_PORT - 1}, not {count}.")
 
 
 def is_listening(port: int) -> bool:

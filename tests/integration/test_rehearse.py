@@ -23,7 +23,7 @@ def left(lake: Lake) -> tuple[list[str], int]:
 @pytest.mark.three_nodes
 def test_all_scenes_are_told_and_nothing_is_left(lake: Lake, rehearse: Rehearse) -> None:
     code, out, err = rehearse()
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, ""), out
     header, *scenes, verdict = out.splitlines()
     assert "3 nodes, 3 shards, MergeTree PARTITION BY toYYYYMM(ts)" in header
     assert all(scene.startswith("ok ") and scene.endswith(" rows as in the objects") for scene in scenes)
