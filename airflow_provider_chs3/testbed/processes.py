@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -72,13 +73,11 @@ def free_ports(count: int) -> list[int]:
     Raises:
         RuntimeError: If too few are free.
     """
-    ports: list[int] = []
-    for port in random.sample(range(_FIRST_PORT, _LAST_PORT), _LAST_PORT - _FIRST_PORT):
-        if len(ports) == count:
-            return ports
-        if _PORTS.take(port):
-            ports.append(port)
-    raise RuntimeError(f"{HOST} has {len(ports)} free ports from {_FIRST_PORT} to {_LAST_PORT - 1}, not {count}.")
+    shuffled = random.sample(range(_FIRST_PORT, _LAST_PORT), _LAST_PORT - _FIRST_PORT)
+    ports = list(islice(filter(_PORTS.take, shuffled), count))
+    if len(ports) < count:
+        raise RuntimeError(f"{HOST} has {len(ports)} free ports from {_FIRST_PORT} to {_LAST_PORT - 1}, not {count}.")
+    return ports
 
 
 def is_listening(port: int) -> bool:
