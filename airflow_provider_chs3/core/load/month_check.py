@@ -25,6 +25,7 @@ from airflow_provider_chs3.core.request.reload import ASKED_FOR
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 from airflow_provider_chs3.exceptions import SourceError, TargetChangedError, TransientError
 
@@ -229,6 +230,7 @@ def _check_shrink(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> None
     wanted_empty = policies.on_no_objects == "empty" and not load.manifest.objects
     if is_now < was * (1 - policies.max_shrink_fraction) and not wanted_empty:
         raise SourceError(
-            f"The objects of {load.request.month} shrank from {was} to {is_now} bytes since they were published, by "
-            f"more than max_shrink_fraction={policies.max_shrink_fraction}: if that is right, raise it for this run."
+            f"The objects of {load.request.month} shrank from {size_text(was)} to {size_text(is_now)} since they were "
+            f"published, by more than max_shrink_fraction={policies.max_shrink_fraction}: if that is right, "
+            "raise it for this run."
         )

@@ -17,6 +17,7 @@ from airflow_provider_chs3.core.staging.tables import holds_any
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SupersededError
 
@@ -188,7 +189,11 @@ def report(result: LoadResult) -> str:
         ("rows", _rows(result)),
         ("insert", _insert(result)),
         *((("time", _time(result.seconds_by_step)),) if result.seconds_by_step else ()),
-        *((("parts", f"{result.parts:,} on {len(result.rows_by_node)} nodes"),) if result.rows_by_node else ()),
+        *(
+            (("parts", f"{result.parts:,} on {quantity(len(result.rows_by_node), 'node')}"),)
+            if result.rows_by_node
+            else ()
+        ),
         *(("look at", each) for each in _worth_a_look(result)),
     ]
     told = "".join(f"\n  {name + ':':<9}{text}" for name, text in lines)
@@ -197,9 +202,9 @@ def report(result: LoadResult) -> str:
 
 def _source(result: LoadResult) -> str:
     if result.loaded_objects == result.objects:
-        return f"{result.objects:,} objects, {_size(result.source_bytes)}"
-    new = f"{result.loaded_objects:,} new objects, {_size(result.loaded_bytes)}"
-    return f"{new}; {result.objects:,} objects, {_size(result.source_bytes)}, with those published before"
+        return f"{quantity(result.objects, 'object')}, {size_text(result.source_bytes)}"
+    new = f"{quantity(result.loaded_objects, 'new object')}, {size_text(result.loaded_bytes)}"
+    return f"{new}; {quantity(result.objects, 'object')}, {size_text(result.source_bytes)}, with those published before"
 
 
 def _rows(result: LoadResult) -> str:
@@ -211,8 +216,8 @@ def _rows(result: LoadResult) -> str:
 
 def _insert(result: LoadResult) -> str:
     seconds = result.insert_seconds
-    peak = f", at most {_size(result.peak_memory_bytes)} of memory on a node" if result.peak_memory_bytes else ""
-    rows, size = f"{result.loaded_rows / seconds:,.0f} rows/s", _size(result.loaded_bytes / seconds)
+    peak = f", at most {size_text(result.peak_memory_bytes)} of memory on a node" if result.peak_memory_bytes else ""
+    rows, size = f"{result.loaded_rows / seconds:,.0f} rows/s", size_text(result.loaded_bytes / seconds)
     return f"{seconds:,.1f} s, {rows}, {size}/s of objects{peak}"
 
 
@@ -231,11 +236,3 @@ def _worth_a_look(result: LoadResult) -> Iterator[str]:
         yield f"{result.parts:,} parts are many: wait for merges before the next load (docs/merge-health.md)"
     if result.query_ids:
         yield f"system.query_log, query id {', '.join(result.query_ids[:3])}"
-
-
-def _size(size_bytes: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size_bytes < 1024:
-            return f"{size_bytes:,.0f} {unit}" if unit == "B" else f"{size_bytes:,.1f} {unit}"
-        size_bytes /= 1024
-    return f"{size_bytes:,.1f} TiB"

@@ -21,6 +21,7 @@ from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.storages.months_together import ListingPass, passes_of, side_by_side
 from airflow_provider_chs3.core.storages.table_source import TableSource
 from airflow_provider_chs3.core.values.models import Manifest, Month, Node, SettingValues, TableName
+from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import SourceError
 
@@ -58,7 +59,7 @@ class PlannedMonth:
 
     def __str__(self) -> str:
         verdict = "to load" if self.is_to_load else "nothing to load"
-        sizes = f"{self.objects.count} objects, {self.objects.size_bytes:,} bytes"
+        sizes = f"{quantity(self.objects.count, 'object')}, {size_text(self.objects.size_bytes)}"
         return f"{self.month} {verdict}: {self.reason} ({sizes})"
 
 
