@@ -12,6 +12,8 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.recording import NewRecord
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST
 from airflow_provider_chs3.core.ledger.table import COLUMNS, make_ledger
+from airflow_provider_chs3.core.pace.past_loads import SLOW_SECONDS
+from airflow_provider_chs3.core.pace.records import read_pace
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.staging.tables import holds_any
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
@@ -95,6 +97,21 @@ def record_load(load: LoadContext, plan: InsertPlan, result: LoadResult) -> Step
         yield from _record(load, "load", details)
     except Chs3Error as error:
         yield from Log(name=f"The month is published, but what the load did could not be recorded: {error}")
+        return
+    if sum(result.seconds_by_step.values()) > SLOW_SECONDS:
+        yield from _tell_if_slow(load, result)
+
+
+def _tell_if_slow(load: LoadContext, result: LoadResult) -> Steps[None]:
+    coordinator = load.context.coordinator
+    ask = read_pace(load.context.ledger, load.key_on(coordinator), coordinator, but=load.request.nonce)
+    try:
+        pace = yield from ask
+    except Chs3Error as error:
+        yield from Log(name=f"How long earlier loads took could not be read: {error}")
+        return
+    if why := pace.why_slow(result.seconds_by_step, result.loaded_bytes):
+        yield from Log(name=f"{result.target} {result.month} was slow. {why}")
 
 
 def record_failure(load: LoadContext, error: Exception) -> Steps[None]:

@@ -13,6 +13,18 @@ def quantity(count: int, one: str) -> str:
     return f"{count:,} {one if count == 1 else f'{one}s'}"
 
 
+def duration_text(seconds: float) -> str:
+    """Return a duration with its units: `42 s`, `12 min`, `3 h 5 min`.
+
+    Args:
+        seconds: The duration in seconds.
+    """
+    if seconds < 120:
+        return f"{seconds:,.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min"
+
+
 def size_text(size_bytes: float) -> str:
     """Return a size with its unit: `999 bytes`, `48.8 KiB`, `1.2 TiB`.
 

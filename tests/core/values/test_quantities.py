@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.values.quantities import quantity, size_text
+from airflow_provider_chs3.core.values.quantities import duration_text, quantity, size_text
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,18 @@ def test_a_noun_follows_its_count(count: int, text: str) -> None:
 )
 def test_a_size_has_the_largest_unit_that_fits(size_bytes: int, text: str) -> None:
     assert size_text(size_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (119.4, "119 s"),
+        (120, "2 min"),
+        (3_599, "1 h 0 min"),
+        (11_100, "3 h 5 min"),
+        (1e7, "2,777 h 47 min"),
+    ],
+)
+def test_a_duration_has_two_units_at_most(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
