@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -24,8 +23,9 @@ HOST = "127.0.0.1"
 _FIRST_PORT, _LAST_PORT = 15_000, 32_000
 
 
-#: Byte N of this file is locked by the process that was given port N.
-_GIVEN_PORTS = Path(tempfile.gettempdir()) / "chs3-given-ports"
+#: Byte N of this file, which is empty, is locked by the process that was given port N. It is the same one whatever a
+#: process has as its $TMPDIR.
+_GIVEN_PORTS = f"/tmp/chs3-given-ports-{os.getuid()}"
 
 
 class _PortRegister:
@@ -46,7 +46,7 @@ class _PortRegister:
         with self._lock, socket.socket() as probe:
             if self._pid != os.getpid():
                 # Locks of records are not inherited by a fork.
-                self._descriptor, self._pid = os.open(_GIVEN_PORTS, os.O_RDWR | os.O_CREAT, 0o666), os.getpid()
+                self._descriptor, self._pid = os.open(_GIVEN_PORTS, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), os.getpid()
             if port in self._given:
                 return False
             try:
