@@ -46,7 +46,8 @@ class _PortRegister:
         with self._lock, socket.socket() as probe:
             if self._pid != os.getpid():
                 # Locks of records are not inherited by a fork.
-                self._descriptor, self._pid = os.open(_GIVEN_PORTS, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), os.getpid()
+                self._pid = os.getpid()
+                self._descriptor = os.open(_GIVEN_PORTS, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             if port in self._given:
                 return False
             try:
