@@ -17,8 +17,8 @@ def get_provider_info() -> dict[str, object]:
                 "tags": ["service"],
             }
         ],
-        "operators": [_modules(*_OPERATORS, package="operators")],
-        "transfers": [*(_transfer(source, module) for source, module in _TRANSFERS.items()), _LANDING],
+        "operators": [_modules("assets", "calibrate", "ledger", "optimize", "plan_months", package="operators")],
+        "transfers": [_transfer(*each) for each in _TRANSFERS],
         "sensors": [_modules("merge_health", package="sensors")],
         "triggers": [_modules("load", "merge_health", "optimize", package="triggers")],
         "hooks": [_modules("clickhouse", package="hooks")],
@@ -45,37 +45,30 @@ def get_provider_info() -> dict[str, object]:
 
 
 _INTEGRATION = "ClickHouse (S3 loads)"
-_OPERATORS = (
-    *("s3_to_clickhouse", "s3_months_to_clickhouse", "plan_months"),
-    *("calibrate", "optimize", "ledger", "assets"),
+_S3 = "Amazon Simple Storage Service (S3)"
+
+#: Source, target, module and guide. Sources are integrations of Airflow's own providers, or declared above.
+_TRANSFERS = (
+    (_S3, _INTEGRATION, "s3_to_clickhouse", "replace"),
+    (_S3, _INTEGRATION, "s3_months_to_clickhouse", "nightly"),
+    ("Microsoft Azure Blob Storage", _INTEGRATION, "azure_blob_to_clickhouse", "azure"),
+    ("Google Cloud Storage (GCS)", _INTEGRATION, "gcs_to_clickhouse", "gcs"),
+    ("Hadoop Distributed File System (HDFS)", _INTEGRATION, "hdfs_to_clickhouse", "hdfs"),
+    ("PostgreSQL", _INTEGRATION, "postgres_to_clickhouse", "postgres-mysql"),
+    ("MySQL", _INTEGRATION, "mysql_to_clickhouse", "postgres-mysql"),
+    ("Apache Iceberg", _INTEGRATION, "iceberg_to_clickhouse", "lakehouse"),
+    ("Delta Lake", _INTEGRATION, "delta_to_clickhouse", "lakehouse"),
+    ("Apache Kafka", _S3, "kafka_to_s3", "kafka"),
 )
 
 
-_TRANSFERS = {
-    "Microsoft Azure Blob Storage": "azure_blob_to_clickhouse",
-    "Google Cloud Storage (GCS)": "gcs_to_clickhouse",
-    "Hadoop Distributed File System (HDFS)": "hdfs_to_clickhouse",
-    "PostgreSQL": "postgres_to_clickhouse",
-    "MySQL": "mysql_to_clickhouse",
-    "Apache Iceberg": "iceberg_to_clickhouse",
-    "Delta Lake": "delta_to_clickhouse",
-}
-
-
-def _transfer(source: str, module: str) -> dict[str, str]:
+def _transfer(source: str, target: str, module: str, guide: str) -> dict[str, str]:
     return {
         "source-integration-name": source,
-        "target-integration-name": _INTEGRATION,
+        "target-integration-name": target,
         "python-module": f"airflow_provider_chs3.transfers.{module}",
+        "how-to-guide": f"/docs/how-to/{guide}.md",
     }
-
-
-#: Kafka's provider knows that integration; Amazon's knows this one.
-_LANDING = {
-    "source-integration-name": "Apache Kafka",
-    "target-integration-name": "Amazon Simple Storage Service (S3)",
-    "python-module": "airflow_provider_chs3.transfers.kafka_to_s3",
-}
 
 
 def _modules(*names: str, package: str) -> dict[str, object]:

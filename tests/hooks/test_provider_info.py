@@ -116,6 +116,6 @@ def test_the_forms_defaults_are_the_options_defaults(form: Any) -> None:
 
 
 def test_importing_the_operator_imports_neither_driver_nor_lineage() -> None:
-    code = "import sys, airflow_provider_chs3.operators.s3_to_clickhouse; print(*sys.modules)"
+    code = "import sys, airflow_provider_chs3.transfers.s3_to_clickhouse; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"clickhouse_driver", "boto3", "pandas", "numpy", "openlineage", "statsd"} & set(loaded)
