@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 
+def _option(description: str, *, default: str, example: str, kind: str = "float") -> dict[str, str]:
+    return {
+        "description": description,
+        "version_added": "0.2.0",
+        "type": kind,
+        "example": example,
+        "default": default,
+    }
+
+
 def get_provider_info() -> dict[str, object]:
     """The provider's name, its connection type and the form for it."""
     return {
@@ -22,6 +32,9 @@ def get_provider_info() -> dict[str, object]:
         "sensors": [_modules("merge_health", package="sensors")],
         "triggers": [_modules("load", "merge_health", "optimize", package="triggers")],
         "hooks": [_modules("clickhouse", package="hooks")],
+        "config": {
+            "chs3": {"description": "Defaults of loads into ClickHouse, for all DAGs.", "options": OPTIONS},
+        },
         "cli": ["airflow_provider_chs3.cli.airflow_commands.get_commands"],
         "extra-links": ["airflow_provider_chs3.operators.links.MonthsPageLink"],
         "connection-types": [
@@ -43,6 +56,42 @@ def get_provider_info() -> dict[str, object]:
         ],
     }
 
+
+#: Options in section `[chs3]` of Airflow's configuration; `defaults` reads them.
+OPTIONS = {
+    "clickhouse_conn_id": _option(
+        "Connection of type ``chs3`` of operators, sensors, the hook and the command line.",
+        kind="string",
+        default="chs3_default",
+        example="clickhouse_prod",
+    ),
+    "aws_conn_id": _option(
+        "Connection of type ``aws`` by which objects in S3 are listed and read.",
+        kind="string",
+        default="aws_default",
+        example="s3_lake",
+    ),
+    "progress_interval_seconds": _option(
+        "Seconds between two lines of progress in the log of a load; deferred loads are polled as often.",
+        default="10",
+        example="60",
+    ),
+    "optimize_poll_interval_seconds": _option(
+        "Seconds between two polls of ``OptimizePartitionOperator``; they grow up to 300 while nothing changes.",
+        default="10",
+        example="30",
+    ),
+    "page_query_timeout_seconds": _option(
+        "Seconds after which the pages in Airflow's UI give up a query to ClickHouse.",
+        default="10",
+        example="30",
+    ),
+    "page_cache_seconds": _option(
+        "Seconds for which all users of the pages share an answer; answers from query logs six times as long.",
+        default="5",
+        example="60",
+    ),
+}
 
 _INTEGRATION = "ClickHouse (S3 loads)"
 _S3 = "Amazon Simple Storage Service (S3)"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, AirflowTaskTimeout, conf
 
 from airflow_provider_chs3.core.values.arguments import SHARED
+from airflow_provider_chs3.defaults import PROGRESS_INTERVAL_SECONDS
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.metrics import count_loads, count_merges, counts_failures
 from airflow_provider_chs3.operators._support.append import check_append
@@ -91,7 +92,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         memory_share: float = SHARED,
         parallel_months: int | None = None,
         use_calibration: bool = True,
-        progress_interval_seconds: float = 10,
+        progress_interval_seconds: float = PROGRESS_INTERVAL_SECONDS,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         cancel_on_kill: bool = True,
         wait_for_merges: bool = False,

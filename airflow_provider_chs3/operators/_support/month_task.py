@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
+from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 class MonthTask(BaseOperator):
     """A task for months of objects and a table. `MonthlyOperator` says what its arguments mean."""
 
-    template_fields: Sequence[str] = ("table", "timezone", "database", "cluster", "staging_database", "objects")
+    template_fields: Sequence[str] = (
+        *("table", "timezone", "database", "cluster", "staging_database"),
+        *("clickhouse_conn_id", "objects"),
+    )
 
     def __init__(
         self,
@@ -39,7 +42,7 @@ class MonthTask(BaseOperator):
         database: str | None = None,
         cluster: str | None = None,
         staging_database: str | None = None,
-        clickhouse_conn_id: str = DEFAULT_CONN_ID,
+        clickhouse_conn_id: str = CLICKHOUSE_CONN_ID,
         objects: ObjectStore | None = None,
         **kwargs: Any,
     ) -> None:
