@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
@@ -43,11 +43,7 @@ class LedgerOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = (
-        "table",
-        "months",
-        "database",
-        "cluster",
-        "staging_database",
+        *("table", "months", "database", "cluster", "staging_database"),
         "clickhouse_conn_id",
     )
     ui_color = "#e8e4d8"
@@ -179,6 +175,7 @@ class AdoptMonthsOperator(MonthlyOperator):
     """
 
     template_fields: Sequence[str] = (*MonthlyOperator.template_fields, "months", "definition")
+    file_fields: ClassVar[Sequence[str]] = ("definition",)
     ui_color = LedgerOperator.ui_color
 
     def __init__(

@@ -11,6 +11,7 @@ from airflow.providers.common.compat.sdk import BaseOperator
 from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.operators._support.schedules import check_schedule
 from airflow_provider_chs3.operators._support.two_names import either_name
 
 if TYPE_CHECKING:
@@ -91,6 +92,11 @@ class KafkaToS3Operator(BaseOperator):
         self.aws_conn_id = aws_conn_id
         self._topic: Topic | None = None
         self._result: dict[str, Any] | None = None
+
+    def prepare_template(self) -> None:
+        """Check, while the DAG is parsed, that its runs have the points in time that are not given."""
+        if self.start is None or self.end is None:
+            check_schedule(self, instead="start=… and end=…")
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Land the messages, and return the result."""

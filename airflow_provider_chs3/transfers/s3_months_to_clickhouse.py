@@ -52,6 +52,10 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
         self.months = months
         self._check_kind()
 
+    @property
+    def argument_for_month(self) -> None:
+        """None: the months are given."""
+
     @counts_failures
     def execute(self, context: Context) -> list[dict[str, object]]:  # type: ignore[override]  # of several months
         """Load the months.

@@ -15,7 +15,8 @@ class S3ToClickHouseOperator(MonthLoad, MonthlyOperator):
     nothing. Otherwise all nodes load them into a staging table together; the rows are counted and then published with
     REPLACE PARTITION. It is idempotent: running it again after any error gives the same rows.
 
-    It takes the arguments of `MonthlyOperator` (table, objects, credentials) and these.
+    It takes the arguments of `MonthlyOperator` (table, objects, credentials) and these. `select`, `csv`, `settings` and
+    `node_specs` may be JSON files, and texts in them `.sql` files, by their paths from the folder of the DAG file.
 
     Args:
         month: `YYYY-MM`. Default: the run's partition key, else the month of its data interval; in a run that asks to

@@ -58,6 +58,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         **dict.fromkeys(("select", "csv", "settings", "node_specs"), "json"),
         "insert_sql": "sql",
     }
+    file_fields: ClassVar[Sequence[str]] = ("select", "csv", "settings", "node_specs")
     ui_color = "#fcf7d6"
 
     def __init__(
@@ -67,11 +68,11 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         file_format: str | None = None,
         compression: str | None = None,
         columns: Sequence[str] | None = None,
-        select: Mapping[str, str] | None = None,
+        select: Mapping[str, str] | str | None = None,
         null_as_default: bool = False,
         lossy_columns: Sequence[str] | None = None,
         naive_timestamps: str | None = None,
-        csv: Mapping[str, Any] | None = None,
+        csv: Mapping[str, Any] | str | None = None,
         write_mode: str = "replace",
         allow_duplicates: bool = False,
         distribution: str = "where_read",
@@ -87,8 +88,8 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         count_again: bool = False,
         create_table: str = "never",
         on_new_columns: str = "tell",
-        settings: Mapping[str, str | int] | None = None,
-        node_specs: Mapping[str, Mapping[str, Any]] | None = None,
+        settings: Mapping[str, str | int] | str | None = None,
+        node_specs: Mapping[str, Mapping[str, Any]] | str | None = None,
         memory_share: float = SHARED,
         parallel_months: int | None = None,
         use_calibration: bool = True,
@@ -136,6 +137,11 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         self.wait_for_merges = wait_for_merges
         self.merge_health = merge_health
         self._check_append()
+
+    @property
+    def argument_for_month(self) -> str | None:
+        """The argument that would give the task a month; see `MonthTask`."""
+        return None if self.has_month else "month"
 
     @counts_failures
     def execute(self, context: Context) -> dict[str, object]:

@@ -8,10 +8,10 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from airflow.providers.common.compat.sdk import BaseOperator
-
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.operators._support.schedules import check_schedule
+from airflow_provider_chs3.operators._support.template_files import TemplateFiles
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.objects import ObjectStore
 
 
-class MonthTask(BaseOperator):
+class MonthTask(TemplateFiles):
     """A task for months of objects and a table. `MonthlyOperator` says what its arguments mean."""
 
     template_fields: Sequence[str] = (
@@ -55,6 +55,21 @@ class MonthTask(BaseOperator):
         self.clickhouse_conn_id = clickhouse_conn_id
         # Airflow renders it in place, and tasks may share one.
         self.objects = copy(objects)
+
+    def prepare_template(self) -> None:
+        """Check, while the DAG is parsed, what its arguments say together.
+
+        Raises:
+            ConfigurationError: If the task takes the month of its run, and the DAG's runs have none.
+        """
+        super().prepare_template()
+        if name := self.argument_for_month:
+            check_schedule(self, instead=f'{name}="{{{{ ds[:7] }}}}" or other months')
+
+    @property
+    def argument_for_month(self) -> str | None:
+        """The argument that would give the task a month; None where the task does not take that of its run."""
+        return None
 
     @property
     def store(self) -> ObjectStore:

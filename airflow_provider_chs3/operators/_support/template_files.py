@@ -1,0 +1,87 @@
+"""Arguments that may be files of the DAG folder, as Airflow's templates are: `settings="settings.json"`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.providers.common.compat.sdk import BaseOperator
+
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    import jinja2
+    from airflow.providers.common.compat.sdk import Context
+
+
+class TemplateFiles(BaseOperator):
+    """A task whose arguments in `file_fields` may be files: `.json` holds an object, `.sql` a text within one.
+
+    Airflow's own `template_ext` would hold for all arguments, and take the key `trips/{YYYY-MM}/*.json` for a file.
+    """
+
+    file_fields: ClassVar[Sequence[str]] = ()
+
+    def prepare_template(self) -> None:
+        """Read the files while the DAG is parsed: what is wrong with them shows there.
+
+        Raises:
+            ConfigurationError: If a file is missing, or holds no JSON object.
+        """
+        super().prepare_template()
+        self._read_files(self.get_template_env)
+
+    def _do_render_template_fields(
+        self,
+        parent: Any,
+        template_fields: Iterable[str],
+        context: Context,
+        jinja_env: jinja2.Environment,
+        seen_oids: set[int],
+    ) -> None:
+        # Mapped tasks, and those of `dag.test()`, come here without `prepare_template`.
+        if parent is self:
+            self._read_files(lambda: jinja_env)
+        super()._do_render_template_fields(parent, template_fields, context, jinja_env, seen_oids)
+
+    def _read_files(self, environment: Callable[[], jinja2.Environment]) -> None:
+        environment = cache(environment)
+        for field in self.file_fields:
+            setattr(self, field, _read(field, getattr(self, field), environment))
+
+
+def _read(where: str, value: Any, environment: Callable[[], jinja2.Environment]) -> Any:
+    """Return a value with what is in the files that it names; what it names no files in is returned as it is."""
+    if isinstance(value, Mapping):
+        read = {name: _read(f"{where}[{name!r}]", each, environment) for name, each in value.items()}
+        return value if read == value else read
+    if not isinstance(value, str) or not value.endswith((".json", ".sql")):
+        return value
+    text = _text(where, value, environment())
+    return text.strip() if value.endswith(".sql") else _read(where, _object(where, value, text), environment)
+
+
+def _text(where: str, name: str, environment: jinja2.Environment) -> str:
+    from jinja2 import TemplateNotFound
+
+    try:
+        assert environment.loader is not None  # a DAG's environment has its folder
+        return environment.loader.get_source(environment, name)[0]
+    except TemplateNotFound:
+        folders = ", ".join(getattr(environment.loader, "searchpath", ()))
+        raise ConfigurationError(
+            f"{where}={name!r}: there is no such file in {folders}. Give its path from the folder of the DAG file, or "
+            "name its folder in DAG(template_searchpath=[…])."
+        ) from None
+
+
+def _object(where: str, name: str, text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{where}={name!r} holds no JSON: {error}.") from None
+    if not isinstance(found, dict):
+        raise ConfigurationError(f'{where}={name!r} holds no JSON object: write one, such as {{"max_threads": 8}}.')
+    return found
