@@ -24,8 +24,17 @@ def get_provider_info() -> dict[str, object]:
             {
                 "integration-name": _INTEGRATION,
                 "external-doc-url": "https://clickhouse.com/docs",
+                "logo": "/docs/integration-logos/chs3.svg",
+                "how-to-guide": [f"/docs/how-to/{guide}.md" for guide in _GUIDES],
                 "tags": ["service"],
-            }
+            },
+            # No provider of Airflow's own declares this source of a transfer.
+            {
+                "integration-name": _DELTA,
+                "external-doc-url": "https://delta.io",
+                "how-to-guide": ["/docs/how-to/lakehouse.md"],
+                "tags": ["software"],
+            },
         ],
         "operators": [_modules("assets", "calibrate", "ledger", "optimize", "plan_months", package="operators")],
         "transfers": [_transfer(*each) for each in _TRANSFERS],
@@ -94,9 +103,12 @@ OPTIONS = {
 }
 
 _INTEGRATION = "ClickHouse (S3 loads)"
+_DELTA = "Delta Lake"
 _S3 = "Amazon Simple Storage Service (S3)"
+#: Of what is no transfer.
+_GUIDES = ("nightly", "backfill", "calibrate", "ledger", "optimize", "wait-for-merges")
 
-#: Source, target, module and guide. Sources are integrations of Airflow's own providers, or declared above.
+#: Source, target, module and guide; sources are integrations that Airflow's own providers declare, or this one.
 _TRANSFERS = (
     (_S3, _INTEGRATION, "s3_to_clickhouse", "replace"),
     (_S3, _INTEGRATION, "s3_months_to_clickhouse", "nightly"),
@@ -105,8 +117,8 @@ _TRANSFERS = (
     ("Hadoop Distributed File System (HDFS)", _INTEGRATION, "hdfs_to_clickhouse", "hdfs"),
     ("PostgreSQL", _INTEGRATION, "postgres_to_clickhouse", "postgres-mysql"),
     ("MySQL", _INTEGRATION, "mysql_to_clickhouse", "postgres-mysql"),
-    ("Apache Iceberg", _INTEGRATION, "iceberg_to_clickhouse", "lakehouse"),
-    ("Delta Lake", _INTEGRATION, "delta_to_clickhouse", "lakehouse"),
+    ("Iceberg", _INTEGRATION, "iceberg_to_clickhouse", "lakehouse"),
+    (_DELTA, _INTEGRATION, "delta_to_clickhouse", "lakehouse"),
     ("Apache Kafka", _S3, "kafka_to_s3", "kafka"),
 )
 

@@ -58,7 +58,7 @@ def test_they_build_without_a_warning(built: tuple[subprocess.CompletedProcess[s
 
 
 def _public_names() -> Iterator[str]:
-    for folder in ("operators", "sensors", "triggers"):
+    for folder in ("operators", "transfers", "sensors", "triggers"):
         for found in pkgutil.iter_modules([str(ROOT / "airflow_provider_chs3" / folder)]):
             if found.name.startswith("_"):
                 continue
