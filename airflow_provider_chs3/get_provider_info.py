@@ -20,22 +20,7 @@ def get_provider_info() -> dict[str, object]:
         "name": "ClickHouse loads from S3",
         "description": "Scheduled loads from S3 into ClickHouse, one month a task.",
         "versions": ["0.1.0"],
-        "integrations": [
-            {
-                "integration-name": _INTEGRATION,
-                "external-doc-url": "https://clickhouse.com/docs",
-                "logo": "/docs/integration-logos/chs3.svg",
-                "how-to-guide": [f"/docs/how-to/{guide}.md" for guide in _GUIDES],
-                "tags": ["service"],
-            },
-            # No provider of Airflow's own declares this source of a transfer.
-            {
-                "integration-name": _DELTA,
-                "external-doc-url": "https://delta.io",
-                "how-to-guide": ["/docs/how-to/lakehouse.md"],
-                "tags": ["software"],
-            },
-        ],
+        "integrations": _INTEGRATIONS,
         "operators": [_modules("assets", "calibrate", "ledger", "optimize", "plan_months", package="operators")],
         "transfers": [_transfer(*each) for each in _TRANSFERS],
         "sensors": [_modules("merge_health", package="sensors")],
@@ -107,6 +92,23 @@ _DELTA = "Delta Lake"
 _S3 = "Amazon Simple Storage Service (S3)"
 #: Of what is no transfer.
 _GUIDES = ("nightly", "backfill", "calibrate", "ledger", "optimize", "wait-for-merges")
+_INTEGRATIONS = [
+    {
+        "integration-name": _INTEGRATION,
+        "external-doc-url": "https://clickhouse.com/docs",
+        "logo": "/docs/integration-logos/chs3.svg",
+        "how-to-guide": [f"/docs/how-to/{guide}.md" for guide in _GUIDES],
+        "tags": ["service"],
+    },
+    # No provider of Airflow's own declares this source of a transfer.
+    {
+        "integration-name": _DELTA,
+        "external-doc-url": "https://delta.io",
+        "how-to-guide": ["/docs/how-to/lakehouse.md"],
+        "tags": ["software"],
+    },
+]
+
 
 #: Source, target, module and guide; sources are integrations that Airflow's own providers declare, or this one.
 _TRANSFERS = (

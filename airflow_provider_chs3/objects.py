@@ -75,12 +75,8 @@ class S3Objects(ObjectStore):
     """Objects in S3; arguments as in `MonthlyOperator`."""
 
     template_fields: ClassVar[Sequence[str]] = (
-        "key",
-        "bucket",
-        "aws_conn_id",
-        "named_collection",
-        "role_arn",
-        "endpoint_url",
+        *("key", "bucket", "aws_conn_id"),
+        *("named_collection", "role_arn", "endpoint_url"),
     )
 
     key: str

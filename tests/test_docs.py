@@ -109,6 +109,9 @@ def test_airflow_takes_the_example(block: str, airflow_db: None, tmp_path: Path)
     from tests.dag_bag import DagBag
 
     is_whole = re.search("^(from|import) ", block, re.MULTILINE)
+    for name in re.findall(r'"([\w/]+\.(?:json|sql))"', block):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}", encoding="utf-8")
     (tmp_path / "example_dag.py").write_text(block if is_whole else PRELUDE + textwrap.indent(block, "    "))
     bag = DagBag(tmp_path)
     assert bag.import_errors == {}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.core.values.arguments import either_name
 from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.month_task import MonthTask
-from airflow_provider_chs3.operators._support.two_names import either_name
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.objects import ObjectStore

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
+from airflow_provider_chs3.core.values.arguments import either_name
 from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.schedules import check_schedule
-from airflow_provider_chs3.operators._support.two_names import either_name
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context

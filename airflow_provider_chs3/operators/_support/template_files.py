@@ -3,53 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from airflow.providers.common.compat.sdk import BaseOperator
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     import jinja2
-    from airflow.providers.common.compat.sdk import Context
+    from airflow.providers.common.compat.sdk import BaseOperator
 
 
-class TemplateFiles(BaseOperator):
-    """A task whose arguments in `file_fields` may be files: `.json` holds an object, `.sql` a text within one.
+def read_files(task: BaseOperator, fields: Sequence[str], environment: Callable[[], jinja2.Environment]) -> None:
+    """Replace the names of files in a task's arguments by what is in them.
 
-    Airflow's own `template_ext` would hold for all arguments, and take the key `trips/{YYYY-MM}/*.json` for a file.
+    A `.json` file holds an object, an `.sql` file a text within one. Airflow's own `template_ext` would hold for all
+    arguments, and take the key `trips/{YYYY-MM}/*.json` for a file.
+
+    Args:
+        task: The task.
+        fields: The arguments that may be files.
+        environment: Makes Airflow's environment of templates, which knows the DAG's folders; called if there are files.
+
+    Raises:
+        ConfigurationError: If a file is missing, or holds no JSON object.
     """
-
-    file_fields: ClassVar[Sequence[str]] = ()
-
-    def prepare_template(self) -> None:
-        """Read the files while the DAG is parsed: what is wrong with them shows there.
-
-        Raises:
-            ConfigurationError: If a file is missing, or holds no JSON object.
-        """
-        super().prepare_template()
-        self._read_files(self.get_template_env)
-
-    def _do_render_template_fields(
-        self,
-        parent: Any,
-        template_fields: Iterable[str],
-        context: Context,
-        jinja_env: jinja2.Environment,
-        seen_oids: set[int],
-    ) -> None:
-        # Mapped tasks, and those of `dag.test()`, come here without `prepare_template`.
-        if parent is self:
-            self._read_files(lambda: jinja_env)
-        super()._do_render_template_fields(parent, template_fields, context, jinja_env, seen_oids)
-
-    def _read_files(self, environment: Callable[[], jinja2.Environment]) -> None:
-        environment = cache(environment)
-        for field in self.file_fields:
-            setattr(self, field, _read(field, getattr(self, field), environment))
+    environment = cache(environment)
+    for field in fields:
+        setattr(task, field, _read(field, getattr(task, field), environment))
 
 
 def _read(where: str, value: Any, environment: Callable[[], jinja2.Environment]) -> Any:
