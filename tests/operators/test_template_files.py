@@ -52,6 +52,11 @@ def test_an_sql_file_gives_a_text_within_an_object(parse: ParseDag) -> None:
     assert dag.get_task("t").select == {"fare": "toDecimal64(fare, 2)"}
 
 
+def test_a_field_of_a_struct_is_no_file(parse: ParseDag) -> None:
+    dag = parse("S3ToClickHouseOperator(task_id='t', month='2026-01', select={'body': 'event.json'}, **PLACE)")
+    assert dag.get_task("t").select == {"body": "event.json"}
+
+
 def test_keys_that_end_like_files_are_keys(parse: ParseDag) -> None:
     task = parse("S3ToClickHouseOperator(task_id='t', month='2026-01', ready_key='done.json', **PLACE)").get_task("t")
     task.render_template_fields({})
@@ -95,6 +100,11 @@ def test_the_plan_compares_what_the_loads_read(parse: ParseDag) -> None:
 def test_a_file_that_is_missing_is_an_error_of_the_dag(parse: ParseDag, tmp_path: Path) -> None:
     error = parse("S3ToClickHouseOperator(task_id='t', month='2026-01', select={'fare': 'no.sql'}, **PLACE)")
     assert f"select['fare']='no.sql': there is no such file in {tmp_path}. Give its path from" in error
+
+
+def test_an_sql_file_in_place_of_an_object_is_an_error_of_the_dag(parse: ParseDag) -> None:
+    body = "S3ToClickHouseOperator(task_id='t', month='2026-01', select='x.sql', **PLACE)"
+    assert "select='x.sql' holds no JSON: " in parse(body, x_sql="SELECT 1")
 
 
 @pytest.mark.parametrize(("text", "error"), [("{", "holds no JSON: "), ("[1]", "holds no JSON object: ")])

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import BaseOperator
 
 
+#: Arguments that are objects, and those of loads within the definition of a plan.
+_OBJECTS = frozenset({"select", "csv", "settings", "node_specs", "definition"})
+
+
 def read_files(task: BaseOperator, fields: Sequence[str], environment: Callable[[], jinja2.Environment]) -> None:
     """Replace the names of files in a task's arguments by what is in them.
 
@@ -30,18 +34,19 @@ def read_files(task: BaseOperator, fields: Sequence[str], environment: Callable[
     """
     environment = cache(environment)
     for field in fields:
-        setattr(task, field, _read(field, getattr(task, field), environment))
+        setattr(task, field, _read(field, field, getattr(task, field), environment))
 
 
-def _read(where: str, value: Any, environment: Callable[[], jinja2.Environment]) -> Any:
+def _read(name: str, where: str, value: Any, environment: Callable[[], jinja2.Environment]) -> Any:
     """Return a value with what is in the files that it names; what it names no files in is returned as it is."""
+    if isinstance(value, str) and name in _OBJECTS and value.endswith((".json", ".sql")):
+        value = _object(where, value, environment())
     if isinstance(value, Mapping):
-        read = {name: _read(f"{where}[{name!r}]", each, environment) for name, each in value.items()}
+        read = {key: _read(key, f"{where}[{key!r}]", each, environment) for key, each in value.items()}
         return value if read == value else read
-    if not isinstance(value, str) or not value.endswith((".json", ".sql")):
-        return value
-    text = _text(where, value, environment())
-    return text.strip() if value.endswith(".sql") else _read(where, _object(where, value, text), environment)
+    if isinstance(value, str) and value.endswith(".sql"):
+        return _text(where, value, environment()).strip()
+    return value
 
 
 def _text(where: str, name: str, environment: jinja2.Environment) -> str:
@@ -58,9 +63,9 @@ def _text(where: str, name: str, environment: jinja2.Environment) -> str:
         ) from None
 
 
-def _object(where: str, name: str, text: str) -> Mapping[str, Any]:
+def _object(where: str, name: str, environment: jinja2.Environment) -> Mapping[str, Any]:
     try:
-        found = json.loads(text)
+        found = json.loads(_text(where, name, environment))
     except ValueError as error:
         raise ConfigurationError(f"{where}={name!r} holds no JSON: {error}.") from None
     if not isinstance(found, dict):
