@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from airflow.providers.common.compat.sdk import conf
@@ -21,7 +22,7 @@ def _conn_id(option: str) -> str:
 
 def _seconds(option: str) -> float:
     seconds = float(conf.getfloat(_SECTION, option, fallback=_OPTIONS[option]["default"]))
-    if seconds <= 0:
+    if not 0 < seconds < math.inf:
         raise ConfigurationError(f"[{_SECTION}] {option} = {seconds:g}: give a number of seconds above 0.")
     return seconds
 
