@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.core.rows.sql_source import SqlSource
     from airflow_provider_chs3.core.source.object_source import ObjectSource
+    from airflow_provider_chs3.core.source.source import Source
     from airflow_provider_chs3.hooks.listing.azure_blobs import AzureBlobListing
     from airflow_provider_chs3.hooks.listing.listing import Listing
 
@@ -37,7 +37,7 @@ class ObjectStore(ABC):
         """Return the listing, as seen from the worker."""
 
     @abstractmethod
-    def source(self, listing: Any) -> ObjectSource | SqlSource:
+    def source(self, listing: Any) -> Source:
         """Return what the servers read, with their credentials.
 
         Args:

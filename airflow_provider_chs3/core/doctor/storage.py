@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_lines
 from airflow_provider_chs3.core.source.formats import format_of_key
-from airflow_provider_chs3.core.source.object_source import ObjectSource, plain_prefix
+from airflow_provider_chs3.core.source.globs import plain_prefix
+from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.source.store_kinds import S3
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
 from airflow_provider_chs3.core.values.error_codes import is_of_storage, is_refused

@@ -15,7 +15,6 @@ from airflow_provider_chs3.core.ledger.structure_record import Structure, struct
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
 from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.source.formats import Format, format_of_key
-from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
 from airflow_provider_chs3.core.values.models import Manifest, Month, NodeSpec, SettingValues
@@ -170,7 +169,7 @@ class LoadRequest(TableRequest):
         }
         if not (names := " and ".join(name for name, is_asked in asked.items() if is_asked)):
             return
-        if not isinstance(self.source, ObjectSource):
+        if not self.source.has_files:
             raise ConfigurationError(f"{names} takes the columns of files, and {self.source.place} has none.")
         if selection.select or selection.columns:
             raise ConfigurationError(

@@ -1,16 +1,13 @@
-"""List the objects of several months in one pass over each prefix that they share."""
+"""Which prefixes are listed for the objects of several months, so that each is listed once."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, TypeVar
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate, MonthKeys
-from airflow_provider_chs3.core.source.object_source import ObjectSource
-from airflow_provider_chs3.core.storages.table_source import TableSource
-from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
+from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.core.workflow.operations import Gather, Steps
 
 T = TypeVar("T")
@@ -33,84 +30,37 @@ class ListingPass(NamedTuple):
     narrower: Callable[[str], Sequence[str]] | None = None
 
 
-def passes_of(source: ObjectSource, months: Collection[Month] | None) -> list[ListingPass]:
+def passes_of(template: KeyTemplate, months: Collection[Month] | None, *, may_join: bool) -> list[ListingPass]:
     """Return the passes that list the objects of months: one for each prefix, or of many one for all.
 
     A page holds the keys of many small months; a prefix that has more than a page is cut.
 
     Args:
-        source: The source.
+        template: The template of the keys.
         months: The months; None for all.
+        may_join: Whether one pass may list what many prefixes have in common.
     """
-    template = source.template
     if months is None:
         return [ListingPass(template.keys_of_all, None, template.narrower)]
     by_prefix: dict[str, set[Month]] = defaultdict(set)
     for month in months:
         by_prefix[template.keys_of(month).prefix].add(month)
-    if len(by_prefix) > _FEW_PREFIXES and not source.lists_through_clickhouse:
+    if len(by_prefix) > _FEW_PREFIXES and may_join:
         keys, narrower = template.together(months)
         return [ListingPass(keys, months, narrower)]
     return [ListingPass(template.keys_of(min(some)), some) for some in by_prefix.values()]
 
 
-def list_months_together(
-    source: ObjectSource, months: Collection[Month]
-) -> Steps[tuple[ObjectSource, dict[Month, Manifest]]]:
-    """List the objects of months.
+def run_passes(passes: Sequence[Steps[T]], *, at_once: bool) -> Steps[list[T]]:
+    """Return the results of passes.
 
     Args:
-        source: The source.
-        months: The months.
-
-    Returns:
-        The source, with its base known from now on, and the manifest of each month.
-
-    Raises:
-        SourceError: If ClickHouse cannot read an object because of its key.
-    """
-    if isinstance(source, TableSource):
-        return (yield from source.list_months(months))
-    passes = [_list(source, each) for each in passes_of(source, months)]
-    listed: dict[Month, Manifest] = {}
-    for found, manifests in (yield from side_by_side(source, passes)):
-        # Of a named collection, a prefix without objects does not show the base.
-        source = found if any(each.objects for each in manifests.values()) or not listed else source
-        listed |= manifests
-    return source, {month: listed[month] for month in sorted(months)}
-
-
-def side_by_side(source: ObjectSource, passes: Sequence[Steps[T]]) -> Steps[list[T]]:
-    """Return the results of passes, which the worker makes at the same time.
-
-    Args:
-        source: The source. If ClickHouse lists, each pass is a query to one server, and comes after the one before.
         passes: The passes.
+        at_once: Whether they are made at the same time, else one after the other.
     """
-    if len(passes) == 1 or source.lists_through_clickhouse:
+    if len(passes) == 1 or not at_once:
         results = []
         for each in passes:
             results.append((yield from each))
         return results
     return (yield from Gather(name=f"List {len(passes)} prefixes", workflows=tuple(passes)))
-
-
-def _list(source: ObjectSource, each_pass: ListingPass) -> Steps[tuple[ObjectSource, Mapping[Month, Manifest]]]:
-    months = each_pass.months or ()
-    source, pages = yield from source.list_and_inspect_quickly(each_pass.keys, narrower=each_pass.narrower)
-    start, each_keys = len(source.base), {month: source.template.keys_of(month) for month in months}
-    found: dict[Month, list[S3Object]] = {month: [] for month in months}
-    for each in chain.from_iterable(page.objects() for page in pages):
-        key = each.path[start:]
-        for month in _months_of(source.template, key, months):
-            if each_keys[month].select(key, each.size_bytes):
-                source.check_readable(each, key)
-                found[month].append(each)
-    return source, {month: Manifest.of(some) for month, some in found.items()}
-
-
-def _months_of(template: KeyTemplate, key: str, months: Collection[Month]) -> Sequence[Month]:
-    if len(months) == 1:
-        return tuple(months)
-    month = template.month_of(key)
-    return (month,) if month is not None and month in months else ()
