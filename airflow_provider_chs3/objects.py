@@ -1,4 +1,4 @@
-"""Where a month's objects are: one of these is the `objects` of operators and `monthly_load`."""
+"""The places of a month's objects: one of these is the `objects` of operators and `monthly_load`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class ObjectStore(ABC):
-    """Where a month's objects are. Airflow renders its template fields with those of the operator."""
+    """A place of months' objects. Airflow renders its template fields with those of the operator."""
 
     template_fields: ClassVar[Sequence[str]]
 
@@ -63,6 +63,10 @@ class ObjectStore(ABC):
         """
         place, _, key = path.partition("/")
         return self.namespace(place), key or "/"
+
+    def table_dataset(self) -> tuple[str, str] | None:
+        """Return OpenLineage's namespace and name of the table whose rows are loaded; None where objects are."""
+        return None
 
     def serialize(self) -> dict[str, Any]:
         """Return what Airflow's UI shows; there is no secret in it."""

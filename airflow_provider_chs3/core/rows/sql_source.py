@@ -64,7 +64,7 @@ class SqlSource(Source):
 
     @property
     def kind(self) -> StoreKind:  # type: ignore[override]
-        """What ClickHouse does differently for this database."""
+        """The kind of database."""
         return self.dialect.kind
 
     @property

@@ -17,7 +17,7 @@ _MAYBE_NO_DATA = re.compile(f"/[_.{END}]")
 
 
 class FoldedMonth:
-    """What is left of a month's objects.
+    """A month's objects, folded into their number, size and fingerprint.
 
     Attributes:
         count: Number of the objects.
@@ -33,7 +33,7 @@ class FoldedMonth:
 
     @property
     def summary(self) -> MonthObjects:
-        """What a comparison needs of the objects."""
+        """The objects, as far as a comparison needs them."""
         return MonthObjects(self.count, self.size_bytes, str(self._fingerprint))
 
     def add(self, paths: Sequence[str], sizes_bytes: Sequence[int], etags: Sequence[str]) -> None:

@@ -49,7 +49,7 @@ class ObjectSource(Source):
     @property
     @abstractmethod
     def server_url(self) -> str:
-        """Where the servers look for the storage; empty if a named collection says it."""
+        """The URL at which the servers look for the storage; empty if a named collection says it."""
 
     @property
     def place(self) -> str:

@@ -57,7 +57,7 @@ class KnownColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class Checksum:
-    """What the values of a column add up to: a row in place of another one would show.
+    """A sum of the values of a column: a row in place of another one would show.
 
     Args:
         column: The column, of whole numbers.
@@ -80,12 +80,12 @@ class Source(ABC):
     @property
     @abstractmethod
     def place(self) -> str:
-        """Where the objects are, for messages."""
+        """The place of the objects, for messages."""
 
     @property
     @abstractmethod
     def pattern(self) -> str:
-        """How a month's objects are recognized there, for messages."""
+        """The pattern by which a month's objects are recognized there, for messages."""
 
     @property
     @abstractmethod

@@ -71,7 +71,7 @@ class AzureBlobSource(ObjectSource):
 
     @property
     def server_url(self) -> str:
-        """Where the servers look for the storage; empty if a named collection says it."""
+        """The URL at which the servers look for the storage; empty if a named collection says it."""
         return self.access.account_url
 
     def _located(self, glob: str) -> Sql:

@@ -50,7 +50,7 @@ class HdfsSource(ObjectSource):
 
     @property
     def server_url(self) -> str:
-        """Where the servers look for the storage."""
+        """The URL at which the servers look for the storage."""
         return self.name_node_url
 
     @property

@@ -73,7 +73,7 @@ class S3Source(ObjectSource):
 
     @property
     def server_url(self) -> str:
-        """Where the servers look for the storage; empty if a named collection says it."""
+        """The URL at which the servers look for the storage; empty if a named collection says it."""
         return self.endpoint_url
 
     @property

@@ -36,7 +36,7 @@ _UNAUTHORIZED = 401
 
 @dataclass(frozen=True, kw_only=True)
 class WebHdfsAccess:
-    """What a connection says.
+    """The access that a connection gives.
 
     Args:
         urls: Of WebHDFS on each name node, without a slash at the end.

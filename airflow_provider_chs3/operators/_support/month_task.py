@@ -54,7 +54,7 @@ class MonthTask(BaseOperator):
 
     @property
     def store(self) -> ObjectStore:
-        """Where the objects are."""
+        """The place of the objects."""
         assert self.objects is not None  # what does without it has a store of its own
         return self.objects
 

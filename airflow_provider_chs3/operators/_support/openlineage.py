@@ -100,6 +100,12 @@ class LoadLineage(MonthTask):
 
         from airflow_provider_chs3.core.source.key_template import KeyTemplate
 
+        try:
+            table = self.store.table_dataset()
+        except Chs3Error:  # its catalog does not answer; the rest is worth telling
+            return []
+        if table:
+            return [InputDataset(*table, inputFacets=self._input_facets())]
         if 0 < len(paths) <= _MOST_OBJECTS:
             return [InputDataset(*self._named(path)) for path in sorted(paths)]
         store = self.store
