@@ -135,7 +135,12 @@ class Runner:
     def _(self, step: Query) -> list[Row]:
         self.log.debug("%s: %s", step.name, step.sql.masked)
         settings = {**OF_FEW_ROWS, **step.settings, **self.log_comment}
-        return self.hook.query(step.sql.text, settings=settings, secrets=step.sql.secrets)
+        return self.hook.query(
+            step.sql.text,
+            settings=settings,
+            secrets=step.sql.secrets,
+            send_receive_timeout_seconds=step.answer_seconds,
+        )
 
     @perform.register
     def _(self, step: QueryNodes) -> dict[Node, list[Row]]:

@@ -41,6 +41,7 @@ def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) 
         ConfigurationError: If the selection does not fit the target or the files.
     """
     wanted = selection.wanted(columns)
+    yield from files.source.check_access(files.manifest, settings=files.look_settings)
     if files.source.known_columns:
         reading = yield from _read_known(files, selection, wanted)
     else:
@@ -57,7 +58,6 @@ def _marked(loaded: Iterable[LoadedColumn], selection: Selection) -> tuple[Loade
 def _read_known(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
     """Take the source's word for columns and rows."""
     source = files.source
-    yield from source.check_known_columns(files.manifest, settings=files.look_settings)
     types = {each.name: each.clickhouse_type for each in source.known_columns}
     if selection.select:
         loaded = yield from check_row_wise(selection.select, wanted, types)

@@ -119,7 +119,7 @@ class SqlSource(Source):
             _, manifests = yield from self.list_months(months)
         return {month: MonthObjects.of(manifest) for month, manifest in manifests.items()}
 
-    def check_known_columns(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
+    def check_access(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
         """Check that the servers get in, and read each column as the type that its values are sent for."""
         function = self.table_function(self.glob_of(manifest.objects[0].path), file_format="")
         sql = Sql(f"DESCRIBE TABLE {function.text}", function.secrets)

@@ -174,16 +174,17 @@ class Source(ABC):
         """
         raise ConfigurationError(f"ready_key={ready_key!r} names an object, and {self.place} has rows: leave it out.")
 
-    def check_known_columns(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
-        """Check that the servers get in, and read each known column as its type.
+    def check_access(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
+        """Check that the servers get in, where reading would take long to tell, and read known columns as their types.
 
         Args:
             manifest: A month; it has objects.
             settings: Settings of statements that look at them.
 
         Raises:
-            SourceError: If they read it as another type.
+            SourceError: If they read a column as another type.
             PreflightError: If they are too old to read the source.
+            TransientError: If the source does not answer them.
         """
         yield from ()
 

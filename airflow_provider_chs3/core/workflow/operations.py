@@ -83,10 +83,12 @@ class Query(Step[list[Row]]):
     Args:
         sql: The statement.
         settings: Settings to send with it.
+        answer_seconds: Time limit for its answer; None takes the connection's.
     """
 
     sql: Sql
     settings: SettingValues = field(default_factory=dict)
+    answer_seconds: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
