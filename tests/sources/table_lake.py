@@ -82,6 +82,16 @@ class TableLake:
         return "uri", self.table.uri
 
     @property
+    def dag_id(self) -> str:
+        """The example DAG that loads from such a table."""
+        return "chs3_iceberg" if isinstance(self.table, IcebergTable) else "chs3_delta"
+
+    @property
+    def dag_conf(self) -> dict[str, str]:
+        """What a run of that DAG is told of the table."""
+        return {} if isinstance(self.table, IcebergTable) else {"uri": self.table.uri, "month_column": "month"}
+
+    @property
     def dataset(self) -> tuple[str, str]:
         """OpenLineage's namespace and name of the table."""
         return f"s3://{self.table.bucket}", "trips"
