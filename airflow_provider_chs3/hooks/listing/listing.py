@@ -16,7 +16,7 @@ class Listing(ABC):
     def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
     ) -> Iterator[ObjectPage]:
-        """The pages of the objects whose keys begin with a prefix, as they are asked for.
+        """Yield the pages of the objects whose keys begin with a prefix, as they are asked for.
 
         Args:
             bucket: The bucket, or what the storage has in its place.
@@ -29,7 +29,7 @@ class Listing(ABC):
         """
 
     def objects(self, bucket: str, prefix: str) -> Iterator[S3Object]:
-        """The objects whose keys begin with a prefix, in the storage's order; they are asked for page by page.
+        """Yield the objects whose keys begin with a prefix, in the storage's order; they are asked for page by page.
 
         Args:
             bucket: The bucket, or what the storage has in its place.

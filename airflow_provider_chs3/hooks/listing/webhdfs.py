@@ -82,7 +82,7 @@ class WebHdfsListing(Listing):
     def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
     ) -> Iterator[ObjectPage]:
-        """The pages of the files whose paths begin with a prefix: folder by folder, as they are asked for.
+        """Yield the pages of the files whose paths begin with a prefix: folder by folder, as they are asked for.
 
         Args:
             bucket: Empty.
@@ -145,7 +145,7 @@ class _Client:
         self._http.close()
 
     def folder(self, folder: str) -> Iterator[list[dict[str, Any]]]:
-        """The pages of what is in a folder; none if there is no such folder."""
+        """Yield the pages of what is in a folder; none if there is no such folder."""
         start_after = ""
         while True:
             answer = self._ask(folder, {"op": "LISTSTATUS_BATCH", "startAfter": start_after})
