@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 
 from airflow_provider_chs3.core.source.folding import FoldedMonth, Folding
 from airflow_provider_chs3.core.source.globs import any_name, glob_of_key, grouped_by_glob, plain_prefix
-from airflow_provider_chs3.core.source.key_template import KeyTemplate, MonthKeys
+from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.source.listing_passes import ListingPass, passes_of, run_passes
 from airflow_provider_chs3.core.source.source import Batch, Source
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals
@@ -138,7 +138,7 @@ class ObjectSource(Source):
 
     def _list(self, each_pass: ListingPass) -> Steps[tuple[Self, dict[Month, Manifest]]]:
         months = each_pass.months or ()
-        source, pages = yield from self.list_and_inspect_quickly(each_pass.keys, narrower=each_pass.narrower)
+        source, pages = yield from self._pages(each_pass)
         start, each_keys = len(source.base), {month: self.template.keys_of(month) for month in months}
         found: dict[Month, list[S3Object]] = {month: [] for month in months}
         for each in chain.from_iterable(page.objects() for page in pages):
@@ -156,7 +156,7 @@ class ObjectSource(Source):
         return (month,) if month is not None and month in months else ()
 
     def _fold(self, each_pass: ListingPass) -> Steps[dict[Month, FoldedMonth]]:
-        source, pages = yield from self.list_and_inspect_quickly(each_pass.keys, narrower=each_pass.narrower)
+        source, pages = yield from self._pages(each_pass)
         folding = Folding(self.template, source.base, each_pass.months)
         for page in pages:
             folding.add(page)
@@ -178,18 +178,9 @@ class ObjectSource(Source):
         source, pages = yield from self._listed(key, levels_below=0)
         return "" if any(f"{source.base}{key}" in page.paths for page in pages) else key
 
-    def list_and_inspect_quickly(
-        self, keys: MonthKeys, *, narrower: Callable[[str], Sequence[str]] | None = None
-    ) -> Steps[tuple[Self, Iterable[ObjectPage]]]:
-        """List all objects that may have those keys, as a stream of pages if the worker lists.
-
-        Args:
-            keys: The keys.
-            narrower: How the worker may cut their prefix; see `ListObjects`.
-
-        Returns:
-            The source, with its base known from now on, and the pages.
-        """
+    def _pages(self, each_pass: ListingPass) -> Steps[tuple[Self, Iterable[ObjectPage]]]:
+        """Return the source, with its base known from now on, and a stream of pages if the worker lists."""
+        keys, narrower = each_pass.keys, each_pass.narrower
         return (yield from self._listed(keys.prefix, levels_below=keys.levels_below, narrower=narrower))
 
     def _listed(
