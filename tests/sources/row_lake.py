@@ -77,6 +77,12 @@ class RowLake:
         return "source_table", self.rows.table
 
     @property
+    def doctor_options(self) -> list[str]:
+        """The options by which the doctor knows the table."""
+        kind = "mysql" if self.is_mysql else "postgres"
+        return ["--storage", kind, "--source-table", self.rows.table, "--month-column", "pickup_at"]
+
+    @property
     def dataset(self) -> tuple[str, str]:
         """OpenLineage's namespace and name of the table."""
         server = self.rows.server

@@ -92,6 +92,12 @@ class TableLake:
         return {} if isinstance(self.table, IcebergTable) else {"uri": self.table.uri, "month_column": "month"}
 
     @property
+    def doctor_options(self) -> list[str]:
+        """The options by which the doctor knows the table."""
+        kind, column = ("iceberg", "pickup_at") if isinstance(self.table, IcebergTable) else ("delta", "month")
+        return ["--storage", kind, "--source-table", self.source_argument[1], "--month-column", column]
+
+    @property
     def dataset(self) -> tuple[str, str]:
         """OpenLineage's namespace and name of the table."""
         return f"s3://{self.table.bucket}", "trips"

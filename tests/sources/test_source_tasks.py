@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
 from airflow_provider_chs3.operators._support.month_load import MonthLoad
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
@@ -156,3 +158,51 @@ def test_a_calibration_is_refused_of_rows(row_lake: RowLake) -> None:
     where = {"database": row_lake.database, "table": "trips", "cluster": row_lake.cluster.name}
     with pytest.raises((AirflowFailException, ConfigurationError), match=r"loads samples of files, and .* has none"):
         CalibrateLoadOperator(task_id="calibrate", month=MONTH, objects=row_lake.store(), **where).execute({})
+
+
+def storage_check(capsys: pytest.CaptureFixture[str], lake: SourceLake, *options: str) -> dict[str, Any]:
+    """What the doctor says of the source; no other check may have a finding."""
+    capsys.readouterr()
+    table = ["--database", lake.database, "--table", "trips", "--cluster", lake.cluster.name]
+    main(["doctor", "--json", *lake.doctor_options, *table, *options])
+    checks = {each["name"]: each for each in json.loads(capsys.readouterr().out)["checks"]}
+    found = checks.pop("storage")
+    if not found["findings"]:
+        assert {name: each["findings"] for name, each in checks.items() if each["findings"] and name != "disks"} == {}
+    return found
+
+
+def test_the_doctor_finds_nothing_where_worker_and_servers_get_in(
+    lake: SourceLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check = storage_check(capsys, lake, "--month", MONTH)
+    assert check["findings"] == []
+    assert "this machine lists in" in check["summary"]
+    assert "3 of 3 nodes read" in check["summary"]
+    assert storage_check(capsys, lake)["findings"] == []
+
+
+def test_the_doctor_finds_a_month_that_is_not_there(lake: SourceLake, capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = storage_check(capsys, lake, "--month", "2019-01")["findings"]
+    assert "no object of 2019-01 fits" in found
+    assert "check --source-table and --month-column, and --month" in found
+
+
+def test_the_doctor_finds_a_database_that_neither_worker_nor_servers_get_into(
+    row_lake: RowLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    password = "wr0ng-password-of-a-test"
+    row_lake.connect(monkeypatch, password=password)
+    (found,) = storage_check(capsys, row_lake, "--month", MONTH)["findings"]
+    assert "refuses" in found
+    assert password not in found
+    row_lake.connect(monkeypatch, port=1)
+    (found,) = storage_check(capsys, row_lake)["findings"]
+    assert "does not answer" in found
+
+
+def test_the_doctor_needs_the_table_and_its_month_column(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--storage", "postgres", "--source-table", "trips"]) == 2
+    assert "needs a table: give --source-table and --month-column" in capsys.readouterr().err
+    assert main(["doctor", "--storage", "delta", "--key", "trips/{YYYY-MM}/"]) == 2
+    assert "--key: --storage delta does not take this" in capsys.readouterr().err

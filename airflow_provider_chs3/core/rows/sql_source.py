@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Self
 
 from airflow_provider_chs3.core.rows.dialect import Dialect, SqlColumn, SqlTable, sent_name
-from airflow_provider_chs3.core.source.source import Batch, Checksum, Source
+from airflow_provider_chs3.core.source.source import AccessTrial, Batch, Checksum, Source
 from airflow_provider_chs3.core.source.store_kinds import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of
 from airflow_provider_chs3.core.values.error_codes import UNKNOWN_FUNCTION
@@ -19,6 +19,7 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightErr
 
 #: What tells a server from all others of a cluster.
 _SERVER = "toString((serverUUID(), hostName(), tcpPort()))"
+_ANY_MONTH = Month(2000, 1)
 #: Names of the values within a view, which no column has.
 _VALUE = "chs3: value {}"
 
@@ -83,6 +84,15 @@ class SqlSource(Source):
         return self.access.named_collection
 
     @property
+    def server_url(self) -> str:
+        """Host and port at which the servers look for the database; empty if a named collection says it."""
+        return self.access.host
+
+    def access_trial(self, month: Month | None) -> AccessTrial:
+        """Return a try to get at a month's rows, or at the table's columns."""
+        return RowsTrial(self, month)
+
+    @property
     def known_columns(self) -> tuple[SqlColumn, ...]:
         """The table's columns."""
         return self.columns
@@ -119,10 +129,14 @@ class SqlSource(Source):
             _, manifests = yield from self.list_months(months)
         return {month: MonthObjects.of(manifest) for month, manifest in manifests.items()}
 
+    def describe(self, month: Month) -> Sql:
+        """Return the statement by which a server tells the columns that it gets of a month."""
+        function = self.table_function(str(month), file_format="")
+        return Sql(f"DESCRIBE TABLE {function.text}", function.secrets)
+
     def check_access(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
         """Check that the servers get in, and read each column as the type that its values are sent for."""
-        function = self.table_function(self.glob_of(manifest.objects[0].path), file_format="")
-        sql = Sql(f"DESCRIBE TABLE {function.text}", function.secrets)
+        sql = self.describe(_month_of(manifest.objects[0].path))
         try:
             rows = yield from Query(name=f"Read the columns of {self.place}", sql=sql, settings=settings)
         except ClickHouseServerError as error:
@@ -225,6 +239,36 @@ def version_of(rows: int, keys: int, digest: str) -> str:
         digest: What changes with the rows.
     """
     return f"{rows}/{keys}/{digest}"
+
+
+@dataclass(frozen=True)
+class RowsTrial(AccessTrial):
+    """A try to ask the database for a month's version, and for the table's columns.
+
+    Args:
+        source: The source.
+        month: The month; None asks for columns alone, as all months take a pass over the table.
+    """
+
+    source: SqlSource
+    month: Month | None
+
+    @property
+    def where(self) -> str:
+        """The table, for messages."""
+        return self.source.place
+
+    def list_from_worker(self) -> Steps[Sequence[S3Object]] | None:
+        """Ask the database for the month's version; None without a month, as the worker knows the columns already."""
+        return None if self.month is None else self._version(self.month)
+
+    def _version(self, month: Month) -> Steps[Sequence[S3Object]]:
+        _, manifest = yield from self.source.list_month(month)
+        return manifest.objects
+
+    def read_on_server(self, listed: Sequence[S3Object]) -> Sql | None:
+        """Return the statement that reads the columns; None if the month has no rows."""
+        return None if self.month and not listed else self.source.describe(self.month or _ANY_MONTH)
 
 
 def _rows_and_keys(version: str) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from airflow_provider_chs3.core.source.store_kinds import S3, StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
-from airflow_provider_chs3.core.values.models import Manifest, Month, SettingValues
+from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, SettingValues
 from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -68,6 +68,36 @@ class Checksum:
     total: int
 
 
+class AccessTrial(ABC):
+    """A try to get at a source that reads little of it, from the worker and from each server."""
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """The place that is tried, for messages."""
+
+    @property
+    def options(self) -> str:
+        """The options of the command line that say where it is."""
+        return "--source-table and --month-column"
+
+    @abstractmethod
+    def list_from_worker(self) -> Steps[Sequence[S3Object]] | None:
+        """List a few objects from the worker; None if it does not list."""
+
+    def list_on_server(self) -> Sql | None:
+        """Return the statement by which a server lists a few objects; None if it does not list."""
+        return None
+
+    @abstractmethod
+    def read_on_server(self, listed: Sequence[S3Object]) -> Sql | None:
+        """Return the statement that reads a little of a small object; None if no object fits.
+
+        Args:
+            listed: The objects that were listed, by the worker or a server.
+        """
+
+
 class Source(ABC):
     """The place that months come from: a storage of objects, or a table of a database, of which a month is one object.
 
@@ -91,6 +121,15 @@ class Source(ABC):
     @abstractmethod
     def named_collection(self) -> str | None:
         """The named collection through which the servers read; None if they use other credentials."""
+
+    @property
+    def server_url(self) -> str:
+        """The address at which the servers look for the source; empty if a named collection says it."""
+        return ""
+
+    @abstractmethod
+    def access_trial(self, month: Month | None) -> AccessTrial:
+        """Return a try to get at a month's objects, or at those of any month."""
 
     @property
     def columns_elsewhere(self) -> Collection[str]:

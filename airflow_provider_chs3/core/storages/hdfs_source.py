@@ -6,10 +6,12 @@ import re
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.source.source import AccessTrial
 from airflow_provider_chs3.core.source.store_kinds import HDFS
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.storages.object_trial import ObjectTrial
 from airflow_provider_chs3.core.values.error_codes import is_without_name_node
-from airflow_provider_chs3.core.values.models import Manifest, SettingValues
+from airflow_provider_chs3.core.values.models import Manifest, Month, SettingValues
 from airflow_provider_chs3.core.workflow.operations import Query, Steps
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
@@ -93,6 +95,10 @@ class HdfsSource(ObjectSource):
         return TransientError(
             f"{host} gets no answer from {self.name_node_url}: check hdfs_url, and that ClickHouse servers reach it."
         )
+
+    def access_trial(self, month: Month | None) -> AccessTrial:
+        """Return a try to get at a month's objects, or at those of any month."""
+        return ObjectTrial(self, month)
 
     def path_in_error(self, name: str) -> str:
         """Return a file's path as it is listed, from what an error of ClickHouse calls it."""

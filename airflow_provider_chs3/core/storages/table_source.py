@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Self
 
-from airflow_provider_chs3.core.source.source import Source
+from airflow_provider_chs3.core.source.source import AccessTrial, Source
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.storages.object_trial import read_a_little
 from airflow_provider_chs3.core.storages.s3_source import S3Source
-from airflow_provider_chs3.core.values.models import Manifest, Month
+from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
 from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.values.table_snapshot import TableSnapshot
 from airflow_provider_chs3.core.workflow.operations import ListSnapshot, Steps
@@ -66,6 +68,42 @@ class TableSource(S3Source):
         name = f"List {of} of {self.table}"
         return (yield from ListSnapshot(name=name, snapshot=self.snapshot, months=frozenset(months)))
 
+    def access_trial(self, month: Month | None) -> AccessTrial:
+        """Return a try to get at a month's data files, or at those of any month."""
+        return TableTrial(self, month)
+
+    def list_for_trial(self, month: Month | None) -> Steps[list[S3Object]]:
+        """List the data files of a month, or of any, whether their rows may be loaded or not."""
+        found = yield from self._snapshot(())
+        manifests = found.manifests(None if month is None else [month], is_to_load=False)
+        return [each for manifest in manifests.values() for each in manifest.objects]
+
     def missing_marker(self, ready_key: str, month: Month) -> Steps[str]:
         """Refuse a ready marker: a snapshot is complete, and its files have no place of their own beside it."""
         return Source.missing_marker(self, ready_key, month)
+
+
+@dataclass(frozen=True)
+class TableTrial(AccessTrial):
+    """A try to read a table's snapshot, and a data file of it.
+
+    Args:
+        source: The source.
+        month: The month; None for any.
+    """
+
+    source: TableSource
+    month: Month | None
+
+    @property
+    def where(self) -> str:
+        """The table, for messages."""
+        return self.source.table
+
+    def list_from_worker(self) -> Steps[Sequence[S3Object]]:
+        """List the data files of the month from the worker."""
+        return (yield from self.source.list_for_trial(self.month))
+
+    def read_on_server(self, listed: Sequence[S3Object]) -> Sql | None:
+        """Return the statement that reads the footer of the smallest data file."""
+        return read_a_little(replace(self.source, base=f"{self.source.bucket}/"), listed)

@@ -168,19 +168,6 @@ class TimeQueryNodes(Step[dict[Node, TimedAnswer]]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimeListing(Step[TimedAnswer]):
-    """List the first page of a bucket from the worker. Gives `TimedAnswer` tuple of `S3Object`, or the error.
-
-    Args:
-        bucket: The bucket.
-        prefix: Beginning of the keys.
-    """
-
-    bucket: str
-    prefix: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class CheckHosts(Step[list[tuple[bool, str]]]):
     """Try every host of the connection. Gives whether it works, and a sentence, for each."""
 

@@ -12,6 +12,13 @@ from airflow_provider_chs3.core.values.object_page import ObjectPage
 class Listing(ABC):
     """Lists objects from the worker, page by page."""
 
+    def check_connection(self) -> None:  # noqa: B027  # mostly, the servers' access is asked of it anyway
+        """Check that Airflow's connection gives access, before it is used; nothing by default.
+
+        Raises:
+            ConfigurationError: If it does not.
+        """
+
     @abstractmethod
     def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None

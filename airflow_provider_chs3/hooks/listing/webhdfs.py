@@ -104,6 +104,10 @@ class WebHdfsListing(Listing):
                     yield ObjectPage.of(files)
                     folders += [key for key, each in named if _is_folder(key, each, wanted)]
 
+    def check_connection(self) -> None:
+        """Check that the connection names a host; see `Listing.check_connection`."""
+        self.access()
+
     def access(self) -> WebHdfsAccess:
         """Return what the connection says.
 
