@@ -79,7 +79,8 @@ class S3Objects(ObjectStore):
     """Objects in S3; arguments as in `MonthlyOperator`."""
 
     template_fields: ClassVar[Sequence[str]] = (
-        *("key", "bucket", "aws_conn_id", "named_collection", "role_arn", "endpoint_url"),
+        *("key", "bucket", "aws_conn_id"),
+        *("named_collection", "role_arn", "endpoint_url"),
     )
 
     key: str
@@ -285,15 +286,7 @@ class HdfsFiles(ObjectStore):
 
 
 def _check_is_google(endpoint_url: str, hmac_conn_id: str) -> None:
-    """Check that a connection does not lead to AWS, as one does that names no endpoint.
-
-    Args:
-        endpoint_url: The endpoint that it leads to.
-        hmac_conn_id: The connection.
-
-    Raises:
-        ConfigurationError: If it leads to AWS.
-    """
+    """Check that a connection does not lead to AWS, as one does that names no endpoint."""
     if ".amazonaws.com" in endpoint_url:
         raise ConfigurationError(
             f'Connection {hmac_conn_id!r} leads to AWS: give "endpoint_url": "https://storage.googleapis.com" in its '
