@@ -19,7 +19,7 @@ def get_provider_info() -> dict[str, object]:
         ],
         "operators": [_modules(*_OPERATORS, package="operators")],
         "transfers": [*(_transfer(source, module) for source, module in _TRANSFERS.items()), _LANDING],
-        "sensors": [_modules("merge_health", package="sensors")],
+        "sensors": [_modules("merge_health", "clickhouse", package="sensors")],
         "triggers": [_modules("load", "merge_health", "optimize", package="triggers")],
         "hooks": [_modules("clickhouse", package="hooks")],
         "cli": ["airflow_provider_chs3.cli.airflow_commands.get_commands"],
@@ -47,7 +47,7 @@ def get_provider_info() -> dict[str, object]:
 _INTEGRATION = "ClickHouse (S3 loads)"
 _OPERATORS = (
     *("s3_to_clickhouse", "s3_months_to_clickhouse", "plan_months"),
-    *("calibrate", "optimize", "ledger", "assets"),
+    *("calibrate", "optimize", "ledger", "assets", "clickhouse"),
 )
 
 

@@ -37,8 +37,10 @@ from airflow_provider_chs3.transfers.iceberg_to_clickhouse import IcebergToClick
 from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
 from airflow_provider_chs3.transfers.mysql_to_clickhouse import MySqlToClickHouseOperator
 from airflow_provider_chs3.transfers.postgres_to_clickhouse import PostgresToClickHouseOperator
+from airflow_provider_chs3.operators.clickhouse import ClickHouseOperator
 from airflow_provider_chs3.operators.monthly_load import monthly_load
 from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.sensors.clickhouse import ClickHouseSensor
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 with DAG(dag_id="example", schedule=None):
 """

@@ -19,7 +19,7 @@ from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions, check_settings
 from airflow_provider_chs3.hooks.diagnosis import explain_no_answer, explain_server_error
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
-from airflow_provider_chs3.hooks.native.row_inserts import RowInserts
+from airflow_provider_chs3.hooks.native.statement_runs import StatementRuns
 from airflow_provider_chs3.hooks.waiting_turn import in_turn
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.native.driver import Client
 
 
-class ClickHouseHook(RowInserts):
+class ClickHouseHook(StatementRuns):
     """The hook for connections of type `chs3`.
 
     Every statement has a unique query id and carries dag, task, run, try and map index in `log_comment`, so that
