@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensorOperator, PokeReturnValue
 
-from airflow_provider_chs3.operators.clickhouse import BaseClickHouseOperator
+from airflow_provider_chs3.runners.statements import BaseClickHouseOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context

@@ -37,7 +37,7 @@ class _PortRegister:
     def __init__(self) -> None:
         self._given: set[int] = set()
         self._lock = threading.Lock()
-        self._descriptor: int | None = None
+        self._descriptor = -1
         self._pid = 0
 
     def take(self, port: int) -> bool:
