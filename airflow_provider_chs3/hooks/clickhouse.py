@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
+
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, READABLE
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
@@ -25,7 +27,7 @@ from airflow_provider_chs3.hooks.waiting_turn import in_turn
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Connection as AirflowConnection
     from airflow.providers.openlineage.sqlparser import DatabaseInfo
-    from sqlalchemy.engine import URL
+    from sqlalchemy.engine import URL, Engine
 
     from airflow_provider_chs3.hooks.native.dbapi import Connection
     from airflow_provider_chs3.hooks.native.driver import Client
@@ -241,21 +243,27 @@ class ClickHouseHook(StatementRuns):
     @property
     def sqlalchemy_url(self) -> URL:
         """The URL for SQLAlchemy, with the dialect of the package clickhouse-sqlalchemy."""
-        from sqlalchemy.engine import URL
+        from airflow_provider_chs3.hooks.native.sqlalchemy_url import sqlalchemy_url
 
-        (host, port), *further = self.options.hosts
-        query = {"secure": "True"} if self.options.secure else {}
-        if further:
-            query["alt_hosts"] = ",".join(f"{host}:{port}" for host, port in further)
-        return URL.create(
-            "clickhouse+native",
-            username=self.options.user,
-            password=self.options.password,
-            host=host,
-            port=port,
-            database=self.options.database,
-            query=query,
-        )
+        return sqlalchemy_url(self.options)
+
+    def get_sqlalchemy_engine(self, engine_kwargs: dict[str, Any] | None = None) -> Engine:
+        """Return an engine of SQLAlchemy over the native protocol.
+
+        Args:
+            engine_kwargs: Further arguments of `sqlalchemy.create_engine`.
+
+        Raises:
+            AirflowOptionalProviderFeatureException: If the package clickhouse-sqlalchemy is missing.
+        """
+        from sqlalchemy.exc import NoSuchModuleError
+
+        try:
+            return super().get_sqlalchemy_engine(engine_kwargs)
+        except NoSuchModuleError:
+            raise AirflowOptionalProviderFeatureException(
+                "SQLAlchemy needs a dialect for ClickHouse: pip install 'clickhouse-sqlalchemy>=0.3'"
+            ) from None
 
     def get_uri(self) -> str:
         """Return `sqlalchemy_url` as text, password included."""
