@@ -118,10 +118,15 @@ def test_parameters_that_do_not_fit_are_told_before_anything_runs(
 
 @pytest.mark.parametrize("end", ["", ";", " ;\n"])
 @pytest.mark.parametrize(
-    "rows", [[(1, date(2026, 1, 2)), (2, date(2026, 1, 3))], [{"day": date(2026, 1, 2), "id": each} for each in (1, 2)]]
+    "rows",
+    [
+        [(1, date(2026, 1, 2)), (2, date(2026, 1, 3))],
+        [{"day": date(2026, 1, 2), "id": each} for each in (1, 2)],
+    ],
 )
-def test_a_list_is_the_rows_of_an_insert(hook: ClickHouseHook, table: str, rows: list[Any], end: str) -> None:
-    assert hook.execute(f"INSERT INTO {table} (id, day) VALUES{end}", rows) == 2
+@pytest.mark.parametrize("kind", [list, tuple, iter])
+def test_a_list_is_the_rows_of_an_insert(hook: ClickHouseHook, table: str, rows: Any, kind: Any, end: str) -> None:
+    assert hook.execute(f"INSERT INTO {table} (id, day) VALUES{end}", kind(rows)) == 2
     assert hook.query(f"SELECT id, min(day) FROM {table} GROUP BY id ORDER BY id")[0] == (1, date(2026, 1, 2))
 
 

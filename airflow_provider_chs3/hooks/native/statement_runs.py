@@ -40,7 +40,7 @@ class StatementRuns(RowInserts):
     def execute(
         self,
         sql: str | Sequence[str],
-        parameters: Parameters | None = None,
+        parameters: Parameters | Iterator[Any] | None = None,
         *,
         with_column_types: bool = False,
         external_tables: Sequence[Mapping[str, Any]] = (),
@@ -75,6 +75,9 @@ class StatementRuns(RowInserts):
             ClickHouseServerError: If the server answers with an error.
             ClickHouseConnectionError: If the server does not answer, or the connection breaks.
         """
+        if isinstance(parameters, Iterator):
+            # Each statement takes them anew.
+            parameters = list(parameters)
         statements = [bound(each, parameters) for each in _statements(sql)]
         options = {
             "with_column_types": with_column_types,
