@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
+from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 Parameters = Mapping[str, Any] | Sequence[Any]
@@ -67,31 +69,43 @@ def _rows(sql: str, rows: Sequence[Any]) -> list[Any]:
     return list(rows)
 
 
-class _Null:
-    """NULL as the server reads it in parameters; the driver would send the text 'NULL'."""
+class _Written:
+    """A value as the server reads it in parameters; the driver would make the text 'NULL' of NULL.
+
+    Args:
+        text: The value as in a file of tab-separated values.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
 
     def __str__(self) -> str:
-        return r"\\N"
+        # The driver puts the quotes around it.
+        return literal(self._text)[1:-1]
 
 
 def _for_server(value: Any) -> Any:
-    """Return what the driver sends unchanged: it cuts times to seconds, and makes text of NULL and of true."""
+    """Return a value so that nothing of it is lost: the driver cuts times to seconds, and knows no maps."""
     if value is None:
-        return _Null()
+        return _Written(r"\N")
     if isinstance(value, bool):
         return int(value)
-    if isinstance(value, Mapping):
-        raise ConfigurationError(
-            "A parameter for {name:Map(…)} cannot be sent as a mapping: give arrays of its keys and its values, and "
-            "write mapFromArrays({keys:Array(…)}, {values:Array(…)})."
-        )
-    return _for_literal(value)
+    if isinstance(value, datetime):
+        return _time(value)
+    return _Written(_literal(value)) if isinstance(value, list | tuple | Mapping) else value
 
 
-def _for_literal(value: Any) -> Any:
+def _literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
     if isinstance(value, list | tuple):
-        return type(value)(_for_literal(each) for each in value)
-    return _time(value) if isinstance(value, datetime) else value
+        inner = ", ".join(_literal(each) for each in value)
+        return f"[{inner}]" if isinstance(value, list) else f"({inner})"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_literal(key)}: {_literal(each)}' for key, each in value.items())}}}"
+    if isinstance(value, int | float | Decimal):
+        return str(int(value) if isinstance(value, bool) else value)
+    return literal(_time(value) if isinstance(value, datetime) else str(value))
 
 
 def _time(value: datetime) -> str:
