@@ -18,7 +18,7 @@ def get_provider_info() -> dict[str, object]:
             }
         ],
         "operators": [_modules(*_OPERATORS, package="operators")],
-        "transfers": [*(_transfer(source, module) for source, module in _TRANSFERS.items()), _LANDING],
+        "transfers": [*(_transfer(source, module) for source, module in _TRANSFERS.items()), *_TO_S3],
         "sensors": [_modules("merge_health", "clickhouse", package="sensors")],
         "triggers": [_modules("load", "merge_health", "optimize", package="triggers")],
         "hooks": [_modules("clickhouse", package="hooks")],
@@ -70,12 +70,15 @@ def _transfer(source: str, module: str) -> dict[str, str]:
     }
 
 
-#: Kafka's provider knows that integration; Amazon's knows this one.
-_LANDING = {
-    "source-integration-name": "Apache Kafka",
-    "target-integration-name": "Amazon Simple Storage Service (S3)",
-    "python-module": "airflow_provider_chs3.transfers.kafka_to_s3",
-}
+#: Kafka's provider knows its integration; Amazon's knows S3's.
+_TO_S3 = tuple(
+    {
+        "source-integration-name": source,
+        "target-integration-name": "Amazon Simple Storage Service (S3)",
+        "python-module": f"airflow_provider_chs3.transfers.{module}",
+    }
+    for source, module in (("Apache Kafka", "kafka_to_s3"), (_INTEGRATION, "clickhouse_to_s3"))
+)
 
 
 def _modules(*names: str, package: str) -> dict[str, object]:

@@ -30,6 +30,7 @@ from airflow_provider_chs3.lakehouse import DeltaTable, IcebergTable
 from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles
 from airflow_provider_chs3.rows import MySqlRows, PostgresRows
 from airflow_provider_chs3.transfers.azure_blob_to_clickhouse import AzureBlobToClickHouseOperator
+from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
 from airflow_provider_chs3.transfers.delta_to_clickhouse import DeltaToClickHouseOperator
 from airflow_provider_chs3.transfers.gcs_to_clickhouse import GCSToClickHouseOperator
 from airflow_provider_chs3.transfers.hdfs_to_clickhouse import HdfsToClickHouseOperator
