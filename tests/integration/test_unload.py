@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import threading
-from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.unload import steps
-from airflow_provider_chs3.exceptions import TransientError
-from airflow_provider_chs3.hooks.manifest_bucket import ManifestBucket
-from airflow_provider_chs3.runners.unloading import Unload
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import User
 from tests.integration.lake import Lake
@@ -21,43 +15,28 @@ from tests.integration.unloading import (
     FOLDER,
     MANIFEST,
     OTHER_TRIPS,
-    TRIPS,
     body,
     ids,
     ids_of_table,
     keys,
+    loaded,
     manifest,
-    operator,
     unload,
 )
 from tests.narrow_user import documented
+
+__all__ = ["loaded"]
 
 pytestmark = pytest.mark.three_nodes
 
 KINDS = (
     *("Float64", "Float32", "Int8", "UInt64", "UInt128", "Int256", "Bool", "String", "FixedString(4)", "UUID", "IPv4"),
-    *(
-        "IPv6",
-        "Date",
-        "Date32",
-        "DateTime",
-        "DateTime('Europe/Berlin')",
-        "DateTime64(3)",
-        "DateTime64(9, 'Asia/Tokyo')",
-    ),
+    *("IPv6", "Date", "Date32", "DateTime", "DateTime('Europe/Berlin')", "DateTime64(3)"),
+    "DateTime64(9, 'Asia/Tokyo')",
     *("Decimal(9, 2)", "Decimal(76, 10)", "Enum8('x' = 1, 'y''s' = 2)", "Enum16('a' = 300)", "LowCardinality(String)"),
     *("Nullable(UInt8)", "LowCardinality(Nullable(String))", "Array(Nullable(String))", "Map(String, UInt8)", "Point"),
     "Tuple(x UInt8, y Array(Tuple(a String, b Nullable(Date))))",
 )
-
-
-@pytest.fixture
-def loaded(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
-    """A lake whose table has a month; unloads run as a user that may."""
-    trips_lake.upload(TRIPS)
-    trips_lake.load()
-    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(trips_lake.cluster.airflow_connection()))
-    return trips_lake
 
 
 def test_each_node_writes_its_rows_and_the_manifest_names_them(loaded: Lake) -> None:
@@ -165,45 +144,7 @@ def test_a_table_that_is_not_there_is_told(loaded: Lake) -> None:
         unload(loaded, table="nothing")
 
 
-def test_of_two_at_once_the_second_writes_nothing(loaded: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    swap = ManifestBucket.swap
-
-    def swap_behind_another(self: Any, *arguments: Any) -> bool:
-        monkeypatch.setattr(ManifestBucket, "swap", swap)
-        unload(loaded)
-        return swap(self, *arguments)
-
-    monkeypatch.setattr(ManifestBucket, "swap", swap_behind_another)
-    with pytest.raises(TransientError, match="Another task unloaded"):
-        unload(loaded)
-    assert sorted(keys(loaded)) == sorted([*(each["key"] for each in manifest(loaded)["files"]), MANIFEST])
-    assert ids(loaded) == ids_of_table(loaded)
-    assert unload(loaded)["status"] == "unchanged"
-
-
-def test_an_answer_that_got_lost_is_no_failure(loaded: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    swap = ManifestBucket.swap
-    monkeypatch.setattr(ManifestBucket, "swap", lambda *arguments: swap(*arguments) and swap(*arguments))
-    assert unload(loaded)["status"] == "unloaded"
-    assert ids(loaded) == ids_of_table(loaded)
-
-
-def test_a_table_that_changes_meanwhile_is_a_retry(loaded: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = Unload._written
-
-    def written_behind_a_change(self: Any, *arguments: Any) -> Any:
-        loaded.on_node(
-            0, f"INSERT INTO {loaded.database}.{loaded.table} SELECT * FROM {loaded.database}.{loaded.table}"
-        )
-        return written(self, *arguments)
-
-    monkeypatch.setattr(Unload, "_written", written_behind_a_change)
-    with pytest.raises(TransientError, match="changed while it was unloaded"):
-        unload(loaded)
-    assert keys(loaded) == []
-
-
-@pytest.mark.newer("way to write all of these types as Parquet")
+@pytest.mark.newer("UUID in Parquet")
 def test_values_of_all_kinds_come_back_as_they_were(loaded: Lake) -> None:
     types = ", ".join(f"c{number} {kind}" for number, kind in enumerate(KINDS))
     columns = ", ".join(f"c{number}" for number in range(len(KINDS)))
@@ -248,31 +189,6 @@ def test_the_documented_privileges_suffice(loaded: Lake, monkeypatch: pytest.Mon
         monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(fields))
         assert unload(lake)["rows"] == 9
         assert ids(lake) == list(range(9))
-
-
-def test_a_killed_task_ends_its_statements(loaded: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    fields = loaded.cluster.airflow_connection()
-    fields["extra"] |= {"settings": {"function_sleep_max_microseconds_per_block": 10**9}}
-    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(fields))
-    monkeypatch.setattr(steps, "_fingerprint", lambda context: "count(), toString(sum(sleepEachRow(1)))")
-    task = operator(loaded)
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            task.execute({})
-        except AirflowFailException as error:
-            errors.append(error)
-
-    running = threading.Thread(target=run, daemon=True)
-    running.start()
-    while len(loaded.left_behind()) < len([rows for rows in loaded.rows_per_node() if rows]):
-        assert running.is_alive()
-    task.on_kill()
-    running.join(timeout=30)
-    assert loaded.left_behind() == []
-    assert ["QUERY_WAS_CANCELLED" in str(error) for error in errors] == [True]
-    assert keys(loaded) == []
 
 
 def test_no_key_of_the_storage_shows(loaded: Lake, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pyarrow.parquet
+import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
@@ -16,6 +17,15 @@ FOLDER = f"exports/{MONTH}/"
 MANIFEST = f"{FOLDER}_manifest.json"
 TRIPS = Trips(rows_per_month=600, files_per_month=6)
 OTHER_TRIPS = Trips(seed=2, rows_per_month=500, files_per_month=6)
+
+
+@pytest.fixture
+def loaded(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """A lake whose table has a month; unloads run as a user that may."""
+    trips_lake.upload(TRIPS)
+    trips_lake.load()
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(trips_lake.cluster.airflow_connection()))
+    return trips_lake
 
 
 def operator(lake: Lake, **options: Any) -> ClickHouseToS3Operator:

@@ -103,8 +103,10 @@ def _literal(value: Any) -> str:
         return f"[{inner}]" if isinstance(value, list) else f"({inner})"
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{_literal(key)}: {_literal(each)}' for key, each in value.items())}}}"
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, int | float | Decimal):
-        return str(int(value) if isinstance(value, bool) else value)
+        return str(value)
     return literal(_time(value) if isinstance(value, datetime) else str(value))
 
 
