@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -117,6 +118,19 @@ def test_a_killed_task_ends_its_statement(hook: ClickHouseHook) -> None:
     running.join(timeout=30)
     assert hook.query(is_running) == [(0,)]
     assert [str(error).partition(" from ")[0] for error in errors] == ["ClickHouse error 394 (QUERY_WAS_CANCELLED)"]
+
+
+def test_a_signal_ends_the_statement_that_its_process_waits_for() -> None:
+    task = ClickHouseOperator(task_id="t", sql="SELECT count() FROM system.numbers WHERE NOT ignore(number)")
+    # As Airflow's supervisor does with SIGTERM.
+    before = signal.signal(signal.SIGALRM, lambda number, frame: task.on_kill())
+    signal.setitimer(signal.ITIMER_REAL, 1)
+    try:
+        with pytest.raises(AirflowFailException, match="QUERY_WAS_CANCELLED"):
+            task.execute({})
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_task_that_runs_nothing_can_be_killed() -> None:
