@@ -21,9 +21,9 @@ def get_provider_info() -> dict[str, object]:
         "description": "Scheduled loads from S3 into ClickHouse, one month a task.",
         "versions": ["0.1.0"],
         "integrations": _INTEGRATIONS,
-        "operators": [_modules("assets", "calibrate", "ledger", "optimize", "plan_months", package="operators")],
+        "operators": [_modules(*_OPERATORS, package="operators")],
         "transfers": [_transfer(*each) for each in _TRANSFERS],
-        "sensors": [_modules("merge_health", package="sensors")],
+        "sensors": [_modules("clickhouse", "merge_health", package="sensors")],
         "triggers": [_modules("load", "merge_health", "optimize", package="triggers")],
         "hooks": [_modules("clickhouse", package="hooks")],
         "config": {
@@ -88,6 +88,7 @@ OPTIONS = {
 }
 
 _INTEGRATION = "ClickHouse (S3 loads)"
+_OPERATORS = ("assets", "calibrate", "clickhouse", "ledger", "optimize", "plan_months")
 _DELTA = "Delta Lake"
 _S3 = "Amazon Simple Storage Service (S3)"
 #: Of what is no transfer.
@@ -122,6 +123,7 @@ _TRANSFERS = (
     ("Iceberg", _INTEGRATION, "iceberg_to_clickhouse", "lakehouse"),
     (_DELTA, _INTEGRATION, "delta_to_clickhouse", "lakehouse"),
     ("Apache Kafka", _S3, "kafka_to_s3", "kafka"),
+    (_INTEGRATION, _S3, "clickhouse_to_s3", "unload"),
 )
 
 

@@ -30,6 +30,7 @@ from airflow_provider_chs3.lakehouse import DeltaTable, IcebergTable
 from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles
 from airflow_provider_chs3.rows import MySqlRows, PostgresRows
 from airflow_provider_chs3.transfers.azure_blob_to_clickhouse import AzureBlobToClickHouseOperator
+from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
 from airflow_provider_chs3.transfers.delta_to_clickhouse import DeltaToClickHouseOperator
 from airflow_provider_chs3.transfers.gcs_to_clickhouse import GCSToClickHouseOperator
 from airflow_provider_chs3.transfers.hdfs_to_clickhouse import HdfsToClickHouseOperator
@@ -39,6 +40,8 @@ from airflow_provider_chs3.transfers.mysql_to_clickhouse import MySqlToClickHous
 from airflow_provider_chs3.transfers.postgres_to_clickhouse import PostgresToClickHouseOperator
 from airflow_provider_chs3.transfers.monthly_load import monthly_load
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.operators.clickhouse import ClickHouseOperator
+from airflow_provider_chs3.sensors.clickhouse import ClickHouseSensor
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 with DAG(dag_id="example", schedule=None):
 """

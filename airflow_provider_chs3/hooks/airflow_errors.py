@@ -13,33 +13,39 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 _LOG = logging.getLogger(__name__)
 
 
-def airflow_errors() -> AbstractContextManager[None]:
+def airflow_errors(*, hints: bool = True) -> AbstractContextManager[None]:
     """Tell Airflow which errors a retry cannot fix, and the user what to do, in one paragraph.
 
     Airflow logs an error with all that led to it, which for an error of a server would be pages. Where it was raised is
     in the log at level DEBUG.
 
+    Args:
+        hints: Whether errors of a server get a hint at what a load can do. Default: True.
+
     Raises:
         AirflowFailException: Instead of an error that a retry would meet again.
-        ClickHouseServerError: With a hint at what to do.
+        ClickHouseServerError: If a retry may help.
     """
-    return _AirflowErrors()
+    return _AirflowErrors(hints)
 
 
 # Not a generator: contextlib gives an error that passes through one its traceback back.
 class _AirflowErrors(AbstractContextManager[None]):
+    def __init__(self, hints: bool) -> None:
+        self._hints = hints
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if isinstance(error, Chs3Error):
             _LOG.debug("Where it was raised:", exc_info=error)
-            raise _told(error).with_traceback(None) from None
+            raise _told(error, self._hints).with_traceback(None) from None
 
 
-def _told(error: Chs3Error) -> Exception:
+def _told(error: Chs3Error, hints: bool) -> Exception:
     from airflow_provider_chs3.core.values.error_codes import is_terminal, with_hint
 
     if is_terminal(error):
-        return AirflowFailException(with_hint(error, str(error)))
-    if isinstance(error, ClickHouseServerError):
+        return AirflowFailException(with_hint(error, str(error)) if hints else str(error))
+    if isinstance(error, ClickHouseServerError) and hints:
         # Of the same class: retry policies go by it.
         message = with_hint(error, error.message)
         return ClickHouseServerError(error.code, error.name, message, error.host, error.query_id)

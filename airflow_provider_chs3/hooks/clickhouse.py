@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
+
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, READABLE
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import (
@@ -20,19 +22,19 @@ from airflow_provider_chs3.exceptions import (
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions, check_settings
 from airflow_provider_chs3.hooks.diagnosis import explain_no_answer, explain_server_error
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
-from airflow_provider_chs3.hooks.native.row_inserts import RowInserts
+from airflow_provider_chs3.hooks.native.statement_runs import StatementRuns
 from airflow_provider_chs3.hooks.waiting_turn import in_turn
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Connection as AirflowConnection
     from airflow.providers.openlineage.sqlparser import DatabaseInfo
-    from sqlalchemy.engine import URL
+    from sqlalchemy.engine import URL, Engine
 
     from airflow_provider_chs3.hooks.native.dbapi import Connection
     from airflow_provider_chs3.hooks.native.driver import Client
 
 
-class ClickHouseHook(RowInserts):
+class ClickHouseHook(StatementRuns):
     """The hook for connections of type `chs3`.
 
     Every statement has a unique query id and carries dag, task, run, try and map index in `log_comment`, so that
@@ -244,21 +246,27 @@ class ClickHouseHook(RowInserts):
     @property
     def sqlalchemy_url(self) -> URL:
         """The URL for SQLAlchemy, with the dialect of the package clickhouse-sqlalchemy."""
-        from sqlalchemy.engine import URL
+        from airflow_provider_chs3.hooks.native.sqlalchemy_url import sqlalchemy_url
 
-        (host, port), *further = self.options.hosts
-        query = {"secure": "True"} if self.options.secure else {}
-        if further:
-            query["alt_hosts"] = ",".join(f"{host}:{port}" for host, port in further)
-        return URL.create(
-            "clickhouse+native",
-            username=self.options.user,
-            password=self.options.password,
-            host=host,
-            port=port,
-            database=self.options.database,
-            query=query,
-        )
+        return sqlalchemy_url(self.options)
+
+    def get_sqlalchemy_engine(self, engine_kwargs: dict[str, Any] | None = None) -> Engine:
+        """Return an engine of SQLAlchemy over the native protocol.
+
+        Args:
+            engine_kwargs: Further arguments of `sqlalchemy.create_engine`.
+
+        Raises:
+            AirflowOptionalProviderFeatureException: If the package clickhouse-sqlalchemy is missing.
+        """
+        from sqlalchemy.exc import NoSuchModuleError
+
+        try:
+            return super().get_sqlalchemy_engine(engine_kwargs)
+        except NoSuchModuleError:
+            raise AirflowOptionalProviderFeatureException(
+                "SQLAlchemy needs a dialect for ClickHouse: pip install 'clickhouse-sqlalchemy>=0.3'"
+            ) from None
 
     def get_uri(self) -> str:
         """Return `sqlalchemy_url` as text, password included."""

@@ -18,6 +18,7 @@ from airflow_provider_chs3.core.values.error_codes import TOO_MANY_QUERIES
 from airflow_provider_chs3.core.workflow.insert_progress import insert_outcome_query, progress_of, progress_query
 from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, InsertLostError
+from airflow_provider_chs3.hooks.native.log_comment import client_name
 from airflow_provider_chs3.hooks.native.secrets import scrub
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.runners.insert import announce
@@ -99,7 +100,11 @@ class DetachingRunner(Runner):
         parameters = {"query_id": step.query_id, "database": options.database} | {
             name: str(value) for name, value in settings.items()
         }
-        headers = {"X-ClickHouse-User": options.user, "X-ClickHouse-Key": options.password}
+        headers = {
+            "User-Agent": client_name(),
+            "X-ClickHouse-User": options.user,
+            "X-ClickHouse-Key": options.password,
+        }
         failures = []
         # Without proxies and .netrc of the environment: the native protocol does not use them either.
         with httpx.Client(verify=_tls(options), timeout=timeout, trust_env=False) as client:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_chs3.core.values.arguments import either_name
+from airflow_provider_chs3.core.values.arguments import written_to
 from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
@@ -81,8 +81,8 @@ class KafkaToS3Operator(BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.topic = topic
-        self.key = _required("key", either_name("key", key, as_s3=s3_key))
-        self.bucket = _required("bucket", either_name("bucket", bucket, as_s3=s3_bucket))
+        self.key = written_to("key", key, as_s3=s3_key)
+        self.bucket = written_to("bucket", bucket, as_s3=s3_bucket)
         self.start = start
         self.end = end
         self.timezone = timezone
@@ -152,12 +152,6 @@ class KafkaToS3Operator(BaseOperator):
             timezone=zone,
             messages_per_object=self.messages_per_object,
         )
-
-
-def _required(name: str, given: str | None) -> str:
-    if given is None:
-        raise ConfigurationError(f"Nothing says where the objects go: give {name}=….")
-    return given
 
 
 def _point(name: str, given: datetime | str | None, context: Context) -> datetime:

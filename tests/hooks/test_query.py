@@ -11,8 +11,10 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import airflow
 import pytest
 
+from airflow_provider_chs3 import __version__
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
 from airflow_provider_chs3.hooks.native import driver
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
@@ -83,7 +85,9 @@ def test_the_query_log_knows_id_and_comment(hook: ClickHouseHook) -> None:
     hook.query("SELECT 'look me up'", query_id=query_id, settings={"log_comment": '{"dag_id": "nightly"}'})
     hook.query("SYSTEM FLUSH LOGS")
     found = hook.query(f"SELECT DISTINCT log_comment, client_name FROM system.query_log WHERE query_id = '{query_id}'")
-    assert found == [('{"dag_id": "nightly"}', "ClickHouse airflow-provider-chs3")]
+    assert found == [
+        ('{"dag_id": "nightly"}', f"ClickHouse airflow-provider-chs3/{__version__} airflow/{airflow.__version__}")
+    ]
 
 
 def test_the_comment_is_set(hook: ClickHouseHook) -> None:

@@ -14,6 +14,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowTaskTimeout
 
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
+from airflow_provider_chs3.hooks.native.log_comment import client_name
 from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.processes import free_ports
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
@@ -56,6 +57,9 @@ def test_a_short_insert_ends_before_the_task_would_be_deferred(trips_lake: Lake,
     result = deferring.run(trips_lake, {})
     assert result["status"] == "published"
     assert trips_lake.facts() == TRIPS.facts(MONTH)
+    trips_lake.on_every_node("SYSTEM FLUSH LOGS query_log")
+    agents = f"SELECT DISTINCT http_user_agent FROM system.query_log WHERE query_id = '{result['query_ids'][0]}'"
+    assert trips_lake.on_node(0, agents) == [(client_name(),)]
 
 
 def test_an_insert_goes_on_without_its_worker_and_is_published_by_the_next(trips_lake: Lake) -> None:

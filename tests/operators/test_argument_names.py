@@ -20,6 +20,7 @@ from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.ledger import AdoptMonthsOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.rows import MySqlRows, PostgresRows
+from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
 from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
 from airflow_provider_chs3.transfers.monthly_load import monthly_load
 from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
@@ -32,6 +33,7 @@ TAKE_KEYS = (
     (CalibrateLoadOperator, {"table": "trips"}),
     (AdoptMonthsOperator, {"table": "trips"}),
     (KafkaToS3Operator, {"topic": "trips"}),
+    (ClickHouseToS3Operator, {"table": "trips"}),
 )
 
 

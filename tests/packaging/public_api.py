@@ -27,6 +27,7 @@ _MODULES = (
     "rows",
     "hooks.clickhouse",
     "hooks.connection",
+    "runners.statements",
     "testbed.pytest_plugin",
     "testbed.trips",
 )

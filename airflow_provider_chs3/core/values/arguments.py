@@ -54,3 +54,20 @@ def either_name(name: str, given: str | None, *, as_s3: str | None) -> str | Non
             f"{name}={given!r} and s3_{name}={as_s3!r} are the same argument by two names: remove s3_{name}."
         )
     return given if as_s3 is None else as_s3
+
+
+def written_to(name: str, given: str | None, *, as_s3: str | None) -> str:
+    """Return the key or the bucket that a task writes to, as `either_name` does.
+
+    Args:
+        name: The name without `s3_`.
+        given: What it is given as by this name.
+        as_s3: What it is given as by the other.
+
+    Raises:
+        ConfigurationError: If it is given by both names, or by none.
+    """
+    found = either_name(name, given, as_s3=as_s3)
+    if found is None:
+        raise ConfigurationError(f"Nothing says where the objects go: give {name}=….")
+    return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,19 +18,16 @@ import clickhouse_driver.dbapi.connection  # noqa: TID253
 import clickhouse_driver.dbapi.cursor  # noqa: TID253
 from clickhouse_driver.dbapi.errors import OperationalError  # noqa: TID253
 
-from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.connection import ConnectionOptions
 from airflow_provider_chs3.hooks.native.driver import Client, open_client, translated_errors
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
+from airflow_provider_chs3.hooks.native.parameters import Parameters, bind
 
 log = logging.getLogger(__name__)
 
 # common-sql's column checks unite columns without a common type: the default since 26.1; 25.8 refuses them even so.
 _SETTINGS = {"use_variant_as_common_type": 1}
 
-Parameters = Mapping[str, Any] | Sequence[Any]
-
-_PERCENT = re.compile(r"%(?:\((?P<name>[^)]+)\)s|(?P<positional>s)|(?P<doubled>%))?")
 _INSERT_ROWS = re.compile(
     r"(?P<head>\s*INSERT\s.*\bVALUES)\s*(?P<row>\(\s*%(?:\([^)]+\))?s(?:\s*,\s*%(?:\([^)]+\))?s)*\s*\))?[\s;]*",
     re.IGNORECASE | re.DOTALL,
@@ -125,36 +122,3 @@ class Cursor(clickhouse_driver.dbapi.cursor.Cursor):
             except OperationalError as error:
                 # The driver wraps its own errors, with the server's stack trace in the text.
                 raise error.args[0] from None
-
-
-def bind(operation: str, parameters: Parameters | None) -> tuple[str, Mapping[str, Any] | None]:
-    """Put a statement and its parameters into the one form that the driver takes: `%(name)s` and a mapping.
-
-    Args:
-        operation: The statement. With parameters, `%%` is one `%`; so is a `%` that begins no placeholder.
-        parameters: A mapping for `%(name)s`, a sequence for `%s`, or nothing.
-
-    Raises:
-        ConfigurationError: A parameter is missing or left over.
-    """
-    if not parameters:
-        return operation, None
-    named = isinstance(parameters, Mapping)
-    values = dict(parameters) if isinstance(parameters, Mapping) else {str(at): v for at, v in enumerate(parameters)}
-    used: list[str] = []
-
-    def replacement(match: re.Match[str]) -> str:
-        if match["doubled"]:
-            return "%%"
-        if match["name" if named else "positional"] is None:
-            return "%" + match[0]
-        used.append(match["name"] if named else str(len(used)))
-        return f"%({used[-1]})s"
-
-    bound = _PERCENT.sub(replacement, operation)
-    missing = [name for name in used if name not in values]
-    if named and missing:
-        raise ConfigurationError(f"The statement has %({missing[0]})s, but no parameter has that name.")
-    if not named and len(used) != len(values):
-        raise ConfigurationError(f"The statement has {len(used)} placeholders (%s) for {len(values)} parameters.")
-    return bound, values

@@ -20,6 +20,7 @@ from clickhouse_driver.reader import read_binary_bytes, read_binary_int32, read_
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
 from airflow_provider_chs3.hooks.native.inserted_rows import misfits_named
+from airflow_provider_chs3.hooks.native.log_comment import client_name
 from airflow_provider_chs3.hooks.native.secrets import scrub
 from airflow_provider_chs3.hooks.native.sent_settings import write_settings_of_any_server
 from airflow_provider_chs3.hooks.native.sparing_ping import SparingPing
@@ -105,12 +106,14 @@ class Client(clickhouse_driver.Client):
         self._ping.note_answer()
         return answer
 
-    def send_data(self, sample_block: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+    def send_data(self, sample_block: Any, data: Any, *args: Any, columnar: bool = False, **kwargs: Any) -> Any:
         """Send rows as the driver does, or name the one that cannot be sent.
 
         Raises:
             RowError: If one does not fit.
         """
+        if columnar:
+            return super().send_data(sample_block, data, *args, columnar=True, **kwargs)
         with misfits_named(sample_block.columns_with_types, data, self.connection.context):
             return super().send_data(sample_block, data, *args, **kwargs)
 
@@ -186,7 +189,7 @@ def open_client(
         database=options.database,
         user=options.user,
         password=options.password,
-        client_name="airflow-provider-chs3",
+        client_name=client_name(),
         secure=options.secure,
         verify=options.verify,
         ca_certs=options.ca_certs,
@@ -216,7 +219,7 @@ def translated_errors(client: Client, *, query_id: str | None = None, secrets: S
     Raises:
         ClickHouseServerError: The server answered with an error.
         ClickHouseConnectionError: It did not answer.
-        ConfigurationError: Its certificate is not trusted.
+        ConfigurationError: Its certificate is not trusted, or the driver does not know the type of a column.
     """
     secrets = (*secrets, client.connection.password)
     try:
@@ -227,6 +230,11 @@ def translated_errors(client: Client, *, query_id: str | None = None, secrets: S
         error.message = translated.message
         error.args, error.nested = (translated.message,), None
         raise translated from None
+    except driver_errors.UnknownTypeError as error:
+        raise ConfigurationError(
+            f"{error.message}: the driver cannot read or send values of this type. Convert them in the statement, as "
+            "toString(…) does."
+        ) from None
     except _NETWORK_ERRORS as error:
         if untrusted := untrusted_certificate(str(error), client.address):
             raise untrusted from None

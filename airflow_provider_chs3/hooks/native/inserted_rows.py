@@ -17,7 +17,7 @@ from airflow_provider_chs3.exceptions import RowError
 Columns = Sequence[tuple[str, str]]
 
 #: These say nothing of the rows.
-_OF_OTHERS = (
+OF_OTHERS = (
     driver_errors.ServerException,
     driver_errors.NetworkError,
     driver_errors.UnknownTypeError,
@@ -51,10 +51,10 @@ def misfits_named(columns: Columns, rows: Any, context: Any) -> Iterator[None]:
     _check_lengths(columns, rows)
     try:
         yield
-    except _OF_OTHERS:
+    except OF_OTHERS:
         raise
     except Exception as error:
-        if misfit := _first_misfit(columns, rows, context):
+        if misfit := first_misfit(columns, rows, context):
             raise misfit from error
         raise
 
@@ -67,7 +67,14 @@ def _check_lengths(columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
             raise RowError(number, f"it has {len(row)} values for {len(columns)} columns: {names}")
 
 
-def _first_misfit(columns: Columns, rows: Sequence[Sequence[Any]], context: Any) -> RowError | None:
+def first_misfit(columns: Columns, rows: Sequence[Sequence[Any]], context: Any) -> RowError | None:
+    """Return the error of the first row with a value that does not fit its column; None if all fit.
+
+    Args:
+        columns: Name and type of each column.
+        rows: Rows of as many values.
+        context: The driver's, of a connection.
+    """
     found = []
     for at, (name, column_type) in enumerate(columns):
         values = [row[at] for row in rows]

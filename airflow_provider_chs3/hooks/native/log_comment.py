@@ -1,9 +1,11 @@
-"""What `log_comment` says of a statement: which try of which task sent it."""
+"""What `system.query_log` says of a statement's sender: the client, and which try of which task."""
 
 from __future__ import annotations
 
 import json
 import os
+
+from airflow_provider_chs3 import __version__
 
 _CONTEXT_FIELDS = ("dag_id", "task_id", "run_id", "try_number", "map_index")
 _ENVIRONMENT = {
@@ -22,6 +24,13 @@ def airflow_log_comment() -> str:
         them in a task, all but the last in a process that a task started, none elsewhere (`{}`).
     """
     return json.dumps(_from_context() or _from_environment())
+
+
+def client_name() -> str:
+    """This package's version and Airflow's: `airflow-provider-chs3/0.1.0 airflow/3.1.0`."""
+    import airflow
+
+    return f"airflow-provider-chs3/{__version__} airflow/{airflow.__version__}"
 
 
 def _from_context() -> dict[str, str | int]:

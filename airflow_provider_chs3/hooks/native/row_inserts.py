@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from itertools import count
+from contextlib import closing
+from itertools import count, islice
 from typing import Any
 
 from airflow.providers.common.sql.hooks.sql import DbApiHook
 
+from airflow_provider_chs3.core.sql.quoting import identifier, unquoted
 from airflow_provider_chs3.exceptions import ConfigurationError, RowError
 
 
@@ -52,6 +54,50 @@ class RowInserts(DbApiHook):
             in_blocks = (next(taken) - 1) // commit_every * commit_every if commit_every else 0
             raise RowError(in_blocks + error.row, error.problem, in_blocks) from None
 
+    def bulk_insert_rows(
+        self,
+        table: str,
+        rows: Iterable[Sequence[Any]],
+        column_names: Sequence[str] | None = None,
+        batch_size: int = 100_000,
+    ) -> int:
+        """Insert many rows, an INSERT of one typed block for each batch; never more than a batch is in memory.
+
+        Nothing keeps the rows from being there twice: a retry inserts all of them again, and if the connection breaks
+        during a batch, its rows may be there or not. Rows of a batch that are of one partition appear together.
+
+        Args:
+            table: The table, `trips` or `taxi.trips`.
+            rows: The rows, with values of the columns' Python types, such as `datetime` for a DateTime.
+            column_names: Their columns. Default: all of the table, in its order.
+            batch_size: Rows to a batch. Default: 100,000. Each batch makes a part in every partition that it has rows
+                of: many small ones slow the server down.
+
+        Returns:
+            The number of rows.
+
+        Raises:
+            RowError: A row does not fit the table; it names row and column. The batches before its own were inserted.
+            ConfigurationError: `batch_size` is no number of rows, or a name is empty.
+            ClickHouseServerError: The server answered with an error.
+            ClickHouseConnectionError: It did not answer.
+        """
+        if batch_size < 1:
+            raise ConfigurationError(f"bulk_insert_rows: batch_size={batch_size!r} must be 1 or more rows.")
+        columns = f" ({', '.join(identifier(name) for name in column_names)})" if column_names else ""
+        statement = f"INSERT INTO {_quoted(table)}{columns} VALUES"
+        remaining = iter(rows)
+        inserted = 0
+        with closing(self.get_conn()) as connection:
+            while batch := list(islice(remaining, batch_size)):
+                try:
+                    with closing(connection.cursor()) as cursor:
+                        cursor.executemany(statement, batch)
+                except RowError as error:
+                    raise RowError(inserted + error.row, error.problem, inserted) from None
+                inserted += len(batch)
+        return inserted
+
     @staticmethod
     def _serialize_cell(cell: object, conn: object = None) -> Any:
         # Rows go out as typed blocks: text, which common-sql would make of them, fits no number's column.
@@ -66,3 +112,8 @@ class RowInserts(DbApiHook):
                 "ReplacingMergeTree, or replace the partition."
             )
         return super()._generate_insert_sql(table, values, target_fields, **kwargs)
+
+
+def _quoted(table: str) -> str:
+    database, dot, name = table.rpartition(".")
+    return f"{identifier(unquoted(database))}.{identifier(unquoted(name))}" if dot else identifier(unquoted(name))

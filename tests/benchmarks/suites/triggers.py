@@ -125,7 +125,7 @@ def _queries(cluster: ClickHouseCluster, taken: Taken) -> int:
     """Queries that the triggers' process sent to all nodes in the time that counts."""
     sql = (
         "SELECT count() FROM system.query_log WHERE type = 'QueryFinish' AND is_initial_query "
-        "AND client_name LIKE '%airflow-provider-chs3' "
+        "AND client_name LIKE '%airflow-provider-chs3/%' "
         f"AND toFloat64(event_time_microseconds) BETWEEN {taken.began_at} AND {taken.ended_at}"
     )
     queries = 0

@@ -1,0 +1,127 @@
+"""The manifest of an unloaded month: which objects hold it, and what they were proved to hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from airflow_provider_chs3.exceptions import SourceError
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What tells rows apart from others, in any order.
+
+    Args:
+        rows: Their number.
+        hash: The sum of a hash of each, modulo 2⁶⁴.
+    """
+
+    rows: int
+    hash: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnloadedFile:
+    """An object that a node wrote.
+
+    Args:
+        key: Its key.
+        node: The node's name.
+        fingerprint: That of its rows, as read back.
+        size_bytes: Its size.
+        etag: Its ETag, which another content would change.
+    """
+
+    key: str
+    node: str
+    fingerprint: Fingerprint
+    size_bytes: int
+    etag: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnloadManifest:
+    """A month's objects.
+
+    Args:
+        table: The table, as `database.table`.
+        month: The month.
+        columns: Name and type of each column.
+        attempt: The attempt that wrote the objects.
+        files: The objects.
+        obsolete: Keys of other attempts, all of which had ended, or fail, when this manifest was written.
+    """
+
+    table: str
+    month: str
+    columns: tuple[tuple[str, str], ...]
+    attempt: str
+    files: tuple[UnloadedFile, ...]
+    obsolete: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Their rows."""
+        return sum(each.fingerprint.rows for each in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        """Their size."""
+        return sum(each.size_bytes for each in self.files)
+
+    def holds(self, columns: tuple[tuple[str, str], ...], found: Mapping[str, Fingerprint]) -> bool:
+        """Whether these are the rows that the nodes have.
+
+        Args:
+            columns: Name and type of each column of the table.
+            found: The fingerprint of each node's rows, without nodes that have none.
+        """
+        return self.columns == columns and {each.node: each.fingerprint for each in self.files} == found
+
+    def are_there(self, listed: Mapping[str, tuple[int, str]]) -> bool:
+        """Whether all objects are there as they were written.
+
+        Args:
+            listed: Size and ETag by key.
+        """
+        return all(listed.get(each.key) == (each.size_bytes, each.etag) for each in self.files)
+
+    def as_text(self) -> str:
+        """Return the manifest as JSON."""
+        return json.dumps({"format": _FORMAT, "rows": self.rows, **asdict(self)}, indent=1)
+
+    @classmethod
+    def of_text(cls, text: bytes, where: str) -> Self:
+        """Parse the JSON of `as_text`.
+
+        Args:
+            text: The JSON.
+            where: The place of it, for messages.
+
+        Raises:
+            SourceError: If it is something else.
+        """
+        try:
+            told: dict[str, Any] = json.loads(text)
+            if told["format"] != _FORMAT:
+                raise ValueError(told["format"])
+            files = tuple(
+                UnloadedFile(**{**each, "fingerprint": Fingerprint(**each["fingerprint"])}) for each in told["files"]
+            )
+            return cls(
+                table=told["table"],
+                month=told["month"],
+                columns=tuple((name, kind) for name, kind in told["columns"]),
+                attempt=told["attempt"],
+                files=files,
+                obsolete=tuple(told["obsolete"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise SourceError(
+                f"{where} is no manifest that this version can read: unload to another key, or delete it."
+            ) from error

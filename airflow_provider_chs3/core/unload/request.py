@@ -1,0 +1,68 @@
+"""What is unloaded, and how its objects are named."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.cluster.topology import TableRequest
+from airflow_provider_chs3.core.source.globs import plain_prefix
+from airflow_provider_chs3.core.storages.s3_source import S3Source
+from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+_SAMPLE = Month(2001, 10)
+#: The name of an object of an attempt, below the month's folder.
+_OWN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{12}/\d+(?:_\d+)?\.parquet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnloadRequest(TableRequest):
+    """A month of a table, and the folder that it is written to.
+
+    Besides the table, it has these arguments.
+
+    Args:
+        month: The month.
+        source: Where the objects go, and how the servers get in; its template names the month's folder.
+
+    Raises:
+        ConfigurationError: If the template does not end with the month's folder, or has wildcards.
+    """
+
+    month: Month
+    source: S3Source
+
+    def __post_init__(self) -> None:
+        template = self.source.template
+        folder = template.keys_of(_SAMPLE).prefix
+        is_read_back = template.month_of(f"{folder}attempt/1.parquet") == _SAMPLE
+        is_plain = plain_prefix(folder) == folder and not set("*?") & set(template.text)
+        if not (template.text.endswith("/") and is_read_back and is_plain):
+            raise ConfigurationError(
+                f"key={template.text!r} does not name a month's folder: end it with one, as in 'exports/{{YYYY-MM}}/', "
+                "without wildcards."
+            )
+
+    @property
+    def folder(self) -> str:
+        """The beginning of the month's keys."""
+        return self.source.template.keys_of(self.month).prefix
+
+    @property
+    def manifest_key(self) -> str:
+        """Key of the object that names the month's files; loads ignore it, as its name begins with `_`."""
+        return f"{self.folder}_manifest.json"
+
+    def file_key(self, attempt: str, node: str) -> str:
+        """Return the key of what a node writes.
+
+        Args:
+            attempt: The id of the attempt, such as `20260102T030405Z-0123456789ab`.
+            node: The node's name, such as `1`.
+        """
+        return f"{self.folder}{attempt}/{node}.parquet"
+
+    def is_of_an_attempt(self, key: str) -> bool:
+        """Whether an object is of some attempt at this month, and not somebody else's."""
+        return key.startswith(self.folder) and _OWN.fullmatch(key, len(self.folder)) is not None

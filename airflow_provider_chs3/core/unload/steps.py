@@ -1,0 +1,147 @@
+"""The statements of an unload: each node writes its own rows, and reads them back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.cluster.topology import have_one_replica
+from airflow_provider_chs3.core.merges.observation import check_table
+from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
+from airflow_provider_chs3.core.sql.quoting import PARSED, Sql, identifier, literal, table
+from airflow_provider_chs3.core.unload.manifest import Fingerprint
+from airflow_provider_chs3.core.unload.request import UnloadRequest
+from airflow_provider_chs3.core.values.models import Node, SettingValues, TableName
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
+from airflow_provider_chs3.exceptions import PreflightError
+
+#: A key is of one attempt, so that nothing is there: what is there must not be replaced, nor written beside.
+_NEW: SettingValues = {**PARSED, "s3_truncate_on_insert": 0, "s3_create_new_file_on_insert": 0}
+
+
+@dataclass(frozen=True)
+class UnloadContext:
+    """What is unloaded, as the servers have it.
+
+    Args:
+        target: The local table on every node.
+        partition_id: Id of the month's partition.
+        columns: Name and type of each column that is stored and can be inserted.
+        nodes: The nodes that write, by name: of the replicas of a shard one.
+    """
+
+    target: TableName
+    partition_id: str
+    columns: tuple[tuple[str, str], ...]
+    nodes: Mapping[str, Node]
+
+    @property
+    def names(self) -> str:
+        """The columns, quoted."""
+        return ", ".join(identifier(name) for name, _ in self.columns)
+
+    @property
+    def structure(self) -> str:
+        """The columns with their types."""
+        return ", ".join(f"{identifier(name)} {kind}" for name, kind in self.columns)
+
+    @property
+    def rows(self) -> str:
+        """The FROM and WHERE of the month's rows on a node."""
+        return f"FROM {table(self.target)} WHERE _partition_id = {literal(self.partition_id)}"
+
+
+def query_id_of(attempt: str) -> str:
+    """Return the beginning of the query ids of an attempt."""
+    return f"chs3_unload_{attempt}"
+
+
+def inspect(request: UnloadRequest) -> Steps[UnloadContext]:
+    """Find the table on every node.
+
+    Raises:
+        PreflightError: If the table is missing on a node, differs between nodes, or is not partitioned by month.
+    """
+    context = yield from inspect_target(request)
+    check_table(context)
+    columns = _columns(context)
+    partition_id = yield from partition_id_of(context, request.month)
+    nodes = context.publishers if context.table_facts.is_replicated else tuple(sorted(context.nodes))
+    one_a_shard = have_one_replica(nodes)
+    named = {f"{node.shard_num}" if one_a_shard else f"{node.shard_num}_{node.replica_num}": node for node in nodes}
+    return UnloadContext(context.target, partition_id, columns, named)
+
+
+def _columns(context: TargetContext) -> tuple[tuple[str, str], ...]:
+    by_node = {
+        node: tuple((each.name, each.type) for each in facts.target.columns if each.default_kind in ("", "DEFAULT"))
+        for node, facts in context.nodes.items()
+        if facts.target
+    }
+    columns = by_node[context.coordinator]
+    if odd := [str(node) for node, others in by_node.items() if others != columns]:
+        raise PreflightError(
+            [
+                f"Table {context.target} has other columns on {', '.join(odd)} than on {context.coordinator}: make its "
+                "structure the same on every node."
+            ]
+        )
+    return columns
+
+
+def fingerprints(context: UnloadContext, attempt: str) -> Steps[dict[str, Fingerprint]]:
+    """Read the fingerprint of the month's rows on each node that has some."""
+    sql = Sql(f"SELECT {_fingerprint(context)} {context.rows}")
+    answers = yield from QueryNodes(
+        name="Read the rows of the table",
+        sql=dict.fromkeys(context.nodes.values(), sql),
+        query_id=f"{query_id_of(attempt)}_table",
+    )
+    return _by_name(context, answers)
+
+
+def write(context: UnloadContext, request: UnloadRequest, attempt: str, nodes: Mapping[str, Node]) -> Steps[None]:
+    """Have each of some nodes write its rows to an object of its own."""
+    sql = {}
+    for name, node in nodes.items():
+        function = _function(context, request, attempt, name)
+        text = f"INSERT INTO FUNCTION {function.text} SELECT {context.names} {context.rows}"
+        sql[node] = Sql(text, function.secrets)
+    yield from QueryNodes(name="Write files", sql=sql, settings=_NEW, query_id=f"{query_id_of(attempt)}_write")
+
+
+def read_back(
+    context: UnloadContext, request: UnloadRequest, attempt: str, nodes: Mapping[str, Node]
+) -> Steps[dict[str, Fingerprint]]:
+    """Read the fingerprint of the rows that each node wrote."""
+    sql = {}
+    for name, node in nodes.items():
+        function = _function(context, request, attempt, name)
+        sql[node] = Sql(f"SELECT {_fingerprint(context)} FROM {function.text}", function.secrets)
+    answers = yield from QueryNodes(
+        name="Read files back", sql=sql, settings=PARSED, query_id=f"{query_id_of(attempt)}_files"
+    )
+    return _by_name(context, answers)
+
+
+def cancel(context: UnloadContext, attempt: str) -> Steps[None]:
+    """End the statements of an attempt on all nodes."""
+    sql = Sql(f"KILL QUERY WHERE startsWith(query_id, {literal(query_id_of(attempt))}) ASYNC")
+    yield from QueryNodes(name="Kill the unload", sql=dict.fromkeys(context.nodes.values(), sql))
+
+
+def _function(context: UnloadContext, request: UnloadRequest, attempt: str, node: str) -> Sql:
+    key = request.file_key(attempt, node)
+    return request.source.table_function(key, file_format="Parquet", structure=context.structure)
+
+
+def _fingerprint(context: UnloadContext) -> str:
+    # A row's bytes differ wherever a value does: NULL from the default, -0 from 0, one column's end from another's.
+    return f"count(), toString(sum(cityHash64(formatRow('RowBinary', {context.names}))))"
+
+
+def _by_name(context: UnloadContext, answers: Mapping[Node, list[Row]]) -> dict[str, Fingerprint]:
+    names = {node: name for name, node in context.nodes.items()}
+    found = {names[node]: Fingerprint(*rows[0]) for node, rows in answers.items()}
+    return {name: each for name, each in found.items() if each.rows}

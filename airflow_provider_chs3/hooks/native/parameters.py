@@ -1,0 +1,153 @@
+"""Put parameters into a statement, or beside it: whichever its placeholders ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from airflow_provider_chs3.core.sql.quoting import literal
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+Parameters = Mapping[str, Any] | Sequence[Any]
+
+_PERCENT = re.compile(r"%(?:\((?P<name>[^)]+)\)s|(?P<positional>s)|(?P<doubled>%))?")
+_OF_SERVER = re.compile(r"\{\s*(\w+)\s*:\s*[A-Za-z][^{}]*\}")
+_INSERT_OF_ROWS = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/)*INSERT\s.*\bVALUES[\s;]*", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A statement with its parameters, as the driver takes both.
+
+    Args:
+        sql: The statement.
+        parameters: A mapping of values, a list of rows, or None.
+        is_server_side: Whether the server puts the values in.
+    """
+
+    sql: str
+    parameters: Any = None
+    is_server_side: bool = False
+
+
+def bound(sql: str, parameters: Parameters | None) -> Bound:
+    """Bind a statement of `ClickHouseHook.execute` to its parameters.
+
+    Args:
+        sql: The statement.
+        parameters: A mapping for `{name:Type}` or `%(name)s`; a list of rows for an `INSERT … VALUES`; or nothing.
+
+    Raises:
+        ConfigurationError: If parameters and statement do not match.
+    """
+    if parameters is None:
+        return Bound(sql)
+    if not isinstance(parameters, Mapping):
+        return Bound(sql.rstrip("; \n\t"), _rows(sql, parameters))
+    of_server = [name for name in _OF_SERVER.findall(sql) if name in parameters]
+    if not of_server:
+        return Bound(*bind(sql, parameters))
+    if of_client := [match["name"] for match in _PERCENT.finditer(sql) if match["name"] in parameters]:
+        raise ConfigurationError(
+            f"The statement has {{{of_server[0]}:…}} and %({of_client[0]})s: write all of its placeholders in one way."
+        )
+    return Bound(sql, {name: _for_server(parameters[name]) for name in of_server}, is_server_side=True)
+
+
+def _rows(sql: str, rows: Sequence[Any]) -> list[Any]:
+    if isinstance(rows, str) or not isinstance(rows, Sequence):
+        raise ConfigurationError(f"parameters is a {type(rows).__name__}: give a mapping, or a list of rows.")
+    if not _INSERT_OF_ROWS.fullmatch(sql):
+        raise ConfigurationError(
+            "parameters is a list, but the statement is no INSERT … VALUES that takes rows: give a mapping for its "
+            "placeholders, such as %(name)s or {name:String}."
+        )
+    return list(rows)
+
+
+class _Written:
+    """A value as the server reads it in parameters; the driver would make the text 'NULL' of NULL.
+
+    Args:
+        text: The value as in a file of tab-separated values.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        # The driver puts the quotes around it.
+        return literal(self._text)[1:-1]
+
+
+def _for_server(value: Any) -> Any:
+    """Return a value so that nothing of it is lost: the driver cuts times to seconds, and knows no maps."""
+    if value is None:
+        return _Written(r"\N")
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, datetime):
+        return _time(value)
+    return _Written(_literal(value)) if isinstance(value, list | tuple | Mapping) else value
+
+
+def _literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, list | tuple):
+        inner = ", ".join(_literal(each) for each in value)
+        return f"[{inner}]" if isinstance(value, list) else f"({inner})"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_literal(key)}: {_literal(each)}' for key, each in value.items())}}}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float | Decimal):
+        return str(value)
+    return literal(_time(value) if isinstance(value, datetime) else str(value))
+
+
+def _time(value: datetime) -> str:
+    if value.tzinfo is None:
+        return value.isoformat(" ")
+    # A number of seconds is the same moment in every time zone that the placeholder's type may name.
+    microseconds = (value - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    seconds, rest = divmod(abs(microseconds), 1_000_000)
+    # With fewer digits it would be taken for a year.
+    return f"{'-' if microseconds < 0 else ''}{seconds:010}{f'.{rest:06}' if rest else ''}"
+
+
+def bind(operation: str, parameters: Parameters | None) -> tuple[str, Mapping[str, Any] | None]:
+    """Put a statement and its parameters into the one form that the driver takes: `%(name)s` and a mapping.
+
+    Args:
+        operation: The statement. With parameters, `%%` is one `%`; so is a `%` that begins no placeholder.
+        parameters: A mapping for `%(name)s`, a sequence for `%s`, or nothing.
+
+    Raises:
+        ConfigurationError: A parameter is missing or left over.
+    """
+    if not parameters:
+        return operation, None
+    named = isinstance(parameters, Mapping)
+    values = dict(parameters) if isinstance(parameters, Mapping) else {str(at): v for at, v in enumerate(parameters)}
+    used: list[str] = []
+
+    def replacement(match: re.Match[str]) -> str:
+        if match["doubled"]:
+            return "%%"
+        if match["name" if named else "positional"] is None:
+            return "%" + match[0]
+        used.append(match["name"] if named else str(len(used)))
+        return f"%({used[-1]})s"
+
+    bound_sql = _PERCENT.sub(replacement, operation)
+    missing = [name for name in used if name not in values]
+    if named and missing:
+        raise ConfigurationError(f"The statement has %({missing[0]})s, but no parameter has that name.")
+    if not named and len(used) != len(values):
+        raise ConfigurationError(f"The statement has {len(used)} placeholders (%s) for {len(values)} parameters.")
+    return bound_sql, values

@@ -1,0 +1,118 @@
+"""Run a user's own statements in a task: what the operator and the sensor have in common."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.providers.common.compat.sdk import BaseOperator
+
+from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
+
+class BaseClickHouseOperator(BaseOperator):
+    """The base of the operator and the sensor that run statements.
+
+    Args:
+        sql: One statement, or several as a list: they run one after the other over one connection, so that temporary
+            tables and SET stay for the next. A name that ends in `.sql` is that of a file.
+        parameters: For each of the statements. A mapping fills `{name:Type}` on the server, or `%(name)s` on the
+            worker, which cuts times to seconds. A list holds the rows, tuples or dicts, of an `INSERT … VALUES`.
+            May be JSON text, or the name of a file that ends in `.json`. Default: none.
+        external_tables: Rows to send along, as tables that the statements can read: `[{"name": "ids", "structure":
+            [("id", "UInt64")], "data": [{"id": 7}]}]`. May be JSON like `parameters`. Default: none.
+        query_id: The id of each of the statements. Default: a new one for each.
+        settings: Settings for the statements; they override the connection's. May be JSON like `parameters`.
+        database: The database of unqualified table names. Default: the connection's.
+        clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
+    """
+
+    template_fields: Sequence[str] = (
+        "sql",
+        "parameters",
+        "external_tables",
+        "query_id",
+        "settings",
+        "database",
+        "clickhouse_conn_id",
+    )
+    template_ext: Sequence[str] = (".sql", ".json")
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "sql": "sql",
+        "parameters": "json",
+        "external_tables": "json",
+        "settings": "json",
+    }
+    ui_color = "#f2e6c2"
+
+    def __init__(
+        self,
+        *,
+        sql: str | Sequence[str],
+        parameters: Mapping[str, Any] | Sequence[Any] | str | None = None,
+        external_tables: Sequence[Mapping[str, Any]] | str | None = None,
+        query_id: str | None = None,
+        settings: Mapping[str, Any] | str | None = None,
+        database: str | None = None,
+        clickhouse_conn_id: str = CLICKHOUSE_CONN_ID,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.sql = sql
+        self.parameters = parameters
+        self.external_tables = external_tables
+        self.query_id = query_id
+        self.settings = settings
+        self.database = database
+        self.clickhouse_conn_id = clickhouse_conn_id
+        self._hook: ClickHouseHook | None = None
+
+    def run_statements(self, **options: Any) -> Any:
+        """Run the statements.
+
+        Args:
+            **options: Further arguments of `ClickHouseHook.execute`.
+
+        Returns:
+            What the last one returned.
+
+        Raises:
+            AirflowFailException: If a retry would end the same way.
+        """
+        from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
+        with airflow_errors(hints=False):
+            self._hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id, schema=self.database)
+            return self._hook.execute(
+                self.sql,
+                _parsed("parameters", self.parameters),
+                external_tables=_parsed("external_tables", self.external_tables) or (),
+                query_id=self.query_id,
+                settings=_parsed("settings", self.settings),
+                **options,
+            )
+
+    def on_kill(self) -> None:
+        """End the statement that is running, on all nodes that take part in it."""
+        if self._hook:
+            self._hook.cancel()
+
+
+def _parsed(name: str, given: Any) -> Any:
+    """Return an argument that a template may have made text of."""
+    if not isinstance(given, str):
+        return given
+    if not given.strip():
+        return None
+    try:
+        return json.loads(given)
+    except json.JSONDecodeError as error:
+        raise ConfigurationError(
+            f"{name} is text, but no JSON: {error}. Does its template end in `| tojson`?"
+        ) from None

@@ -1,0 +1,166 @@
+"""Unload a month: have nodes write its rows, prove the files, name them in the manifest, delete the older ones."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.core.unload import steps
+from airflow_provider_chs3.core.unload.manifest import UnloadedFile, UnloadManifest
+from airflow_provider_chs3.exceptions import Chs3Error, SourceError, TransientError, VerificationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_provider_chs3.core.unload.manifest import Fingerprint
+    from airflow_provider_chs3.core.unload.request import UnloadRequest
+    from airflow_provider_chs3.core.unload.steps import UnloadContext
+    from airflow_provider_chs3.hooks.manifest_bucket import ManifestBucket
+    from airflow_provider_chs3.runners.blocking import Runner
+
+
+class Unload:
+    """An attempt at unloading a month. Whatever ends it, the manifest names files that hold a whole month.
+
+    The manifest is swapped: the write fails if another attempt has written one since this attempt read it. Only what
+    was listed before that write is deleted after it. An attempt whose files were there by then has read an older
+    manifest, so its own write fails; one that reads this manifest writes later, and its files stay.
+
+    Args:
+        request: What to unload.
+        runner: Performs the steps.
+        objects: The bucket.
+    """
+
+    def __init__(self, *, request: UnloadRequest, runner: Runner, objects: ManifestBucket) -> None:
+        self._request = request
+        self._runner = runner
+        self._objects = objects
+        self._log = runner.log
+        self._attempt = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:12]}"
+        self._context: UnloadContext | None = None
+
+    def run(self) -> dict[str, Any]:
+        """Unload, and return the result.
+
+        Raises:
+            PreflightError: If the table cannot be unloaded.
+            SourceError: If the folder is another table's, or the bucket refuses.
+            VerificationError: If the files do not hold the rows.
+            TransientError: If a retry may help.
+        """
+        started = time.monotonic()
+        context = self._context = self._runner.run(steps.inspect(self._request))
+        held, etag = self._held(context)
+        found = self._runner.run(steps.fingerprints(context, self._attempt))
+        listed = self._objects.sizes(self._request.folder)
+        status = "unchanged"
+        if held is None or not held.holds(context.columns, found) or not held.are_there(listed):
+            status = "unloaded"
+            held = self._write(context, found, etag)
+        self._objects.delete(key for key in held.obsolete if key in listed)
+        self._log.info("%s %s %s: %d rows in %d files.", held.table, held.month, status, held.rows, len(held.files))
+        return self._result(status, held, time.monotonic() - started)
+
+    def cancel(self, runner: Runner) -> None:
+        """End the statements that are running on the nodes.
+
+        Args:
+            runner: Performs the steps.
+        """
+        if self._context:
+            runner.run(steps.cancel(self._context, self._attempt))
+
+    def _held(self, context: UnloadContext) -> tuple[UnloadManifest | None, str | None]:
+        """Return the manifest that is there, and its ETag."""
+        key = self._request.manifest_key
+        if (read := self._objects.read(key)) is None:
+            return None, None
+        body, etag = read
+        where = f"s3://{self._objects.bucket}/{key}"
+        held = UnloadManifest.of_text(body, where)
+        if (held.table, held.month) != (str(context.target), str(self._request.month)):
+            raise SourceError(
+                f"{where} is of {held.table}, {held.month}: give {context.target} a key of its own, as what another "
+                "table unloaded would be deleted."
+            )
+        return held, etag
+
+    def _write(self, context: UnloadContext, found: Mapping[str, Fingerprint], etag: str | None) -> UnloadManifest:
+        self._log.info("Unload %d rows on %d nodes.", sum(each.rows for each in found.values()), len(found))
+        try:
+            manifest = self._written(context, found)
+        except Chs3Error:
+            self._forget(found)
+            raise
+        # An error from here on may be that of a write that took effect: the files stay.
+        if not self._objects.swap(self._request.manifest_key, manifest.as_text().encode(), etag):
+            held, _ = self._held(context)
+            if held is None or held.attempt != self._attempt:
+                self._forget(found)
+                raise TransientError(
+                    f"Another task unloaded {context.target} {self._request.month} meanwhile: the retry compares with "
+                    "what it wrote."
+                )
+        return manifest
+
+    def _forget(self, found: Mapping[str, Fingerprint]) -> None:
+        """Delete what was written; what is not is deleted by a later unload."""
+        with suppress(Chs3Error):
+            self._objects.delete(self._keys(found))
+
+    def _written(self, context: UnloadContext, found: Mapping[str, Fingerprint]) -> UnloadManifest:
+        request, attempt = self._request, self._attempt
+        nodes = {name: node for name, node in context.nodes.items() if name in found}
+        self._runner.run(steps.write(context, request, attempt, nodes))
+        written = self._runner.run(steps.read_back(context, request, attempt, nodes))
+        if written != found:
+            self._explain(context, found, written)
+        listed = self._objects.sizes(request.folder)
+        own = self._keys(found)
+        return UnloadManifest(
+            table=str(context.target),
+            month=str(request.month),
+            columns=context.columns,
+            attempt=attempt,
+            files=tuple(
+                UnloadedFile(
+                    key=key, node=name, fingerprint=written[name], size_bytes=listed[key][0], etag=listed[key][1]
+                )
+                for name, key in zip(found, own, strict=True)
+            ),
+            obsolete=tuple(sorted(key for key in listed if request.is_of_an_attempt(key) and key not in own)),
+        )
+
+    def _keys(self, found: Mapping[str, Fingerprint]) -> list[str]:
+        return [self._request.file_key(self._attempt, name) for name in found]
+
+    def _explain(
+        self, context: UnloadContext, found: Mapping[str, Fingerprint], written: Mapping[str, Fingerprint]
+    ) -> None:
+        """Say why files do not hold the rows that were found."""
+        what = f"{context.target} {self._request.month}"
+        if self._runner.run(steps.fingerprints(context, self._attempt)) != found:
+            raise TransientError(f"{what} changed while it was unloaded: the retry unloads it anew.")
+        name = next(name for name in found if written.get(name) != found[name])
+        rows = written[name].rows if name in written else 0
+        raise VerificationError(
+            f"{what} on {context.nodes[name]}: the file, read back, holds {rows} rows, and the table has "
+            f"{found[name].rows}; or their values differ. Parquet cannot hold a column of this table as it is: convert "
+            "it in another table or view, and unload that."
+        )
+
+    def _result(self, status: str, manifest: UnloadManifest, seconds: float) -> dict[str, Any]:
+        return {
+            "status": status,
+            "table": manifest.table,
+            "month": manifest.month,
+            "rows": manifest.rows,
+            "bytes": manifest.size_bytes,
+            "files": [each.key for each in manifest.files],
+            "manifest": self._request.manifest_key,
+            "seconds": round(seconds, 3),
+        }

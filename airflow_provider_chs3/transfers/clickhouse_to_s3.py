@@ -1,0 +1,135 @@
+"""Unload a month of a table to Parquet objects in S3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.core.values.arguments import written_to
+from airflow_provider_chs3.defaults import AWS_CONN_ID
+from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.operators._support.month_task import MonthTask
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.core.unload.request import UnloadRequest
+    from airflow_provider_chs3.objects import ObjectStore
+    from airflow_provider_chs3.runners.blocking import Runner
+    from airflow_provider_chs3.runners.unloading import Unload
+
+
+class ClickHouseToS3Operator(MonthTask):
+    """Write a month of a table to Parquet objects in S3, proved and named in a manifest.
+
+    Each node writes its own rows to one object, side by side, in a folder of the attempt. The rows are read back and
+    compared with the table's: their number, and a hash of every value. Then the manifest, `_manifest.json` in the
+    month's folder, is replaced in one step, and objects of older attempts are deleted. Whatever fails on the way, the
+    manifest names objects that hold the whole month as it was at one time. If table and objects are as the manifest
+    says, nothing is written. See `docs/how-to/unload.md`.
+
+    Args:
+        table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.
+        key: Template of the month's folder, without the bucket: `exports/trips/{YYYY-MM}/`.
+        bucket: The bucket.
+        s3_key: Another name of `key`, as in the transfers of Airflow's own providers.
+        s3_bucket: Another name of `bucket`.
+        month: `YYYY-MM`. Default: the run's partition key, else the month of its data interval.
+        timezone: Time zone in which months of runs begin and end. Default: the DAG's.
+        database: The table's database. Default: the connection's.
+        cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
+            the connection leads to.
+        clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.
+        aws_conn_id: AWS connection, which may list, read, write and delete; the servers get its keys. Default:
+            Airflow's `[chs3] aws_conn_id`, `aws_default`.
+        endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
+
+    Returns:
+        A dict: status (`unloaded`, or `unchanged`), table, month, rows, bytes, files (keys), manifest (key), seconds.
+
+    Raises:
+        ConfigurationError: If an argument is wrong.
+    """
+
+    template_fields: Sequence[str] = (
+        *("table", "key", "bucket", "month", "timezone", "database", "cluster"),
+        *("clickhouse_conn_id", "aws_conn_id", "endpoint_url"),
+    )
+    ui_color = "#e8f0d8"
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        key: str | None = None,
+        bucket: str | None = None,
+        s3_key: str | None = None,
+        s3_bucket: str | None = None,
+        month: str | None = None,
+        timezone: str | None = None,
+        database: str | None = None,
+        cluster: str | None = None,
+        aws_conn_id: str = AWS_CONN_ID,
+        endpoint_url: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(table=table, timezone=timezone, database=database, cluster=cluster, **kwargs)
+        self.key = written_to("key", key, as_s3=s3_key)
+        self.bucket = written_to("bucket", bucket, as_s3=s3_bucket)
+        self.month = month
+        self.aws_conn_id = aws_conn_id
+        self.endpoint_url = endpoint_url
+        self._unload: Unload | None = None
+
+    @property
+    def argument_for_month(self) -> str | None:
+        """The argument that would give the task a month; None where it has one."""
+        return None if self.month else "month"
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where the objects go."""
+        from airflow_provider_chs3.objects import S3Objects
+
+        return S3Objects(key=self.key, bucket=self.bucket, aws_conn_id=self.aws_conn_id, endpoint_url=self.endpoint_url)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Unload the month, and return the result."""
+        from airflow_provider_chs3.hooks.manifest_bucket import ManifestBucket
+        from airflow_provider_chs3.runners.unloading import Unload
+
+        with airflow_errors():
+            self._unload = Unload(
+                request=self._request(context),
+                runner=self._runner(),
+                objects=ManifestBucket(self.bucket, self.aws_conn_id),
+            )
+            result = self._unload.run()
+        self._unload = None
+        return result
+
+    def on_kill(self) -> None:
+        """End the statements on every node; what the manifest names stays."""
+        if self._unload:
+            self._unload.cancel(self._runner(in_turns=True))
+
+    def _request(self, context: Context) -> UnloadRequest:
+        from airflow_provider_chs3.core.storages.s3_source import S3Source
+        from airflow_provider_chs3.core.unload.request import UnloadRequest
+        from airflow_provider_chs3.core.values.models import Month, TableName
+
+        options = self.hook().options
+        source = self.source(self.listing())
+        assert isinstance(source, S3Source)  # of S3Objects
+        return UnloadRequest(
+            target=TableName(self.database or options.database, self.table),
+            cluster=self.cluster or None,
+            default_cluster=options.cluster,
+            month=Month.parse(self.month) if self.month else self.month_of_run(context),
+            source=source,
+        )
+
+    def _runner(self, *, in_turns: bool = False) -> Runner:
+        from airflow_provider_chs3.runners.blocking import Runner
+
+        return Runner(hook=self.hook(), listing=None, log=self.log, progress_interval_seconds=10, in_turns=in_turns)

@@ -1,0 +1,82 @@
+"""Unloads that are killed before or after each of their steps: the manifest names a whole month at any time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.hooks.manifest_bucket import ManifestBucket
+from airflow_provider_chs3.runners.blocking import Runner
+from tests.faults.killing import performing
+from tests.integration.lake import Lake
+from tests.integration.unloading import MANIFEST, ids, ids_of_table, keys, manifest, unload
+
+PERFORM = Runner.__dict__["perform"]
+
+
+class Killed(BaseException):
+    """The worker is gone: nothing of the attempt runs any more."""
+
+
+@contextmanager
+def killed_at(step: int, *, has_effect: bool) -> Iterator[None]:
+    """Kill what runs at a step, before it or right after it; statements and requests to S3 are steps."""
+    steps = count()
+
+    def struck(act: Callable[[], Any]) -> Any:
+        number = next(steps)
+        if number > step or (number == step and not has_effect):
+            raise Killed
+        answer = act()
+        if number == step:
+            raise Killed
+        return answer
+
+    tried = ManifestBucket._tried
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ManifestBucket, "_tried", lambda self, *arguments: struck(lambda: tried(self, *arguments)))
+        with performing(lambda runner, each: struck(lambda: PERFORM.__get__(runner, Runner)(each))):
+            yield
+
+
+@pytest.fixture
+def unloaded(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(trips_lake.cluster.airflow_connection()))
+    add_row(trips_lake, 0)
+    unload(trips_lake)
+    return trips_lake
+
+
+def add_row(lake: Lake, number: int) -> None:
+    name = f"{lake.database}.{lake.table}"
+    lake.on_node(0, f"INSERT INTO {name} (trip_id, pickup_at) VALUES ({number}, '2026-10-05')")
+
+
+@pytest.mark.parametrize("has_effect", [False, True])
+def test_a_kill_at_any_step_leaves_the_older_or_the_newer_month(unloaded: Lake, has_effect: bool) -> None:
+    outcomes = set()
+    for step in count():
+        before = ids(unloaded)
+        add_row(unloaded, step + 1)
+        after = ids_of_table(unloaded)
+        was_killed = False
+        try:
+            with killed_at(step, has_effect=has_effect):
+                unload(unloaded)
+        except Killed:
+            was_killed = True
+        found = ids(unloaded)
+        assert found in (before, after)
+        outcomes.add("newer" if found == after else "older")
+        unload(unloaded)
+        assert ids(unloaded) == after
+        assert sorted(keys(unloaded)) == sorted([*(each["key"] for each in manifest(unloaded)["files"]), MANIFEST])
+        if not was_killed:
+            break
+    assert step > 10
+    assert outcomes == {"older", "newer"}
