@@ -121,7 +121,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
 
         with airflow_errors():
             months = self._months()
-            self._label(context)
+            self._label(context, months)
             reactions = Reactions(
                 on_settled_with_too_many_parts=self.on_settled_with_too_many_parts, on_stuck=self.on_stuck
             )
@@ -148,8 +148,9 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         """
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
-        self._label(context)
-        self._link(context, ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id), self._months())
+        months = self._months()
+        self._label(context, months)
+        self._link(context, ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id), months)
         if "error" in event:
             raise AirflowFailException(event["error"])
         self._count(context, event["result"])
@@ -172,10 +173,12 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=0)
         self.link_to_page(context, runner, [str(month) for month in months])
 
-    def _label(self, context: Context) -> None:
-        """Set the month for `map_index_template`."""
-        if self.month:
-            context["month"] = self.month  # type: ignore[typeddict-unknown-key]
+    def _label(self, context: Context, months: Sequence[Month]) -> None:
+        """Set the month, or the months, for `map_index_template`."""
+        from airflow_provider_chs3.core.values.month_group import MonthGroup
+
+        if months:
+            context["month"] = str(MonthGroup(tuple(months)))  # type: ignore[typeddict-unknown-key]
 
     def _defer(self, months: Sequence[Month], reactions: Reactions) -> None:
         from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger

@@ -31,8 +31,9 @@ _OF_THE_SENSOR = (_SHARED | {"deferrable"}) & _arguments_of(ClickHouseMergeHealt
 
 #: Airflow 3.2 and later know it before the task runs; in older versions the task sets it.
 _LABEL = "{{ month | default(task.month) }}"
-#: Airflow keeps 250 characters of it, which are fewer than 60 months take.
-_LABEL_OF_MONTHS = "{{ month | default(task.months[0] ~ (' …' if task.months | length > 1 else '')) }}"
+#: Airflow keeps 250 characters of it, which are fewer than 60 months take. No `default`: it would look at months that
+#: Airflow 3.1 has not rendered.
+_LABEL_OF_MONTHS = "{{ month if month is defined else task.months[0] ~ (' …' if task.months | length > 1 else '') }}"
 #: Arguments with these values take a load for each month.
 _ONE_BY_ONE: Mapping[str, Any] = {
     "deferrable": True,
