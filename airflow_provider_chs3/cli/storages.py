@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.lakehouse import DeltaTable, IcebergTable
-from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles, ObjectStore
-from airflow_provider_chs3.rows import MySqlRows, PostgresRows
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.objects import ObjectStore
 
 #: Values of `--storage`.
 STORAGES = ("s3", "azure", "gcs", "hdfs")
@@ -66,6 +66,8 @@ def _refuse(given: argparse.Namespace, *names: str) -> None:
 
 
 def _store(given: argparse.Namespace) -> ObjectStore:
+    from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles
+
     conn_id = given.storage_conn_id
     if given.storage == "hdfs":
         return HdfsFiles(path=given.key, hdfs_url=given.hdfs_url, **({"webhdfs_conn_id": conn_id} if conn_id else {}))
@@ -78,6 +80,9 @@ def _store(given: argparse.Namespace) -> ObjectStore:
 
 
 def _table(given: argparse.Namespace) -> ObjectStore:
+    from airflow_provider_chs3.lakehouse import DeltaTable, IcebergTable
+    from airflow_provider_chs3.rows import MySqlRows, PostgresRows
+
     name, column, conn_id = given.source_table, given.month_column, given.storage_conn_id
     of_s3 = {"aws_conn_id": given.aws_conn_id or None, "endpoint_url": given.endpoint_url}
     if given.storage == "delta":

@@ -14,9 +14,9 @@ from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
 from airflow_provider_chs3.operators._support.month_load import MonthLoad
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.ledger import AdoptMonthsOperator
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration import deferring
 from tests.integration.slow import SLOW_SETTINGS
 from tests.sources.row_lake import MONTH, RowLake

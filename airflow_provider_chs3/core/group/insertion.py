@@ -18,6 +18,7 @@ from airflow_provider_chs3.core.proof.row_counts import rows_of_source
 from airflow_provider_chs3.core.staging.ending import end_earlier_attempts
 from airflow_provider_chs3.core.staging.tables import create_staging
 from airflow_provider_chs3.core.values.models import Manifest, Month, Node
+from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.lockstep import in_lockstep
 from airflow_provider_chs3.core.workflow.operations import Gather, InsertStats, Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, VerificationError
@@ -148,7 +149,7 @@ def _changed(group: GroupPlan) -> Steps[frozenset[Month]]:
     _, now = yield from group.load.files.source.list_months(months)
     added = sum(manifest.added_in(now[month]) for month, manifest in months.items())
     if added:
-        yield from Log(name=f"{added} objects came while others were loaded: the next run loads them.")
+        yield from Log(name=f"{quantity(added, 'object')} came while others were loaded: the next run loads them.")
     return frozenset(month for month, manifest in months.items() if manifest.changes_in(now[month]))
 
 
