@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.exceptions import ConfigurationError
 
+# The rest needs Airflow, and help is to come without it.
 if TYPE_CHECKING:
     from airflow_provider_chs3.objects import ObjectStore
 
