@@ -128,21 +128,21 @@ def dag_ids_of(connections: Iterable[Mapping[str, Any]]) -> set[str]:
     return {month["task"]["dag_id"] for month in months if month["task"]}
 
 
-def may_see_values(owner: str, readable_logs: Container[str]) -> bool:
-    """Check whether errors of a load may be shown with the values that they quote.
+def is_of_dag_in(owner: str, dag_ids: Container[str]) -> bool:
+    """Check whether a load belongs to one of these DAGs.
 
     Args:
-        owner: The task of the load, as named in the ledger; empty if not known: then nobody may.
-        readable_logs: DAGs whose errors may be shown so.
+        owner: The task of the load, as named in the ledger; empty if not known: then it belongs to none.
+        dag_ids: The DAGs, such as those whose logs a user may read.
     """
-    return bool(owner) and json.loads(owner)[0] in readable_logs
+    return bool(owner) and json.loads(owner)[0] in dag_ids
 
 
 def _month_as_json(
     month: MonthOverview, readable_dags: Collection[str], readable_logs: Container[str]
 ) -> dict[str, Any]:
     values = {name: getattr(month, name) for name in month.__slots__ if name not in ("owner", "why_with_values")}
-    is_full = month.why_with_values and may_see_values(month.owner, readable_logs)
+    is_full = month.why_with_values and is_of_dag_in(month.owner, readable_logs)
     return values | {
         "why": month.why_with_values if is_full else month.why,
         "month": str(month.month),

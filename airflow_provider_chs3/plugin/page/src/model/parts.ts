@@ -1,0 +1,18 @@
+// The parts of a month over time, added up over the nodes that log them.
+import type { MonthParts } from "../api/types";
+
+export type Point = readonly [at: number, parts: number];
+
+export function totalOf(nodes: MonthParts["nodes"]): Point[] {
+  const logged = nodes.map(({ parts }) => parts).filter((parts) => parts.length);
+  // Before the log of each node begins, the total is not known.
+  const from = Math.max(...logged.map((parts) => parts[0]?.[0] ?? Infinity));
+  const times = [...new Set(logged.flatMap((parts) => parts.map(([at]) => at)))].filter((at) => at >= from).sort((one, other) => one - other);
+  return times.map((at) => [at, logged.reduce((sum, parts) => sum + (parts.findLast(([since]) => since <= at)?.[1] ?? 0), 0)]);
+}
+
+// Steps: so many parts from one time to the next.
+export function pathOf(points: readonly Point[], x: (at: number) => number, y: (parts: number) => number, now: number): string {
+  const steps = points.map(([at, parts], index) => `${index ? `H${x(at).toFixed(1)}V` : `M${x(at).toFixed(1)} `}${y(parts).toFixed(1)}`);
+  return steps.length ? `${steps.join("")}H${x(now).toFixed(1)}` : "";
+}

@@ -1,0 +1,17 @@
+import { expect, test } from "vitest";
+import { pathOf, totalOf } from "../src/model/parts";
+
+const node = (parts: [number, number][], error = "") => ({ name: "n", error, parts });
+
+test("the parts of all nodes are added up at each time at which they change", () => {
+  expect(totalOf([node([[0, 1], [10, 4]]), node([[0, 2], [5, 3]])])).toEqual([[0, 3], [5, 4], [10, 7]]);
+});
+
+test("the total begins where the last log begins, and leaves out nodes without one", () => {
+  expect(totalOf([node([[0, 1], [10, 4]]), node([[7, 2]]), node([], "no log")])).toEqual([[7, 3], [10, 6]]);
+  expect(totalOf([node([], "no log")])).toEqual([]);
+});
+
+test("the line goes in steps, to now", () => {
+  expect(pathOf([[0, 1], [5, 3]], (at) => at, (parts) => 10 - parts, 9)).toBe("M0.0 9.0H5.0V7.0H9.0");
+});
