@@ -28,9 +28,7 @@ LONG_AGO, JUST_NOW = timedelta(hours=1), timedelta(minutes=1)
 @pytest.fixture
 def task(as_user: AsUser) -> Any:
     runs.make_known(LOADER)
-    task = runs.start(as_user("admin"))
-    set_dag(is_paused=False, next_dagrun_create_after=None)
-    return task
+    return runs.start(as_user("admin"))
 
 
 def set_dag(**columns: Any) -> None:
@@ -73,6 +71,8 @@ def test_a_month_that_the_next_load_would_change_is_held_while_its_dag_is_paused
     month = months(as_user, trips_lake)[MONTH]
     assert month["state"] == "held"
     assert month["why"].startswith(f"the DAG {LOADER}, which loaded it last, is paused; its newest load ended without")
+    trips_lake.load()
+    assert months(as_user, trips_lake)[MONTH]["state"] == "published"
 
 
 def test_a_month_that_needs_no_load_is_not_held(as_user: AsUser, trips_lake: Lake, task: Any) -> None:
