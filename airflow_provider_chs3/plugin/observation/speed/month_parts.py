@@ -86,7 +86,7 @@ def look_at_month_parts(cluster: str | None, target: TableName, month: Month) ->
             for node, rows in logs.items()
             if not isinstance(rows, str)
         },
-        silent=texts_of(down) | {node: why for node, why in logs.items() if isinstance(why, str)},
+        silent=texts_of(down) | {node: f"system.part_log: {why}" for node, why in logs.items() if isinstance(why, str)},
     )
 
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { pathOf, totalOf } from "../src/model/parts";
+import { pathOf, silentOf, totalOf } from "../src/model/parts";
 
 const node = (parts: [number, number][], error = "") => ({ name: "n", error, parts });
 
@@ -14,4 +14,8 @@ test("the total begins where the last log begins, and leaves out nodes without o
 
 test("the line goes in steps, to now", () => {
   expect(pathOf([[0, 1], [5, 3]], (at) => at, (parts) => 10 - parts, 9)).toBe("M0.0 9.0H5.0V7.0H9.0");
+});
+
+test("nodes without a log for the same reason are named together", () => {
+  expect([...silentOf([node([], "denied"), node([[0, 1]]), node([], "denied")])]).toEqual([["denied", ["n", "n"]]]);
 });

@@ -11,6 +11,15 @@ export function totalOf(nodes: MonthParts["nodes"]): Point[] {
   return times.map((at) => [at, logged.reduce((sum, parts) => sum + (parts.findLast(([since]) => since <= at)?.[1] ?? 0), 0)]);
 }
 
+// Why nodes have no log, and which.
+export function silentOf(nodes: MonthParts["nodes"]): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  for (const { name, error } of nodes.filter((node) => node.error)) {
+    found.set(error, [...(found.get(error) ?? []), name]);
+  }
+  return found;
+}
+
 // Steps: so many parts from one time to the next.
 export function pathOf(points: readonly Point[], x: (at: number) => number, y: (parts: number) => number, now: number): string {
   const steps = points.map(([at, parts], index) => `${index ? `H${x(at).toFixed(1)}V` : `M${x(at).toFixed(1)} `}${y(parts).toFixed(1)}`);

@@ -2,7 +2,7 @@
 import { Box, Text } from "@chakra-ui/react";
 import { useParts, type MonthPlace } from "../api/queries";
 import { age, count, number, time } from "../model/format";
-import { pathOf, totalOf } from "../model/parts";
+import { pathOf, silentOf, totalOf } from "../model/parts";
 import { Faint, Section } from "../ui/parts";
 import { useZone } from "../ui/zone";
 
@@ -36,7 +36,7 @@ export function PartsOverTime({ place }: { place: MonthPlace }) {
           </svg>
         </Box>
       ) : null}
-      {nodes.filter(({ error }) => error).map(({ name, error }) => <Faint key={name}>Without {name}: system.part_log: {error}.</Faint>)}
+      {[...silentOf(nodes)].map(([error, names]) => <Faint key={error}>Without {names.join(", ")}: {error}</Faint>)}
     </Section>
   );
 }

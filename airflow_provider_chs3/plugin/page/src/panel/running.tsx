@@ -61,7 +61,7 @@ function Inserts({ month, insert }: { month: MonthRow; insert: NonNullable<Month
       <Facts rows={[
         ["Rows read", total ? `${number(read)} of ${number(total)}` : number(read)],
         ["Speed", `${rate(insert.rows_per_second)}, ${bytes(insert.read_bytes)} in ${duration(insert.seconds)}`],
-        left !== null && ["Time left", `about ${duration(left)}`],
+        left !== null && ["Time left", left ? `about ${duration(left)}` : "all rows are read; the last ones are being written"],
         ["Query id", insert.query_id],
       ]} />
       {insert.nodes.map((node) => (
