@@ -77,7 +77,7 @@ class DetailsAnswer:
             "failure": _failure(seen.failure, readable_logs) if seen.failure else None,
             "task": task_as_json(seen.owner, readable_dags),
             "last_finished": _finished(seen.last_finished) if seen.last_finished else None,
-            "insert_sql": self.insert_sql if is_of_dag_in(seen.owner, readable_xcoms) else "",
+            "insert_sql": self.insert_sql if self.insert_sql and is_of_dag_in(seen.owner, readable_xcoms) else "",
         }
 
 

@@ -6,7 +6,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
@@ -14,11 +14,9 @@ from airflow_provider_chs3.core.merges.health import Thresholds
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import at_work, hook_of
-from airflow_provider_chs3.plugin.observation.cluster import InsertOverview
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
 from airflow_provider_chs3.plugin.observation.months import MonthOverview, overview, owners_to_ask_for
 from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot, look_at_all_tables
-from airflow_provider_chs3.plugin.observation.running_inserts import RunningInsert
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.xcom import ChangedMonth, changed_in_s3
 
@@ -46,7 +44,7 @@ class MonthsAnswer(Answer):
     def as_json(
         self, *, scope: Scope | None, readable_dags: Collection[str], readable_logs: Container[str]
     ) -> dict[str, Any]:
-        """Return JSON-safe values.
+        """Return the values that `api.answers.ConnectionMonths` is made of.
 
         Args:
             scope: Only these months; None for all.
@@ -149,17 +147,7 @@ def _month_as_json(
         "state": str(month.state),
         "rows_per_second": round(month.loaded_rows / month.insert_seconds) if month.insert_seconds else None,
         "task": task_as_json(month.owner, readable_dags),
-        "insert": insert_as_json(month.insert) if month.insert else None,
     }
-
-
-def insert_as_json(insert: RunningInsert | InsertOverview) -> dict[str, Any]:
-    """Return a running insert as JSON-safe values, with its rows per second.
-
-    Args:
-        insert: The insert.
-    """
-    return asdict(insert) | {"rows_per_second": round(insert.read_rows / max(insert.seconds, 0.001))}
 
 
 def task_as_json(owner: str, readable_dags: Collection[str]) -> dict[str, Any] | None:
