@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { pathOf, silentOf, totalOf } from "../src/model/parts";
+import { beginOf, pathOf, silentOf, totalOf } from "../src/model/parts";
 
 const node = (parts: [number, number][], error = "") => ({ name: "n", error, parts });
 
@@ -18,4 +18,11 @@ test("the line goes in steps, to now", () => {
 
 test("nodes without a log for the same reason are named together", () => {
   expect([...silentOf([node([], "denied"), node([[0, 1]]), node([], "denied")])]).toEqual([["denied", ["n", "n"]]]);
+});
+
+test("a chart begins shortly before the first change, or where the log begins", () => {
+  expect(beginOf([[0, 1], [9_000, 2]], 0, 10_000)).toBe(8_900);
+  expect(beginOf([[0, 1], [9_990, 2]], 0, 10_000)).toBe(9_930);
+  expect(beginOf([[0, 1], [10, 2]], 0, 10_000)).toBe(0);
+  expect(beginOf([[0, 1]], 0, 10_000)).toBe(0);
 });

@@ -1,6 +1,8 @@
 // The parts of a month over time, added up over the nodes that log them.
 import type { MonthParts } from "../api/types";
 
+const MINUTE = 60;
+
 export type Point = readonly [at: number, parts: number];
 
 export function totalOf(nodes: MonthParts["nodes"]): Point[] {
@@ -18,6 +20,12 @@ export function silentOf(nodes: MonthParts["nodes"]): Map<string, string[]> {
     found.set(error, [...(found.get(error) ?? []), name]);
   }
   return found;
+}
+
+// Where a chart begins: shortly before the first change, as nothing is to be seen before it.
+export function beginOf(points: readonly Point[], begun: number, now: number): number {
+  const first = points[1]?.[0];
+  return first === undefined ? begun : Math.max(begun, first - Math.max(MINUTE, (now - first) / 10));
 }
 
 // Steps: so many parts from one time to the next.

@@ -2,7 +2,7 @@
 import { Box, Text } from "@chakra-ui/react";
 import { useParts, type MonthPlace } from "../api/queries";
 import { age, count, number, time } from "../model/format";
-import { pathOf, silentOf, totalOf } from "../model/parts";
+import { beginOf, pathOf, silentOf, totalOf } from "../model/parts";
 import { Faint, Section } from "../ui/parts";
 import { useZone } from "../ui/zone";
 
@@ -16,8 +16,9 @@ export function PartsOverTime({ place }: { place: MonthPlace }) {
   }
   const { begun_at: begun, now, nodes } = data;
   const points = totalOf(nodes);
+  const from = beginOf(points, begun, now);
   const most = Math.max(1, ...points.map(([, parts]) => parts));
-  const x = (at: number) => LEFT + ((WIDTH - LEFT) * (Math.max(at, begun) - begun)) / (now - begun);
+  const x = (at: number) => LEFT + ((WIDTH - LEFT) * (Math.max(at, from) - from)) / (now - from);
   const y = (parts: number) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - parts / most);
   const last = points.at(-1)?.[1] ?? 0;
   const when = (at: number) => time(new Date(at * 1_000), zone).slice(0, 16);
@@ -31,7 +32,7 @@ export function PartsOverTime({ place }: { place: MonthPlace }) {
             <Box asChild color="blue.solid"><path d={pathOf(points, x, y, now)} stroke="currentColor" strokeWidth={2} fill="none" /></Box>
             <text x={LEFT - 5} y={y(most) + 4} textAnchor="end">{number(most)}</text>
             <text x={LEFT - 5} y={y(0) + 4} textAnchor="end">0</text>
-            <text x={LEFT} y={HEIGHT - 2}>{when(begun)}</text>
+            <text x={LEFT} y={HEIGHT - 2}>{when(from)}</text>
             <text x={WIDTH} y={HEIGHT - 2} textAnchor="end">{when(now)}</text>
           </svg>
         </Box>
