@@ -137,9 +137,10 @@ def test_every_transfer_has_a_guide_and_integrations_that_a_provider_declares() 
     assert {each["source-integration-name"] for each in transfers} <= declared | _OF_OTHER_PROVIDERS
 
 
-#: As the providers google, apache.hdfs, apache.iceberg, mysql and postgres declare them, which need not be installed.
+#: As their providers declare them, which need not be installed.
 _OF_OTHER_PROVIDERS = {
-    *("Google Cloud Storage (GCS)", "Hadoop Distributed File System (HDFS)", "Iceberg", "MySQL", "PostgreSQL"),
+    *("Apache Kafka", "Google Cloud Storage (GCS)", "Hadoop Distributed File System (HDFS)", "Iceberg"),
+    *("Microsoft Azure Blob Storage", "MySQL", "PostgreSQL"),
 }
 
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from airflow import sdk
 from airflow.providers.common.compat.sdk import DAG
-from airflow.sdk import CronTriggerTimetable
 from airflow.timetables import interval, trigger
 
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -22,6 +22,8 @@ from tests.dag_bag import DagBag
 
 PLACE = {"bucket": "lake", "key": "{YYYY-MM}/"}
 DAY = timedelta(days=1)
+#: As DAG files have it since Airflow 3.2.
+CronTriggerTimetable = getattr(sdk, "CronTriggerTimetable", trigger.CronTriggerTimetable)
 
 
 def parse(operator: Any, schedule: Any, **arguments: Any) -> None:
