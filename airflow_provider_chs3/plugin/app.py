@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import FastAPI, HTTPException, Query, Request, Response
-from fastapi.responses import FileResponse
+from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.staticfiles import StaticFiles
 
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.defaults import PAGE_CACHE_SECONDS
 from airflow_provider_chs3.plugin.api import answers
 from airflow_provider_chs3.plugin.api import cluster_answers as shapes_of_clusters
 from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
-from airflow_provider_chs3.plugin.api.month_details import DetailsAnswer, look_at_details, question_of
+from airflow_provider_chs3.plugin.api.month_details import look_at_details, question_of
+from airflow_provider_chs3.plugin.api.month_parts import look_at_parts
 from airflow_provider_chs3.plugin.api.months import MonthsAnswer, dag_ids_of, month_answers
+from airflow_provider_chs3.plugin.api.schedules import mark_waiting, schedules_of
 from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputAnswer, throughput_answers
 from airflow_provider_chs3.plugin.cache import SharedAnswers
 from airflow_provider_chs3.plugin.connections import connection_ids
@@ -27,12 +30,12 @@ from airflow_provider_chs3.plugin.security import (
     LogsOf,
     ReadableDags,
     ReadableScope,
+    XComsOf,
     owners_of,
     rights,
 )
 
-_FILES = Path(__file__).parent / "static"
-_FILE_NAMES = frozenset(each.name for each in _FILES.iterdir())
+_FILES = StaticFiles(directory=Path(__file__).parent / "static")
 #: Answers that query logs are shared this many times longer.
 _LOGS_FRESH_FACTOR = 6
 #: Connections that are queried at the same time; the nodes of each have their own threads.
@@ -50,18 +53,14 @@ _HEADERS = {
 }
 
 
-def _month(looks: SharedAnswers[DetailsAnswer], pool: Executor) -> Callable[..., Awaitable[dict[str, Any]]]:
-    async def month(
-        readable_dags: ReadableDags, readable_logs: LogsOf, conn_id: Name, database: Name, table: Name, month: MonthName
-    ) -> dict[str, Any]:
-        if conn_id not in await asyncio.get_running_loop().run_in_executor(pool, connection_ids):
-            raise HTTPException(status_code=404, detail="Not Found")
-        seen = await looks.get(question_of(conn_id, TableName(database, table), month))
-        if not seen.is_known:
-            raise HTTPException(status_code=404, detail="Not Found")
-        return seen.as_json(readable_dags=readable_dags, readable_logs=readable_logs)
+async def _of_month(conn_id: Name, database: Name, table: Name, month: MonthName) -> str:
+    if conn_id not in await asyncio.to_thread(connection_ids):
+        raise HTTPException(status_code=404, detail="Not Found")
+    return question_of(conn_id, TableName(database, table), month)
 
-    return month
+
+#: The month of a query, as `question_of` names it; its connection is one that Airflow has.
+OfMonth = Annotated[str, Depends(_of_month)]
 
 
 def create_app() -> FastAPI:
@@ -73,14 +72,16 @@ def create_app() -> FastAPI:
     @app.middleware("http")
     async def add_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         response = await call_next(request)
-        response.headers.update(_HEADERS)
+        for name, value in _HEADERS.items():
+            response.headers.setdefault(name, value)
         return response
 
     @app.get("/static/{name}", include_in_schema=False)
-    def file(name: str) -> FileResponse:
-        if name not in _FILE_NAMES:
-            raise HTTPException(status_code=404, detail="Not Found")
-        return FileResponse(_FILES / name)
+    async def file(name: str, request: Request) -> Response:
+        response = await _FILES.get_response(name, request.scope)
+        # Browsers keep it, and ask each time whether it is still the same.
+        response.headers["Cache-Control"] = "private, no-cache"
+        return response
 
     _add_view_routes(app)
     return app
@@ -101,7 +102,9 @@ def _add_view_routes(app: FastAPI) -> None:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(looks.get(conn_id) for conn_id in conn_ids))
         found = [each.as_json(scope=scope, readable_dags=readable_dags, readable_logs=readable_logs) for each in seen]
-        return {"connections": found, "owners": owners_of(dag_ids_of(found))}
+        dag_ids = dag_ids_of(found)
+        mark_waiting(found, schedules_of(dag_ids), datetime.now(UTC))
+        return {"connections": found, "owners": owners_of(dag_ids)}
 
     @app.get("/api/throughput", response_model=answers.Speed)
     async def throughput(scope: ReadableScope, readable_dags: ReadableDags, days: Days = Days.WEEK) -> dict[str, Any]:
@@ -117,8 +120,26 @@ def _add_view_routes(app: FastAPI) -> None:
         return {"connections": [each.as_json(months, readable_dags=readable_dags) for each, months in seen]}
 
     app.get("/api/rights", response_model=shapes_of_clusters.Rights)(rights)
+    _add_month_routes(app, pool)
+
+
+def _add_month_routes(app: FastAPI, pool: Executor) -> None:
+    """Add the routes that the panel of one month requests."""
     details = SharedAnswers(look_at_details, pool=pool, seconds=PAGE_CACHE_SECONDS)
-    app.get("/api/month", response_model=answers.MonthDetails, response_model_exclude_unset=True)(_month(details, pool))
+    histories = SharedAnswers(look_at_parts, pool=pool, seconds=_LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS)
+
+    @app.get("/api/month", response_model=answers.MonthDetails, response_model_exclude_unset=True)
+    async def month(
+        question: OfMonth, readable_dags: ReadableDags, readable_logs: LogsOf, readable_xcoms: XComsOf
+    ) -> dict[str, Any]:
+        seen = await details.get(question)
+        if not seen.is_known:
+            raise HTTPException(status_code=404, detail="Not Found")
+        return seen.as_json(readable_dags=readable_dags, readable_logs=readable_logs, readable_xcoms=readable_xcoms)
+
+    @app.get("/api/parts", response_model=answers.MonthParts)
+    async def parts(question: OfMonth) -> dict[str, Any]:
+        return (await histories.get(question)).as_json()
 
 
 @cache

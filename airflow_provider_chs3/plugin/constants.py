@@ -12,6 +12,8 @@ NAVIGATION_ROUTE = "chs3-months"
 LINK_KEY = "chs3_months_page"
 #: XCom of plans: their results.
 PLAN_KEY = "chs3_plan"
+#: XCom of loads: their insert, without credentials, as soon as it is sent.
+SQL_KEY = "insert_sql"
 
 #: Up to Airflow 3.2, the UI logs in without a cookie: its import of the page's script has no user.
 HAS_PAGE = tuple(int(number) for number in __version__.split(".")[:2]) >= (3, 3)

@@ -56,34 +56,46 @@ def _readable_scope(
 ReadableScope = Annotated[Scope | None, Depends(_readable_scope)]
 
 
-class ReadableLogs:
-    """The DAGs whose task logs a user may read: Airflow is asked about each of them once.
+class ReadableOf:
+    """The DAGs of which a user may read something: Airflow is asked about each of them once.
 
     Args:
         user: The user.
+        what: What is read of their tasks, such as logs.
     """
 
-    def __init__(self, user: GetUserDep) -> None:
+    def __init__(self, user: BaseUser, what: DagAccessEntity) -> None:
         self._user = user
+        self._what = what
         self._known: dict[str, bool] = {}
 
     def __contains__(self, dag_id: object) -> bool:
-        """Check whether the user may read the logs of a DAG's tasks."""
+        """Check whether the user may read that of a DAG's tasks."""
         name = str(dag_id)
         if name not in self._known:
             with create_session() as session:
                 team = DagModel.get_dag_id_to_team_name_mapping([name], session=session).get(name)
             self._known[name] = get_auth_manager().is_authorized_dag(
                 method="GET",
-                access_entity=DagAccessEntity.TASK_LOGS,
+                access_entity=self._what,
                 details=DagDetails(id=name, team_name=team),
                 user=self._user,
             )
         return self._known[name]
 
 
+def _logs_of(user: GetUserDep) -> ReadableOf:
+    return ReadableOf(user, DagAccessEntity.TASK_LOGS)
+
+
+def _xcoms_of(user: GetUserDep) -> ReadableOf:
+    return ReadableOf(user, DagAccessEntity.XCOM)
+
+
 #: The DAGs whose errors may be shown to the user in full: they may quote values of rows, as their logs do.
-LogsOf = Annotated[ReadableLogs, Depends(ReadableLogs)]
+LogsOf = Annotated[ReadableOf, Depends(_logs_of)]
+#: The DAGs whose statements may be shown to the user: tasks keep them as XComs.
+XComsOf = Annotated[ReadableOf, Depends(_xcoms_of)]
 
 
 def owners_of(dag_ids: Collection[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Read the XComs that tasks send to the page: the changes that plans found in S3, and the months of a run.
+"""Read the XComs of tasks: the changes that plans found in S3, the months of a run, the insert of a load.
 
 All of it is in Airflow's database; nothing here queries S3 or ClickHouse. Values that a custom XCom backend
 stores elsewhere are missing.
@@ -18,7 +18,7 @@ from airflow.utils.session import create_session
 from sqlalchemy import and_, func, select
 
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.plugin.constants import LINK_KEY, PLAN_KEY
+from airflow_provider_chs3.plugin.constants import LINK_KEY, PLAN_KEY, SQL_KEY
 
 #: The newest run of each planning task counts: of at most so many tasks, and no older than so many days.
 _PLANS = 200
@@ -130,6 +130,27 @@ def _named(url: Any) -> Iterator[NamedMonth]:
         table = TableName(query["database"][0], query["table"][0])
         for month in query.get("month", [None]):
             yield NamedMonth(query["conn_id"][0], table, month)
+
+
+def insert_sql(owner: str, attempt: str) -> str:
+    """Return the insert that a load sent last, without credentials and shortened; empty if Airflow does not have it.
+
+    Args:
+        owner: The task of the load, as JSON: DAG, run, task, map index.
+        attempt: The load's attempt; a statement of another try of the task does not count.
+    """
+    dag_id, run_id, task_id, map_index = json.loads(owner)
+    asked = select(XComModel.value).where(
+        XComModel.dag_id == dag_id,
+        XComModel.run_id == run_id,
+        XComModel.task_id == task_id,
+        XComModel.map_index == map_index,
+        XComModel.key == SQL_KEY,
+    )
+    with create_session() as session:
+        sql = _parsed(session.scalar(asked))
+    # It writes into the attempt's staging, whose name ends with the attempt.
+    return sql if isinstance(sql, str) and f"_{attempt}" in sql else ""
 
 
 def _parsed(value: Any) -> Any:

@@ -39,7 +39,14 @@ def make_known(*dag_ids: str) -> None:
     sync_bag_to_db(bag, "dags-folder", None)
     with create_session() as session:
         session.execute(delete(DagRun).where(DagRun.dag_id.in_((LOADER, ACTIONS))))
-        session.execute(update(DagModel).values(is_stale=DagModel.dag_id.not_in(dag_ids), is_paused=False))
+        session.execute(
+            update(DagModel).values(
+                is_stale=DagModel.dag_id.not_in(dag_ids),
+                is_paused=False,
+                # No scheduler is late.
+                next_dagrun_create_after=None,
+            )
+        )
 
 
 def start(client: TestClient, **body: Any) -> SimpleNamespace:

@@ -80,6 +80,18 @@ def test_an_answer_opened_by_itself_runs_nothing(as_user: AsUser, path: str) -> 
     assert headers["x-content-type-options"] == "nosniff"
 
 
+def test_a_browser_keeps_the_pages_files_for_its_user_and_asks_whether_they_are_the_same(as_user: AsUser) -> None:
+    viewer, path = as_user("viewer"), f"{URL_PREFIX}/static/main.js"
+    first = viewer.get(path)
+    assert first.headers["cache-control"] == "private, no-cache"
+    again = viewer.get(path, headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert viewer.get(path, headers={"If-None-Match": '"older"'}).content == first.content
+    # Whoever may not see it is not told that it is the same, either.
+    assert as_user(None).get(path, headers={"If-None-Match": first.headers["etag"]}).status_code == 403
+    assert viewer.get(f"{URL_PREFIX}/api/months").headers["cache-control"] == "no-store"
+
+
 def test_airflow_finds_the_plugin_by_its_entry_point(as_user: AsUser) -> None:
     plugins = as_user("viewer").get("/api/v2/plugins", params={"limit": 100}).raise_for_status().json()["plugins"]
     (ours,) = [plugin for plugin in plugins if plugin["name"] == Chs3Plugin.name]

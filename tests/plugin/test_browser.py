@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,19 @@ def test_what_is_chosen_is_in_the_address(busy_lake: Lake, open_page: Callable[.
     page.get_by_role("dialog").wait_for(state="detached")
     assert (tables.count(), page.get_by_role("searchbox", name="Search tables").input_value()) == (1, "TRIPS")
     assert page.get_by_role("button", name="published", pressed=True).count() == 1
+
+
+def test_a_table_to_which_two_connections_lead_is_listed_once(
+    trips_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded(trips_lake)
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_OTHER", os.environ["AIRFLOW_CONN_CHS3_DEFAULT"])
+    page, troubles = open_page(PAGE)
+    page.get_by_role("toolbar", name=f"Months of {trips_lake.database}.trips").wait_for()
+    assert page.get_by_role("toolbar").count() == 1
+    page.get_by_role("button", name=f"{MONTH}: published").click()
+    page.get_by_role("dialog").get_by_text("connections chs3_default, chs3_other").wait_for()
+    assert troubles == []
 
 
 def many_tables(route: Route) -> None:
@@ -152,11 +166,12 @@ def test_a_month_that_failed_is_told_in_detail(
     assert "cannot be made of row 1 of" in panel.get_by_role("alert").inner_text()
     texts = {
         name: panel.get_by_role("group", name=name, exact=True).first.inner_text()
-        for name in ("Load that published it", "Where its time went", "Rows by node", "Settings")
+        for name in ("Load that published it", "Where its time went", "Rows by node", "SQL", "Settings")
     }
     assert "at publishing" in texts["Load that published it"]
     assert "Publish" in texts["Where its time went"]
     assert "Rows at publishing" in texts["Rows by node"]
+    assert "FROM system.query_log WHERE query_id IN ('chs3_" in texts["SQL"]
     assert "max_insert_threads" in texts["Settings"]
     assert "cores" in texts["Settings"]
     assert troubles == []

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from tests.integration.lake import MONTH, Lake
 from tests.integration.temporary_keys import LIST_ONLY, TemporaryKeys
-from tests.plugin.test_months import HOSTILE, TASK, TRIPS, fail, loaded
+from tests.plugin.test_months import HOSTILE, TASK, TRIPS, fail, loaded, loading
 
 AsUser = Callable[[str | None], TestClient]
 
@@ -80,6 +80,28 @@ def test_what_a_load_began_to_insert_is_told_when_it_is_gone(as_user: AsUser, tr
     inserting = details(as_user, trips_lake)["inserting"]
     assert inserting["query_ids"][0].endswith("_insert1")
     assert inserting["settings"]
+
+
+def test_a_load_at_work_tells_its_steps_so_far_and_those_of_the_load_before(as_user: AsUser, trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    before = trips_lake.load()
+    trips_lake.upload(TRIPS, "2026-11")
+    with loading(trips_lake, "2026-11"):
+        found = details(as_user, trips_lake, month="2026-11")
+    spent = {each["step"]: each["seconds"] for each in found["inserting"]["seconds_by_step"]}
+    assert list(spent) == ["list", "inspect", "plan", "stage"]
+    assert min(spent.values()) > 0
+    last = found["last_finished"]
+    assert (last["month"], last["rows"]) == (MONTH, 600)
+    assert {each["step"]: each["seconds"] for each in last["seconds_by_step"]} == before["seconds_by_step"]
+    assert details(as_user, trips_lake)["last_finished"]["month"] == "2026-11"
+
+
+def test_computed_settings_come_first_and_those_of_every_load_last(as_user: AsUser, trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.load(settings={"max_block_size": 100})
+    names = [each["name"] for each in details(as_user, trips_lake)["load"]["settings"]]
+    assert names.index("max_insert_threads") < names.index("max_block_size") < names.index("optimize_on_insert")
 
 
 def test_the_task_is_named_to_those_who_may_read_its_dag(

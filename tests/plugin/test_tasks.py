@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.models.dagrun import DagRun
 from airflow.sdk import DAG
 from fastapi.testclient import TestClient
@@ -18,6 +19,7 @@ from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.plugin.links import page_url
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration.lake import MONTH, Lake
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
@@ -101,6 +103,37 @@ def test_the_insert_is_shown_without_keys_in_the_rendered_fields_and_as_xcom(
     assert rendered.startswith("INSERT INTO FUNCTION cluster(")
     assert "s3Cluster(" in rendered
     assert "[HIDDEN]" in rendered
+    assert of_month(user, trips_lake)["insert_sql"] == rendered
+
+
+def test_the_page_shows_the_insert_of_the_newest_load_to_those_who_may_read_xcoms(
+    as_user: AsUser, airflow_api: Any, trips_lake: Lake, run_dag: RunDag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trips_lake.upload(TRIPS)
+    with DAG(dag_id="shown_again", schedule=None) as dag:
+        S3ToClickHouseOperator(task_id="load", month=MONTH, **_arguments(trips_lake))
+    run_dag(dag)
+    user, manager = as_user("viewer"), airflow_api.state.auth_manager
+    is_authorized = manager.is_authorized_dag
+    assert of_month(user, trips_lake)["insert_sql"].startswith("INSERT INTO")
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            manager,
+            "is_authorized_dag",
+            lambda *, access_entity=None, **more: (
+                access_entity != DagAccessEntity.XCOM and is_authorized(access_entity=access_entity, **more)
+            ),
+        )
+        assert of_month(user, trips_lake)["insert_sql"] == ""
+    # The XCom is that of a load before this one.
+    trips_lake.upload(Trips(seed=2, rows_per_month=600, files_per_month=3))
+    trips_lake.load()
+    assert of_month(user, trips_lake)["insert_sql"] == ""
+
+
+def of_month(user: TestClient, lake: Lake) -> dict[str, Any]:
+    query = {"conn_id": "chs3_default", "database": lake.database, "table": "trips", "month": MONTH}
+    return dict(user.get("/chs3/api/month", params=query).raise_for_status().json())
 
 
 def test_link_and_insert_are_there_while_the_insert_runs(as_user: AsUser, trips_lake: Lake, run_dag: RunDag) -> None:
@@ -154,11 +187,17 @@ def test_a_failed_task_ends_with_one_paragraph_that_says_the_way_out(trips_lake:
     assert lines[-1].startswith("airflow_provider_chs3.exceptions.NotReadyError: ")
 
 
-def test_a_load_ends_its_log_with_what_it_took_and_did(trips_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_load_ends_its_log_with_one_block_of_what_it_did_and_took(
+    trips_lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()
-    _, begin, told = capsys.readouterr().out.partition("What it took:\n  source:  3 objects, ")
+    summary = f"{trips_lake.database}.trips {MONTH} published (never loaded): 600 rows of 3 objects"
+    _, begin, told = capsys.readouterr().out.partition(summary)
     assert begin
-    *_, query, last = told.splitlines()
-    assert query.startswith("  look at: system.query_log, query id chs3_")
-    assert f"{trips_lake.database}.trips {MONTH} published (never loaded): 600 rows of 3 objects" in last
+    _, *lines = told.splitlines()
+    names = [line.split(":")[0].strip() for line in lines]
+    assert names[:6] == ["source", "rows", "insert", "steps", "parts", "settings"]
+    assert lines[0].startswith("  source:   3 objects, ")
+    assert "max_insert_threads" in lines[5]
+    assert lines[-1].startswith("  look at:  system.query_log, query id chs3_")

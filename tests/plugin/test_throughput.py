@@ -103,6 +103,26 @@ def test_loads_are_told_with_what_they_did_and_a_slow_one_with_where_its_time_we
     assert sorted(node["parts"][-1] for node in found["history"]["nodes"]) == sorted(rows[0][0] for rows in now)
 
 
+def test_a_month_tells_its_own_parts_over_time(as_user: AsUser, trips_lake: Lake) -> None:
+    trips_lake.upload(FILES, "2026-11")
+    trips_lake.load(month="2026-11")
+    trips_lake.upload(FILES)
+    with merges_stopped(trips_lake):
+        many = trips_lake.load(settings=MANY_PARTS)["parts"]
+    trips_lake.on_every_node(f"OPTIMIZE TABLE {trips_lake.database}.trips FINAL")
+    query = {"conn_id": "chs3_default", "database": trips_lake.database, "table": "trips", "month": MONTH}
+    with asked_as_watcher(trips_lake):
+        found = as_user("viewer").get("/chs3/api/parts", params=query).raise_for_status().json()
+    counts = [[parts for _, parts in node["parts"]] for node in found["nodes"]]
+    nodes = len(trips_lake.cluster.nodes)
+    assert [node["error"] for node in found["nodes"]] == [""] * nodes
+    assert [each[0] for each in counts] == [0] * nodes
+    assert sum(max(each) for each in counts) == many > nodes
+    assert sum(each[-1] for each in counts) <= nodes
+    times = [at for node in found["nodes"] for at, _ in node["parts"]]
+    assert found["begun_at"] <= min(times) < max(times) <= found["now"]
+
+
 def test_parts_come_with_loads_and_go_with_merges(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(FILES)
     with merges_stopped(trips_lake):

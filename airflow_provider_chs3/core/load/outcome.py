@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of
@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.staging.tables import holds_any
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.models import Node, SettingValues
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SupersededError
@@ -193,28 +193,37 @@ _UNEVEN = 2.0
 _MANY_PARTS = 10
 
 
+#: The settings that decide how fast a load is, and how much memory it takes, with how to write them.
+_TOLD_SETTINGS: Mapping[str, Callable[[float], str]] = {
+    "max_threads": "{:,.0f}".format,
+    "max_insert_threads": "{:,.0f}".format,
+    "min_insert_block_size_bytes": size_text,
+    "max_memory_usage": size_text,
+}
+
+
 def report(result: LoadResult) -> str:
-    """Describe what was read, how long it took, where the rows are, and what to look at; empty if nothing was inserted.
+    """Describe a load in one block: its summary, then what was read, where the rows are, and what the time went into.
 
     Args:
-        result: The result of the load.
+        result: The result of the load. If it inserted nothing, its summary is all.
     """
     if result.status not in ("published", "appended") or not result.insert_seconds:
-        return ""
+        return result.summary()
     lines = [
         ("source", _source(result)),
         ("rows", _rows(result)),
         ("insert", _insert(result)),
-        *((("time", _time(result.seconds_by_step)),) if result.seconds_by_step else ()),
+        *((("steps", _steps(result.seconds_by_step)),) if result.seconds_by_step else ()),
         *(
             (("parts", f"{result.parts:,} on {quantity(len(result.rows_by_node), 'node')}"),)
             if result.rows_by_node
             else ()
         ),
+        *((("settings", told),) if (told := _settings(result.settings)) else ()),
         *(("look at", each) for each in _worth_a_look(result)),
     ]
-    told = "".join(f"\n  {name + ':':<9}{text}" for name, text in lines)
-    return f"What it took:{told}"
+    return result.summary() + "".join(f"\n  {name + ':':<10}{text}" for name, text in lines)
 
 
 def _source(result: LoadResult) -> str:
@@ -238,7 +247,13 @@ def _insert(result: LoadResult) -> str:
     return f"{seconds:,.1f} s, {rows}, {size}/s of objects{peak}"
 
 
-def _time(seconds_by_step: Mapping[str, float]) -> str:
+def _settings(settings: SettingValues) -> str:
+    return ", ".join(
+        f"{name} {show(float(settings[name]))}" for name, show in _TOLD_SETTINGS.items() if name in settings
+    )
+
+
+def _steps(seconds_by_step: Mapping[str, float]) -> str:
     steps = ", ".join(f"{name.replace('_', ' ')} {seconds:,.1f} s" for name, seconds in seconds_by_step.items())
     return f"{sum(seconds_by_step.values()):,.1f} s in all: {steps}"
 

@@ -219,9 +219,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
             result = drive(load_month(self._request), self.showing_sql(context, runner))
         self._request = None
         count_loads(self, result)
-        if took := report(result):
-            self.log.info("%s", took)
-        self.log.info("%s", result.summary())
+        self.log.info("%s", report(result))
         if result.status == "skipped":
             raise AirflowSkipException(result.summary())
         if self.wait_for_merges:

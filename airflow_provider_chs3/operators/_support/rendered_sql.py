@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow import __version__
 
+from airflow_provider_chs3.plugin.constants import SQL_KEY
+
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
     from airflow_provider_chs3.core.workflow.operations import AnyStep
     from airflow_provider_chs3.runners.blocking import Runner
-
-#: XCom: there as soon as the insert is sent.
-SQL_KEY = "insert_sql"
 
 
 class ShowsSql:

@@ -13,6 +13,8 @@ State: TypeAlias = Literal[
     "unfinished",
     "changed",
     "changed_in_s3",
+    "held",
+    "late",
     "never_loaded",
     "merging",
     "too_many_parts",
@@ -173,7 +175,16 @@ class Inserting(Entry):
     memory_bytes: int | None
     memory_steps: int | None
     query_ids: list[str]
+    seconds_by_step: list[Step]
     settings: list[Setting]
+
+
+class FinishedLoad(BaseModel):
+    """The newest load of the table that published, of whichever month."""
+
+    month: str
+    rows: int
+    seconds_by_step: list[Step]
 
 
 class Failure(Entry):
@@ -190,7 +201,7 @@ class Failure(Entry):
 
 
 class MonthDetails(BaseModel):
-    """One month in detail."""
+    """One month in detail; its SQL is empty if Airflow has none, or only for those who may read XComs."""
 
     error: str
     nodes: list[NodeRows]
@@ -198,6 +209,23 @@ class MonthDetails(BaseModel):
     inserting: Inserting | None
     failure: Failure | None
     task: Task | None
+    last_finished: FinishedLoad | None
+    insert_sql: str
+
+
+class NodePartsSince(NodeError):
+    """The parts of a month on a node: Unix time and the number from then on; none, with the reason, without a log."""
+
+    parts: list[tuple[float, int]]
+
+
+class MonthParts(BaseModel):
+    """The parts of a month over time; times are of Unix."""
+
+    error: str
+    begun_at: float | None
+    now: float | None
+    nodes: list[NodePartsSince]
 
 
 class LoadSpeed(BaseModel):

@@ -9,10 +9,10 @@ from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.plugin.api.months import MonthsAnswer, insert_as_json, task_as_json
+from airflow_provider_chs3.plugin.api.months import MonthsAnswer, task_as_json
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
-from airflow_provider_chs3.plugin.observation.cluster import ClusterOverview, InsertOverview, NodeOverview
+from airflow_provider_chs3.plugin.observation.cluster import ClusterOverview, InsertOverview
 from airflow_provider_chs3.plugin.observation.cluster_facts import look_at_cluster
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
 from airflow_provider_chs3.plugin.observation.months import MonthOverview
@@ -31,13 +31,13 @@ class ClusterAnswer(Answer):
     seen: ClusterOverview = _NOTHING
 
     def as_json(self, months: MonthsAnswer, *, readable_dags: Collection[str]) -> dict[str, Any]:
-        """Return JSON-safe values.
+        """Return the values that `api.cluster_answers.ConnectionNodes` is made of.
 
         Args:
             months: The state of the months, with what the inserts load.
             readable_dags: DAGs whose tasks may be named.
         """
-        nodes = {node: _node_as_json(overview) | {"error": ""} for node, overview in self.seen.nodes.items()}
+        nodes = {node: asdict(overview) | {"error": ""} for node, overview in self.seen.nodes.items()}
         nodes |= {node: {"error": error} for node, error in self.seen.down.items()}
         return {
             **self._as_json(),
@@ -56,12 +56,6 @@ def _look(conn_id: str) -> ClusterAnswer:
     hook = hook_of(conn_id)
     seen = carry_out(look_at_cluster(hook.options.cluster, hook.options.node_specs), hook)
     return ClusterAnswer(conn_id=conn_id, seen_at=time.time(), seen=seen)
-
-
-def _node_as_json(node: NodeOverview) -> dict[str, Any]:
-    values = asdict(node)
-    del values["processes"]
-    return values
 
 
 def _loads(seen: ClusterOverview, months: MonthsAnswer, readable_dags: Collection[str]) -> Iterator[dict[str, Any]]:
@@ -84,5 +78,5 @@ def _load(
         "month": str(month.month) if month else None,
         "task": task_as_json(month.owner, readable_dags) if month else None,
         "total_rows": month.insert.total_rows if month and month.insert else None,
-        "insert": insert_as_json(insert) if insert else None,
+        "insert": insert,
     }

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
+from airflow_provider_chs3.core.tuning.insert_settings import TUNED_NAMES, YOURS
 from airflow_provider_chs3.core.values.models import Month, TableName
-from airflow_provider_chs3.core.workflow.step_timer import STEP_NAMES
+from airflow_provider_chs3.core.workflow.step_timer import in_order
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.plugin.api.months import may_see_values, task_as_json
+from airflow_provider_chs3.plugin.api.months import is_of_dag_in, task_as_json
 from airflow_provider_chs3.plugin.cache import carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
-from airflow_provider_chs3.plugin.observation.month_details import Entry, MonthDetails, look_at_month
+from airflow_provider_chs3.plugin.observation.month_details import Entry, FinishedLoad, MonthDetails, look_at_month
+from airflow_provider_chs3.plugin.xcom import insert_sql
 
 _LOG = logging.getLogger(__name__)
 _OF_LOAD = (
@@ -39,26 +41,32 @@ class DetailsAnswer:
     Args:
         error: The reason why there is none; empty if there is.
         details: The state; None if there is none.
+        insert_sql: The insert of its newest load, without credentials; empty if Airflow does not have it.
     """
 
     error: str = ""
     details: MonthDetails | None = None
+    insert_sql: str = ""
 
     @property
     def is_known(self) -> bool:
         """Whether the month exists, or may exist."""
         return self.details is None or self.details.is_known
 
-    def as_json(self, *, readable_dags: Collection[str], readable_logs: Container[str]) -> dict[str, Any]:
+    def as_json(
+        self, *, readable_dags: Collection[str], readable_logs: Container[str], readable_xcoms: Container[str]
+    ) -> dict[str, Any]:
         """Return JSON-safe values.
 
         Args:
             readable_dags: DAGs whose tasks may be named.
             readable_logs: DAGs whose errors may be shown with the values that they quote.
+            readable_xcoms: DAGs whose statements may be shown.
         """
         seen = self.details
         if seen is None:
-            return {"error": self.error, "nodes": [], "load": None, "inserting": None, "failure": None, "task": None}
+            unknown = dict.fromkeys(("load", "inserting", "failure", "task", "last_finished"))
+            return unknown | {"error": self.error, "nodes": [], "insert_sql": ""}
         nodes = {node: asdict(share) | {"error": ""} for node, share in seen.nodes.items()}
         nodes |= {node: {"error": error} for node, error in seen.down.items()}
         return {
@@ -68,6 +76,8 @@ class DetailsAnswer:
             "inserting": _inserting(seen.inserting) if seen.inserting else None,
             "failure": _failure(seen.failure, readable_logs) if seen.failure else None,
             "task": task_as_json(seen.owner, readable_dags),
+            "last_finished": _finished(seen.last_finished) if seen.last_finished else None,
+            "insert_sql": self.insert_sql if self.insert_sql and is_of_dag_in(seen.owner, readable_xcoms) else "",
         }
 
 
@@ -77,11 +87,14 @@ def look_at_details(question: str) -> DetailsAnswer:
     Args:
         question: The result of `question_of`.
     """
-    conn_id, database, name, month = json.loads(question)
+    conn_id, table, month = month_of_question(question)
     try:
         hook = hook_of(conn_id)
-        steps = look_at_month(hook.options.cluster, TableName(database, name), Month.parse(month))
-        return DetailsAnswer(details=carry_out(steps, hook))
+        steps = look_at_month(hook.options.cluster, table, month)
+        details = carry_out(steps, hook)
+        newest = details.inserting or details.load
+        sql = insert_sql(details.owner, newest.attempt) if newest and details.owner else ""
+        return DetailsAnswer(details=details, insert_sql=sql)
     except Chs3Error as error:
         _LOG.info("The page cannot read %s of %s: %s", month, conn_id, error)
         return DetailsAnswer(error=str(error))
@@ -90,6 +103,12 @@ def look_at_details(question: str) -> DetailsAnswer:
 def question_of(conn_id: str, table: TableName, month: str) -> str:
     """Return one name for a month of a table, so that many users who open it share one query."""
     return json.dumps([conn_id, table.database, table.table, month])
+
+
+def month_of_question(question: str) -> tuple[str, TableName, Month]:
+    """Return the connection, table and month of a result of `question_of`."""
+    conn_id, database, name, month = json.loads(question)
+    return conn_id, TableName(database, name), Month.parse(month)
 
 
 def _entry_as_json(entry: Entry) -> dict[str, Any]:
@@ -107,7 +126,6 @@ def _load(entry: Entry) -> dict[str, Any]:
     # Older versions of this package loaded all objects of a month, and did not record these numbers.
     loaded_bytes = details.get("loaded_bytes", entry.source_bytes)
     reasons = details.get("setting_reasons", {})
-    spent = details.get("seconds_by_step", {})
     return (
         _entry_as_json(entry)
         | {name: details.get(name) for name in _OF_LOAD}
@@ -117,29 +135,54 @@ def _load(entry: Entry) -> dict[str, Any]:
             "object_changes": details.get("object_changes", {}),
             "rows_per_second": round(details.get("loaded_rows", details.get("rows", 0)) / seconds) if seconds else None,
             "bytes_per_second": round(loaded_bytes / seconds) if seconds else None,
-            "seconds_by_step": [{"step": step, "seconds": spent[step]} for step in STEP_NAMES if step in spent],
-            "settings": [
+            "seconds_by_step": _steps(details.get("seconds_by_step", {})),
+            "settings": _settings(
                 {"name": name, "value": value, "reason": reasons.get(name, "")}
                 for name, value in details.get("settings", {}).items()
-            ],
+            ),
         }
     )
 
 
+def _settings(settings: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the computed settings first, then the user's, then those that every load has."""
+
+    def order(setting: Mapping[str, Any]) -> int:
+        if setting["reason"] in ("", YOURS):
+            return 1
+        return 0 if setting["name"] in TUNED_NAMES else 2
+
+    return [{name: each[name] for name in ("name", "value", "reason")} for each in sorted(settings, key=order)]
+
+
+def _steps(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
+    return [{"step": step, "seconds": spent} for step, spent in in_order(seconds).items()]
+
+
+def _finished(load: FinishedLoad) -> dict[str, Any]:
+    return {"month": load.month, "rows": load.rows, "seconds_by_step": _steps(load.seconds_by_step)}
+
+
 def _inserting(entry: Entry) -> dict[str, Any]:
     plan: Mapping[str, Any] = entry.details.get("plan", {})
-    started = [*(each["query_id"] for each in entry.details.get("done", ())), entry.details.get("running")]
+    done: Collection[Mapping[str, Any]] = entry.details.get("done", ())
+    started = [*(each["query_id"] for each in done), entry.details.get("running")]
+    # A load that was resumed has timed its first inserts; of another one they are timed alone.
+    spent = dict(entry.details.get("seconds_by_step", {}))
+    if inserting := max(spent.get("insert", 0.0), sum(each["stats"]["seconds"] for each in done)):
+        spent["insert"] = inserting
     return _entry_as_json(entry) | {
         "reason": entry.details.get("reason", ""),
         "memory_bytes": plan.get("memory_bytes"),
         "memory_steps": plan.get("memory_steps"),
         "query_ids": [query_id for query_id in started if query_id],
-        "settings": [{name: each[name] for name in ("name", "value", "reason")} for each in plan.get("settings", ())],
+        "seconds_by_step": _steps(spent),
+        "settings": _settings(plan.get("settings", ())),
     }
 
 
 def _failure(entry: Entry, readable_logs: Container[str]) -> dict[str, Any]:
     error: Mapping[str, Any] = entry.details.get("error", {})
-    is_full = may_see_values(entry.details.get("owner", ""), readable_logs)
+    is_full = is_of_dag_in(entry.details.get("owner", ""), readable_logs)
     values = {name: error.get(name) for name in _OF_ERROR if is_full or name != "message"}
     return _entry_as_json(entry) | {"message": None} | values

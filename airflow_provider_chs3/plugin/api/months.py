@@ -6,7 +6,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
@@ -14,11 +14,9 @@ from airflow_provider_chs3.core.merges.health import Thresholds
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import at_work, hook_of
-from airflow_provider_chs3.plugin.observation.cluster import InsertOverview
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
 from airflow_provider_chs3.plugin.observation.months import MonthOverview, overview, owners_to_ask_for
 from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot, look_at_all_tables
-from airflow_provider_chs3.plugin.observation.running_inserts import RunningInsert
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.xcom import ChangedMonth, changed_in_s3
 
@@ -46,7 +44,7 @@ class MonthsAnswer(Answer):
     def as_json(
         self, *, scope: Scope | None, readable_dags: Collection[str], readable_logs: Container[str]
     ) -> dict[str, Any]:
-        """Return JSON-safe values.
+        """Return the values that `api.answers.ConnectionMonths` is made of.
 
         Args:
             scope: Only these months; None for all.
@@ -128,38 +126,28 @@ def dag_ids_of(connections: Iterable[Mapping[str, Any]]) -> set[str]:
     return {month["task"]["dag_id"] for month in months if month["task"]}
 
 
-def may_see_values(owner: str, readable_logs: Container[str]) -> bool:
-    """Check whether errors of a load may be shown with the values that they quote.
+def is_of_dag_in(owner: str, dag_ids: Container[str]) -> bool:
+    """Check whether a load belongs to one of these DAGs.
 
     Args:
-        owner: The task of the load, as named in the ledger; empty if not known: then nobody may.
-        readable_logs: DAGs whose errors may be shown so.
+        owner: The task of the load, as named in the ledger; empty if not known: then it belongs to none.
+        dag_ids: The DAGs, such as those whose logs a user may read.
     """
-    return bool(owner) and json.loads(owner)[0] in readable_logs
+    return bool(owner) and json.loads(owner)[0] in dag_ids
 
 
 def _month_as_json(
     month: MonthOverview, readable_dags: Collection[str], readable_logs: Container[str]
 ) -> dict[str, Any]:
     values = {name: getattr(month, name) for name in month.__slots__ if name not in ("owner", "why_with_values")}
-    is_full = month.why_with_values and may_see_values(month.owner, readable_logs)
+    is_full = month.why_with_values and is_of_dag_in(month.owner, readable_logs)
     return values | {
         "why": month.why_with_values if is_full else month.why,
         "month": str(month.month),
         "state": str(month.state),
         "rows_per_second": round(month.loaded_rows / month.insert_seconds) if month.insert_seconds else None,
         "task": task_as_json(month.owner, readable_dags),
-        "insert": insert_as_json(month.insert) if month.insert else None,
     }
-
-
-def insert_as_json(insert: RunningInsert | InsertOverview) -> dict[str, Any]:
-    """Return a running insert as JSON-safe values, with its rows per second.
-
-    Args:
-        insert: The insert.
-    """
-    return asdict(insert) | {"rows_per_second": round(insert.read_rows / max(insert.seconds, 0.001))}
 
 
 def task_as_json(owner: str, readable_dags: Collection[str]) -> dict[str, Any] | None:

@@ -186,6 +186,11 @@ class InsertOverview:
     peak_memory_bytes: int
     seconds: float
 
+    @property
+    def rows_per_second(self) -> int:
+        """Rows read per second so far."""
+        return round(self.read_rows / max(self.seconds, 0.001))
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterOverview:

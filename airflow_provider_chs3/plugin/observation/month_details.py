@@ -63,6 +63,23 @@ class NodeShare:
     published_rows: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class FinishedLoad:
+    """The newest load of a table that published, of whichever month.
+
+    Args:
+        month: Its month.
+        rows: Rows that it loaded.
+        seconds_by_step: Step → seconds.
+        published_at: Time of its record, as Unix time.
+    """
+
+    month: str
+    rows: int
+    seconds_by_step: Mapping[str, float]
+    published_at: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class MonthDetails:
     """One month of one table.
@@ -75,6 +92,7 @@ class MonthDetails:
         inserting: A later load that is inserting, or was about to.
         failure: The failure of the newest load; None if it did not fail.
         owner: The task of the newest load, as JSON: DAG, run, task, map index; empty if not known.
+        last_finished: The newest load of the table that published; None if there is none.
     """
 
     nodes: Mapping[Node, NodeShare]
@@ -84,6 +102,7 @@ class MonthDetails:
     inserting: Entry | None
     failure: Entry | None
     owner: str
+    last_finished: FinishedLoad | None
 
     @property
     def is_known(self) -> bool:
@@ -109,41 +128,75 @@ def look_at_month(cluster: str | None, target: TableName, month: Month) -> Steps
     found = yield from query_reachable("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
     statements = {node: _of_month(target, month, dict(rows)) for node, rows in found.items()}
     answers = yield from query_reachable(f"Read the records and parts of {month}", statements, down)
-    answered = {node: (_entries(rows[0][0]), rows[0][1:]) for node, rows in answers.items()}
-    return _details(answered, texts_of(down))
+    answered = {node: (_entries(rows[0][0]), rows[0][2:]) for node, rows in answers.items()}
+    finished = [_finished(*each) for rows in answers.values() for each in rows[0][1]]
+    return _details(answered, texts_of(down), max(finished, key=lambda each: each.published_at, default=None))
+
+
+def _finished(month: str, rows: int, seconds: Iterable[tuple[str, float]], published_at: float) -> FinishedLoad:
+    return FinishedLoad(month, rows, dict(seconds), published_at)
 
 
 def _of_month(target: TableName, month: Month, columns_by_database: Mapping[str, Collection[str]]) -> Sql:
-    """Return the query for the newest record of each event, and for the parts."""
+    """Return the query for the newest record of each event, for the table's newest load, and for the parts."""
     name = f"database = {literal(target.database)} AND table = {literal(target.table)}"
-    records, partition_ids = "emptyArrayString()", literals(_usual_partition_ids(month))
+    records = finished = "emptyArrayString()"
     if columns_by_database:
-        found = [_records(target, month, *each) for each in sorted(columns_by_database.items())]
-        every = " UNION ALL ".join(text for text, _ in found)
+        ledgers = sorted(columns_by_database.items())
+        every = " UNION ALL ".join(_records(target, month, *each) for each in ledgers)
         records = f"(SELECT groupArray(({', '.join(_COLUMNS)}, at)) FROM ({every}))"
-        partition_ids = " UNION ALL ".join(
-            [f"SELECT arrayJoin([{partition_ids}])", *(f"SELECT partition_id {rest}" for _, rest in found)]
-        )
+        loads = " UNION ALL ".join(_newest_load(target, *each) for each in ledgers)
+        finished = f"(SELECT groupArray((month, loaded, seconds, at)) FROM ({loads}))"
     return Sql(
-        f"SELECT {records}, sum(rows), count(), sum(bytes_on_disk) FROM system.parts "
-        f"WHERE {name} AND active AND rows > 0 AND partition_id IN ({partition_ids})"
+        f"SELECT {records}, {finished}, sum(rows), count(), sum(bytes_on_disk) FROM system.parts "
+        f"WHERE {name} AND active AND rows > 0 "
+        f"AND partition_id IN ({partition_ids(target, month, columns_by_database)})"
     )
 
 
-def _records(target: TableName, month: Month, database: str, columns: Collection[str]) -> tuple[str, str]:
-    """Return the query for one ledger: complete, and the part after its columns, without order and limit."""
-    uuid = (
-        f"SELECT toString(uuid) FROM system.tables WHERE database = {literal(target.database)} "
-        f"AND name = {literal(target.table)}"
-    )
-    rest = (
-        f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE target_database = {literal(target.database)} "
-        f"AND target_table = {literal(target.table)} AND target_uuid IN ({uuid}) AND month = {literal(str(month))}"
-    )
+def partition_ids(target: TableName, month: Month, ledgers: Collection[str]) -> str:
+    """Return the ids that a month's partition may have, as a list or a query.
+
+    Args:
+        target: The table.
+        month: The month.
+        ledgers: Databases of the node's ledgers.
+    """
+    usual = literals(_usual_partition_ids(month))
+    recorded = [f"SELECT partition_id {_of_month_in(target, month, database)}" for database in sorted(ledgers)]
+    return " UNION ALL ".join([f"SELECT arrayJoin([{usual}])", *recorded]) if recorded else usual
+
+
+def _records(target: TableName, month: Month, database: str, columns: Collection[str]) -> str:
+    """Return the query for the newest record of each event, in one ledger."""
     named = ", ".join(name if name in columns else f"{absent(name)} AS {name}" for name in _COLUMNS)
     return (
-        f"SELECT {named}, formatDateTime(recorded_at, '%F %T', 'UTC') AS at {rest} {NEWEST_FIRST} LIMIT 1 BY event",
-        rest,
+        f"SELECT {named}, formatDateTime(recorded_at, '%F %T', 'UTC') AS at {_of_month_in(target, month, database)} "
+        f"{NEWEST_FIRST} LIMIT 1 BY event"
+    )
+
+
+def _of_month_in(target: TableName, month: Month, database: str) -> str:
+    return f"{_of_table(target, database)} AND month = {literal(str(month))}"
+
+
+def _of_table(target: TableName, database: str) -> str:
+    """Return the part of a query that names a ledger, and the condition for records of the current table."""
+    name = f"database = {literal(target.database)} AND name = {literal(target.table)}"
+    return (
+        f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE target_database = {literal(target.database)} "
+        f"AND target_table = {literal(target.table)} "
+        f"AND target_uuid IN (SELECT toString(uuid) FROM system.tables WHERE {name})"
+    )
+
+
+def _newest_load(target: TableName, database: str, columns: Collection[str]) -> str:
+    """Return the query for the newest load that published, in one ledger."""
+    details = "details" if "details" in columns else absent("details")
+    return (
+        f"SELECT month, JSONExtractUInt({details}, 'loaded_rows') AS loaded, "
+        f"JSONExtractKeysAndValues({details}, 'seconds_by_step', 'Float64') AS seconds, toFloat64(recorded_at) AS at "
+        f"{_of_table(target, database)} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
     )
 
 
@@ -164,7 +217,9 @@ def _entries(rows: Iterable[Row]) -> dict[str, Entry]:
     return found
 
 
-def _details(answered: Mapping[Node, tuple[Mapping[str, Entry], Row]], down: Mapping[Node, str]) -> MonthDetails:
+def _details(
+    answered: Mapping[Node, tuple[Mapping[str, Entry], Row]], down: Mapping[Node, str], finished: FinishedLoad | None
+) -> MonthDetails:
     published = {
         node: _unless_older(entries, "published", than=("intent", "forgotten"))
         for node, (entries, _) in answered.items()
@@ -187,6 +242,7 @@ def _details(answered: Mapping[Node, tuple[Mapping[str, Entry], Row]], down: Map
         inserting=inserting,
         failure=failure,
         owner=newest.details.get("owner", "") if newest else "",
+        last_finished=finished,
     )
 
 

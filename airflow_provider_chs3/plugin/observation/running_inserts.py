@@ -47,6 +47,11 @@ class RunningInsert:
     seconds: float
     nodes: tuple[NodeInsert, ...] = ()
 
+    @property
+    def rows_per_second(self) -> int:
+        """Rows read per second so far."""
+        return round(self.read_rows / max(self.seconds, 0.001))
+
 
 def is_running(seen: ClusterSnapshot, insert: InsertRecord) -> bool:
     """Check whether any node runs a query of an insert's load.

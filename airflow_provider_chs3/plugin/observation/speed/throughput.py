@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.topology import nodes_of
@@ -109,7 +109,7 @@ _DAY_SECONDS = 86_400
 _POINTS = 144
 
 #: A log of each node: its rows, or the reason why it has none.
-_Log = Mapping[Node, list[Row] | str]
+Log = Mapping[Node, list[Row] | str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,8 +170,14 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
     return (yield from _with_logs(seen, {node: rows[0] for node, rows in now.items()}, days)) if now else seen
 
 
-def _ask_log(name: str, nodes: Collection[Node], sql: Sql) -> Steps[_Log]:
-    answers = yield from TryQueryNodes(name=name, sql=dict.fromkeys(nodes, sql))
+def ask_log(name: str, statements: Mapping[Node, Sql]) -> Steps[Log]:
+    """Read a log of each node, which it may not have.
+
+    Args:
+        name: What the step is called.
+        statements: The query for each node.
+    """
+    answers = yield from TryQueryNodes(name=name, sql=statements)
     return {node: _why(answer) if isinstance(answer, Chs3Error) else answer for node, answer in answers.items()}
 
 
@@ -189,9 +195,10 @@ def _with_logs(seen: Throughput, now: Mapping[Node, Row], days: int) -> Steps[Th
     history = _History(now=max(row[0] for row in now.values()), days=days)
     inserts_of = throughput_queries.inserts([load.attempt for load in seen.loads], begun_at=first, ended_at=last)
     changes_of = throughput_queries.changes(tables, begun_at=history.begun_at, step_seconds=history.step_seconds)
-    inserts = yield from _ask_log("Read how long inserts waited for the storage", now, inserts_of)
-    merges = yield from _ask_log("Read the merges", now, throughput_queries.merges(tables, begun_at=first))
-    changes = yield from _ask_log("Read the history of parts", now, changes_of)
+    inserts = yield from ask_log("Read how long inserts waited for the storage", dict.fromkeys(now, inserts_of))
+    merges_of = throughput_queries.merges(tables, begun_at=first)
+    merges = yield from ask_log("Read the merges", dict.fromkeys(now, merges_of))
+    changes = yield from ask_log("Read the history of parts", dict.fromkeys(now, changes_of))
     storage_seconds, merge_seconds = _storage_seconds(inserts), _merge_seconds(merges)
     merging = {partition for row in now.values() for partition in row[2]}
     newest = {load.partition: load.attempt for load in seen.loads}
@@ -209,7 +216,7 @@ def _with_logs(seen: Throughput, now: Mapping[Node, Row], days: int) -> Steps[Th
     )
 
 
-def _storage_seconds(inserts: _Log) -> dict[str, float]:
+def _storage_seconds(inserts: Log) -> dict[str, float]:
     found: dict[str, float] = defaultdict(float)
     for rows in inserts.values():
         for attempt, seconds in () if isinstance(rows, str) else rows:
@@ -218,7 +225,7 @@ def _storage_seconds(inserts: _Log) -> dict[str, float]:
     return {attempt: seconds for attempt, seconds in found.items() if seconds}
 
 
-def _merge_seconds(merges: _Log) -> dict[str, float]:
+def _merge_seconds(merges: Log) -> dict[str, float]:
     """Return the longest time on any node, as all merge in parallel."""
     found: dict[str, float] = {}
     for rows in merges.values():
@@ -228,7 +235,7 @@ def _merge_seconds(merges: _Log) -> dict[str, float]:
     return found
 
 
-def _silent(logs: Mapping[str, _Log]) -> dict[Node, tuple[str, ...]]:
+def _silent(logs: Mapping[str, Log]) -> dict[Node, tuple[str, ...]]:
     """Return the reasons why logs have no data.
 
     A log that was switched on later, or cleared, has no loads. That counts only if it is so on all nodes: the log of a

@@ -130,7 +130,7 @@ def merges(tables: Iterable[TableName], *, begun_at: float) -> Sql:
     )
 
 
-def changes(tables: Iterable[TableName], *, begun_at: float, step_seconds: int) -> Sql:
+def changes(tables: Iterable[TableName], *, begun_at: float, step_seconds: int, condition: str = "1") -> Sql:
     """Return the query for changes of the number of active parts: partition, time and difference, the newest first.
 
     A part is active from the event that adds it to the one that removes it: a merge or mutation that names it, a load
@@ -140,8 +140,9 @@ def changes(tables: Iterable[TableName], *, begun_at: float, step_seconds: int) 
         tables: The tables.
         begun_at: The beginning, as Unix time.
         step_seconds: Times are rounded down to multiples of this.
+        condition: Which of their parts count, as a condition. Default: all.
     """
-    of_log = f"FROM system.part_log WHERE {_since(begun_at)} AND error = 0 AND {_of(tables)}"
+    of_log = f"FROM system.part_log WHERE {_since(begun_at)} AND error = 0 AND {_of(tables)} AND {condition}"
     partition = "database, table, partition_id"
     changed = (
         "arrayConcat(if(event_type = 'RemovePart', [(part_name, -1)], [(part_name, 1)]), "

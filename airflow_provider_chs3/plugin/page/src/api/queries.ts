@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { queryOf, type Place } from "../model/place";
 import { ask, RequestError } from "./client";
-import type { Cluster, MonthDetails, Months, Rights, Speed } from "./types";
+import type { Cluster, MonthDetails, MonthParts, Months, Rights, Speed } from "./types";
 
 const BUSY_MILLISECONDS = 5_000;
 const CALM_MILLISECONDS = 30_000;
@@ -61,6 +61,15 @@ export function useDetails(place: MonthPlace, { isLoading, isKnown }: { isLoadin
     }),
     refetchInterval: isLoading ? BUSY_MILLISECONDS : CALM_MILLISECONDS,
     enabled: isKnown,
+  });
+}
+
+export function useParts({ connId, ...rest }: MonthPlace) {
+  const query = new URLSearchParams({ conn_id: connId, ...rest }).toString();
+  return useQuery({
+    queryKey: ["parts", query],
+    queryFn: () => ask<MonthParts>(`chs3/api/parts?${query}`),
+    refetchInterval: CALM_MILLISECONDS,
   });
 }
 

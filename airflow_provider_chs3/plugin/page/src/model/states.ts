@@ -18,6 +18,8 @@ export const STATES: Record<State, Look> = {
   stuck: { label: "stuck", means: "A person must act: the panel says how.", ...loud("red") },
   failed: { label: "failed", means: "The newest load ended with an error.", ...loud("red") },
   changed: { label: "changed by somebody", means: "There are rows that no load wrote.", ...loud("purple") },
+  held: { label: "held", means: "The next load would change it, but its DAG is paused.", ...loud("orange") },
+  late: { label: "late", means: "A run of its DAG was due, and Airflow has not created it.", ...quiet("orange") },
   unfinished: { label: "unfinished", means: "The newest load was killed: the next one repairs it.", ...loud("orange") },
   changed_in_s3: { label: "changed in the storage since", means: "A plan found other objects: the next load takes them.", ...quiet("cyan") },
   too_many_parts: { label: "too many parts", means: "Merges have settled with more parts than they should.", ...quiet("yellow") },
@@ -30,7 +32,7 @@ export const STATES: Record<State, Look> = {
 export const ORDER = Object.keys(STATES) as State[];
 
 // Those in which nothing goes on until somebody acts.
-export const NEEDS_PERSON: ReadonlySet<State> = new Set(["stuck", "failed", "changed"]);
+export const NEEDS_PERSON: ReadonlySet<State> = new Set(["stuck", "failed", "changed", "held"]);
 
 export const isState = (text: string): text is State => text in STATES;
 

@@ -1,24 +1,31 @@
 // What the ledgers of all nodes know of a month.
 import { Box, Flex, Text } from "@chakra-ui/react";
+import type { MonthPlace } from "../api/queries";
 import type { Inserting, Load, MonthDetails, MonthRow, NodeRows, Setting } from "../api/types";
 import { byteRate, bytes, count, duration, number, orNone, percent, rate } from "../model/format";
 import { Figures } from "../ui/figures";
 import { CopyButton, Facts, Note, Section, UtcTime } from "../ui/parts";
+import { PartsOverTime } from "./parts-over-time";
+import { InsertSql } from "./insert-sql";
 import { Settings } from "./settings";
 import { STEPS } from "./steps";
 
-export function Details({ details, month }: { details: MonthDetails; month: MonthRow }) {
+export function Details({ details, month, place }: { details: MonthDetails; month: MonthRow; place: MonthPlace }) {
   if (details.error) {
     return <Note title="The cluster cannot be queried for details">{details.error}</Note>;
   }
-  const settings: Setting[] = (details.inserting ?? details.load)?.settings ?? [];
+  const newest = details.inserting ?? details.load;
+  const settings: Setting[] = newest?.settings ?? [];
+  const ids = newest?.query_ids ?? [];
   return (
     <>
       {details.inserting ? <Newest inserting={details.inserting} /> : null}
       {details.load ? <Published load={details.load} nodes={details.nodes} /> : null}
       {details.load ? <Steps load={details.load} /> : null}
       <Nodes nodes={details.nodes} />
+      <PartsOverTime place={place} />
       {details.load?.is_published ? <Proof load={details.load} month={month} nodes={details.nodes} /> : null}
+      {ids.length ? <InsertSql sql={details.insert_sql} queryIds={ids} /> : null}
       {settings.length ? <Settings settings={settings} /> : null}
     </>
   );

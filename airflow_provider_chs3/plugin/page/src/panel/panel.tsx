@@ -86,12 +86,12 @@ function Month(opened: Opened) {
         {data?.failure ? <FailureNote failure={data.failure} task={data.task} /> : <Text mb={2} overflowWrap="anywhere">{sentence(month.why)}</Text>}
         {month.statement ? <><Faint>This statement lets it go on. Run it on each node named above:</Faint><Sql text={month.statement} /></> : null}
         <Actions {...opened} details={data ?? null} />
-        {month.insert ? <Running month={month} insert={month.insert} /> : null}
+        {month.state === "loading" && (month.insert || data?.inserting) ? <Running month={month} details={data ?? null} /> : null}
         <Summary month={month} />
         {error ? <Note title="No details">{error.message}</Note> : null}
         {isKnown && isPending ? <Box mt={6}><Waiting lines={4} /></Box> : null}
         {data === null ? <Faint>No load has recorded anything about it.</Faint> : null}
-        {data ? <Details details={data} month={month} /> : null}
+        {data ? <Details details={data} month={month} place={place} /> : null}
       </Drawer.Body>
     </>
   );

@@ -1,26 +1,30 @@
-// A load at work: where it is, how far, and for how long still.
+// A load at work: which step it is in, how far, and for how long still.
 import { Box, Flex, Progress, Text } from "@chakra-ui/react";
-import type { MonthRow } from "../api/types";
+import type { FinishedLoad, Inserting, MonthDetails, MonthRow } from "../api/types";
 import { secondsLeft } from "../model/fleet";
-import { bytes, duration, number, percent, rate } from "../model/format";
-import { Facts, Section } from "../ui/parts";
+import { bytes, count, duration, number, orNone, percent, rate } from "../model/format";
+import { progressOf, type StepProgress } from "../model/steps";
+import { Facts, Faint, Section } from "../ui/parts";
+import { SHORT_STEPS } from "./steps";
 
-// What a load has behind it once it inserts, and what is left.
-const PHASES = ["List", "Inspect", "Plan", "Stage", "Insert", "Verify", "Publish"];
-const NOW = PHASES.indexOf("Insert");
+const MARK = { done: "✓ ", current: "", waiting: "" };
+const FILL = { done: "blue.solid", current: "blue.emphasized", waiting: "bg.emphasized" };
 
-function Phases() {
+function Stepper({ steps, last }: { steps: readonly StepProgress[]; last: FinishedLoad | null }) {
   return (
-    <Flex as="ol" listStyle="none" gap={1} mb={4} aria-label="Phases">
-      {PHASES.map((phase, index) => (
-        <Box as="li" key={phase} flex="1" minW={0} aria-current={index === NOW ? "step" : undefined}>
-          <Box height="4px" rounded="full" bg={index < NOW ? "blue.solid" : index === NOW ? "blue.emphasized" : "bg.emphasized"} mb={1} />
-          <Text fontSize="xs" fontWeight={index === NOW ? "bold" : "normal"} color={index === NOW ? "fg" : "fg.muted"}>
-            {index < NOW ? "✓ " : ""}{phase}
-          </Text>
-        </Box>
-      ))}
-    </Flex>
+    <Box mb={4}>
+      <Box as="ol" listStyle="none" display="grid" gap={2} gridTemplateColumns="repeat(auto-fit, minmax(4.25rem, 1fr))" aria-label="Steps">
+        {steps.map(({ step, state, seconds, lastSeconds }) => (
+          <Box as="li" key={step} minW={0} fontSize="xs" fontVariantNumeric="tabular-nums" aria-current={state === "current" ? "step" : undefined}>
+            <Box height="4px" rounded="full" bg={FILL[state]} mb={1} />
+            <Text fontWeight={state === "current" ? "bold" : "normal"} color={state === "waiting" ? "fg.muted" : "fg"}>{MARK[state]}{SHORT_STEPS[step]}</Text>
+            <Text color={state === "waiting" ? "fg.muted" : "fg"}>{orNone(seconds, duration)}</Text>
+            {last ? <Text color="fg.muted">last {orNone(lastSeconds, duration)}</Text> : null}
+          </Box>
+        ))}
+      </Box>
+      {last ? <Faint>Last: the newest load of this table that published, {last.month}, {count(last.rows, "row")}.</Faint> : null}
+    </Box>
   );
 }
 
@@ -32,13 +36,24 @@ function Bar({ value, label }: { value: number | null; label: string }) {
   );
 }
 
-export function Running({ month, insert }: { month: MonthRow; insert: NonNullable<MonthRow["insert"]> }) {
+export function Running({ month, details }: { month: MonthRow; details: MonthDetails | null }) {
+  const { insert } = month;
+  const inserting: Inserting | null = details?.inserting ?? null;
+  return (
+    <Section title="Running">
+      {inserting ? <Stepper steps={progressOf(inserting, insert, details?.last_finished ?? null)} last={details?.last_finished ?? null} /> : null}
+      {insert ? <Inserts month={month} insert={insert} />
+        : <Faint>No insert of it runs right now: its task is between two queries, or about to go on.</Faint>}
+    </Section>
+  );
+}
+
+function Inserts({ month, insert }: { month: MonthRow; insert: NonNullable<MonthRow["insert"]> }) {
   const left = secondsLeft(insert);
   const { total_rows: total, read_rows: read } = insert;
   const share = total ? Math.min(100, (100 * read) / total) : null;
   return (
-    <Section title="Running">
-      <Phases />
+    <>
       <Flex gap={3} align="center" mb={2}>
         <Bar value={share} label={`Insert of ${month.month}`} />
         <Text fontWeight="bold" fontVariantNumeric="tabular-nums">{total ? percent(Math.min(read, total), total) : "running"}</Text>
@@ -46,7 +61,7 @@ export function Running({ month, insert }: { month: MonthRow; insert: NonNullabl
       <Facts rows={[
         ["Rows read", total ? `${number(read)} of ${number(total)}` : number(read)],
         ["Speed", `${rate(insert.rows_per_second)}, ${bytes(insert.read_bytes)} in ${duration(insert.seconds)}`],
-        left !== null && ["Time left", `about ${duration(left)}`],
+        left !== null && ["Time left", left ? `about ${duration(left)}` : "all rows are read; the last ones are being written"],
         ["Query id", insert.query_id],
       ]} />
       {insert.nodes.map((node) => (
@@ -56,6 +71,6 @@ export function Running({ month, insert }: { month: MonthRow; insert: NonNullabl
           <Text fontVariantNumeric="tabular-nums">{number(node.read_rows)} rows, {bytes(node.memory_bytes)} of memory</Text>
         </Flex>
       ))}
-    </Section>
+    </>
   );
 }

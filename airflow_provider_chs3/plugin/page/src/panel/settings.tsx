@@ -1,4 +1,4 @@
-// The settings of a load, folded: the computed ones first, with their reasons.
+// The settings of a load, folded, with their reasons; the API gives the computed ones first.
 import { Box } from "@chakra-ui/react";
 import type { Setting } from "../api/types";
 import { count } from "../model/format";
@@ -6,8 +6,7 @@ import { Figures } from "../ui/figures";
 import { Section } from "../ui/parts";
 
 export function Settings({ settings }: { settings: readonly Setting[] }) {
-  const ordered = [...settings].sort((one, other) => Number(!one.reason) - Number(!other.reason));
-  const rows = ordered.map(({ name, value, reason }) => [name, String(value), reason]);
+  const rows = settings.map(({ name, value, reason }) => [name, String(value), reason]);
   return (
     <Section title="Settings">
       <details>

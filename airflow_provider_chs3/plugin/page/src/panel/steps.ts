@@ -9,3 +9,6 @@ export const STEPS: Record<string, string> = {
   publish: "Publish",
   start_over: "Failed attempts",
 };
+
+// The same where there is little room.
+export const SHORT_STEPS: Record<string, string> = { ...STEPS, list: "List", inspect: "Inspect", start_over: "Retries" };

@@ -1,0 +1,88 @@
+"""Months that wait for a run of their DAG that does not come: the DAG is paused, or the run is overdue."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.models.dag import DagModel
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+from airflow_provider_chs3.plugin.api.months import CHANGED_IN_S3
+from airflow_provider_chs3.plugin.observation.month_state import MonthState
+
+#: A month of a paused DAG that the next load would change.
+HELD = "held"
+#: A month whose DAG's run was due, and was not created.
+LATE = "late"
+
+#: What only the next load changes.
+_WAITING = (MonthState.UNFINISHED, CHANGED_IN_S3)
+#: Of the month that a run is for, what a load may change; anything more urgent is shown instead.
+_CALM = (*_WAITING, MonthState.PUBLISHED, MonthState.MERGING, MonthState.TOO_MANY_PARTS)
+#: Schedulers create runs within seconds; a busy one, or one that restarts, takes minutes.
+_GRACE = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedule:
+    """The schedule of a DAG.
+
+    Args:
+        is_paused: Whether it is paused.
+        due_at: Time at which Airflow is to create its next run; None if it has none, or may not have another one now.
+        month: The month in which that run's data interval begins, as `YYYY-MM` in UTC; empty if not known.
+    """
+
+    is_paused: bool
+    due_at: datetime | None
+    month: str
+
+    def is_overdue(self, now: datetime) -> bool:
+        """Check whether its next run should be there."""
+        return not self.is_paused and self.due_at is not None and self.due_at + _GRACE < now
+
+
+def schedules_of(dag_ids: Collection[str]) -> dict[str, Schedule]:
+    """Return the schedules of DAGs that Airflow still has.
+
+    Args:
+        dag_ids: The DAGs.
+    """
+    asked = select(
+        DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after, DagModel.next_dagrun_data_interval_start
+    ).where(DagModel.dag_id.in_(dag_ids), ~DagModel.is_stale)
+    with create_session() as session:
+        rows = session.execute(asked).all()
+    return {
+        dag_id: Schedule(is_paused=is_paused, due_at=due_at, month=f"{of.astimezone(UTC):%Y-%m}" if of else "")
+        for dag_id, is_paused, due_at, of in rows
+    }
+
+
+def mark_waiting(connections: Iterable[Mapping[str, Any]], schedules: Mapping[str, Schedule], now: datetime) -> None:
+    """Give months that wait for a run of their DAG that does not come a state of its own.
+
+    Args:
+        connections: What `MonthsAnswer.as_json` returned for each connection; changed in place.
+        schedules: The schedule of each DAG that the user may read.
+        now: The time.
+    """
+    for month in (month for seen in connections for table in seen["tables"] for month in table["months"]):
+        dag_id = month["task"]["dag_id"] if month["task"] else ""
+        if dag_id in schedules:
+            month |= _waiting(month, dag_id, schedules[dag_id], now)
+
+
+def _waiting(month: Mapping[str, Any], dag_id: str, schedule: Schedule, now: datetime) -> dict[str, str]:
+    if schedule.is_paused and month["state"] in _WAITING:
+        return {"state": HELD, "why": f"the DAG {dag_id}, which loaded it last, is paused; {month['why']}"}
+    is_expected = month["state"] in _WAITING or (month["state"] in _CALM and month["month"] == schedule.month)
+    if schedule.due_at and schedule.is_overdue(now) and is_expected:
+        at = f"{schedule.due_at.astimezone(UTC):%Y-%m-%d %H:%M}"
+        why = f"a run of the DAG {dag_id} was due at {at} UTC, and Airflow has not created it; {month['why']}"
+        return {"state": LATE, "why": why, "since": f"{at}:00"}
+    return {}

@@ -1,0 +1,119 @@
+"""The parts of one month over time, from the servers' part logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.cluster.topology import nodes_of
+from airflow_provider_chs3.core.ledger.table import columns_of_ledgers
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
+from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.plugin.observation.month_details import partition_ids
+from airflow_provider_chs3.plugin.observation.speed import throughput_queries
+from airflow_provider_chs3.plugin.observation.speed.throughput import ask_log
+
+#: How far the chart goes back, in days: parts of a month change for hours after its load.
+DAYS = 7
+_DAY_SECONDS = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class PartsSince:
+    """The parts of a month on a node from one time to the next.
+
+    Args:
+        at: The time from which there are so many, as Unix time by the node's clock.
+        parts: Active parts.
+    """
+
+    at: float
+    parts: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonthParts:
+    """The parts of one month over time.
+
+    Args:
+        begun_at: The beginning of what is asked for, as Unix time; None if no node answered.
+        now: Its end.
+        nodes: The parts of each node that logs them, the oldest first.
+        silent: The reasons why the others do not.
+    """
+
+    begun_at: float | None
+    now: float | None
+    nodes: Mapping[Node, tuple[PartsSince, ...]]
+    silent: Mapping[Node, str]
+
+
+def look_at_month_parts(cluster: str | None, target: TableName, month: Month) -> Steps[MonthParts]:
+    """Read the parts of a month, and how their number has changed in the last days.
+
+    Args:
+        cluster: The cluster; None is the single server of the connection.
+        target: The local table.
+        month: The month.
+
+    Raises:
+        PreflightError: If the cluster is not known.
+        Chs3Error: If no host of the connection answers.
+    """
+    nodes = yield from nodes_of(cluster)
+    down: dict[Node, Chs3Error] = {}
+    ledgers = yield from query_reachable("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
+    of_month = {node: f"partition_id IN ({partition_ids(target, month, dict(rows))})" for node, rows in ledgers.items()}
+    counts = {node: _now(target, condition) for node, condition in of_month.items()}
+    answers = yield from query_reachable(f"Count the parts of {month}", counts, down)
+    if not answers:
+        return MonthParts(begun_at=None, now=None, nodes={}, silent=texts_of(down))
+    now = max(rows[0][0] for rows in answers.values())
+    begun_at = now - DAYS * _DAY_SECONDS
+    changes = {
+        node: throughput_queries.changes([target], begun_at=begun_at, step_seconds=1, condition=of_month[node])
+        for node in answers
+    }
+    logs = yield from ask_log(f"Read the history of the parts of {month}", changes)
+    return MonthParts(
+        begun_at=begun_at,
+        now=now,
+        nodes={
+            node: parts_since(answers[node][0][1], rows, begun_at=begun_at)
+            for node, rows in logs.items()
+            if not isinstance(rows, str)
+        },
+        silent=texts_of(down) | {node: f"system.part_log: {why}" for node, why in logs.items() if isinstance(why, str)},
+    )
+
+
+def _now(target: TableName, condition: str) -> Sql:
+    return Sql(
+        f"SELECT toFloat64(now64(3)), count() FROM system.parts WHERE active AND rows > 0 "
+        f"AND database = {literal(target.database)} AND table = {literal(target.table)} AND {condition}"
+    )
+
+
+def parts_since(parts: int, changes: Iterable[Row], *, begun_at: float) -> tuple[PartsSince, ...]:
+    """Return the parts over time.
+
+    Args:
+        parts: The parts now.
+        changes: The answer to `throughput_queries.changes`: what changed, the newest first.
+        begun_at: The beginning, as Unix time.
+
+    Returns:
+        The parts, the oldest first. If not all changes were returned, they begin with the oldest of these.
+    """
+    found: list[PartsSince] = []
+    rows = list(changes)
+    for *_, at, difference in rows:
+        found.append(PartsSince(at, parts))
+        # A log that starts later shows parts being removed, but not how they were created.
+        parts = max(0, parts - difference)
+    if len(rows) < throughput_queries.MAX_CHANGES:
+        found.append(PartsSince(begun_at, parts))
+    return tuple(reversed(found))

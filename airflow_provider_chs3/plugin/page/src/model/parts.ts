@@ -1,0 +1,35 @@
+// The parts of a month over time, added up over the nodes that log them.
+import type { MonthParts } from "../api/types";
+
+const MINUTE = 60;
+
+export type Point = readonly [at: number, parts: number];
+
+export function totalOf(nodes: MonthParts["nodes"]): Point[] {
+  const logged = nodes.map(({ parts }) => parts).filter((parts) => parts.length);
+  // Before the log of each node begins, the total is not known.
+  const from = Math.max(...logged.map((parts) => parts[0]?.[0] ?? Infinity));
+  const times = [...new Set(logged.flatMap((parts) => parts.map(([at]) => at)))].filter((at) => at >= from).sort((one, other) => one - other);
+  return times.map((at) => [at, logged.reduce((sum, parts) => sum + (parts.findLast(([since]) => since <= at)?.[1] ?? 0), 0)]);
+}
+
+// Why nodes have no log, and which.
+export function silentOf(nodes: MonthParts["nodes"]): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  for (const { name, error } of nodes.filter((node) => node.error)) {
+    found.set(error, [...(found.get(error) ?? []), name]);
+  }
+  return found;
+}
+
+// Where a chart begins: shortly before the first change, as nothing is to be seen before it.
+export function beginOf(points: readonly Point[], begun: number, now: number): number {
+  const first = points[1]?.[0];
+  return first === undefined ? begun : Math.max(begun, first - Math.max(MINUTE, (now - first) / 10));
+}
+
+// Steps: so many parts from one time to the next.
+export function pathOf(points: readonly Point[], x: (at: number) => number, y: (parts: number) => number, now: number): string {
+  const steps = points.map(([at, parts], index) => `${index ? `H${x(at).toFixed(1)}V` : `M${x(at).toFixed(1)} `}${y(parts).toFixed(1)}`);
+  return steps.length ? `${steps.join("")}H${x(now).toFixed(1)}` : "";
+}

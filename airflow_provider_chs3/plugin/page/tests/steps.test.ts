@@ -1,0 +1,36 @@
+import { describe, expect, test } from "vitest";
+import { progressOf } from "../src/model/steps";
+
+const RECORDED = [
+  { step: "list", seconds: 1 }, { step: "inspect", seconds: 2 }, { step: "plan", seconds: 0.5 }, { step: "stage", seconds: 0.25 },
+];
+const INSERT = { query_id: "q", read_rows: 1, total_rows: 2, read_bytes: 1, seconds: 10, rows_per_second: 1, nodes: [] };
+
+const statesOf = (steps: ReturnType<typeof progressOf>) => Object.fromEntries(steps.map(({ step, state }) => [step, state]));
+
+describe("steps of a running load", () => {
+  test("are those that it has recorded, then the insert that runs", () => {
+    expect(statesOf(progressOf({ seconds_by_step: RECORDED }, INSERT, null))).toEqual({
+      list: "done", inspect: "done", plan: "done", stage: "done", insert: "current", verify: "waiting", publish: "waiting",
+    });
+  });
+
+  test("tell of the insert what earlier ones took and the one that runs", () => {
+    const found = progressOf({ seconds_by_step: [...RECORDED, { step: "insert", seconds: 30 }] }, INSERT, null);
+    expect(found.find(({ step }) => step === "insert")?.seconds).toBe(40);
+  });
+
+  test("claim none to be current while no query of it runs", () => {
+    expect(Object.values(statesOf(progressOf({ seconds_by_step: RECORDED }, null, null)))).not.toContain("current");
+  });
+
+  test("have those of the last finished load beside them", () => {
+    const last = { month: "2026-01", rows: 1, seconds_by_step: [{ step: "insert", seconds: 7 }] };
+    expect(progressOf({ seconds_by_step: RECORDED }, INSERT, last).map(({ lastSeconds }) => lastSeconds)).toEqual([null, null, null, null, 7, null, null]);
+  });
+
+  test("have failed attempts only if there were some", () => {
+    const found = progressOf({ seconds_by_step: [...RECORDED, { step: "start_over", seconds: 5 }] }, INSERT, null);
+    expect(found[0]).toMatchObject({ step: "start_over", seconds: 5, state: "done" });
+  });
+});

@@ -1,0 +1,109 @@
+"""Months whose DAG does not come to load them: it is paused, or its run is overdue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow.models.dag import DagModel
+from airflow.utils.session import create_session
+from fastapi.testclient import TestClient
+from sqlalchemy import update
+
+from airflow_provider_chs3.runners.blocking import Runner
+from tests.integration.lake import MONTH, Lake
+from tests.plugin import runs
+from tests.plugin.runs import LOADER
+from tests.plugin.test_months import TRIPS, loaded, months
+
+AsUser = Callable[[str | None], TestClient]
+
+#: The DAG is due for a run of that month.
+DUE = {"next_dagrun_data_interval_start": datetime.fromisoformat(f"{MONTH}-05T03:00:00+00:00")}
+LONG_AGO, JUST_NOW = timedelta(hours=1), timedelta(minutes=1)
+
+
+@pytest.fixture
+def task(as_user: AsUser) -> Any:
+    runs.make_known(LOADER)
+    return runs.start(as_user("admin"))
+
+
+def set_dag(**columns: Any) -> None:
+    """As if somebody, or a scheduler, had done it."""
+    with create_session() as session:
+        session.execute(update(DagModel).where(DagModel.dag_id == LOADER).values(columns))
+
+
+def due(ago: timedelta) -> dict[str, Any]:
+    return DUE | {"next_dagrun_create_after": datetime.now(UTC) - ago}
+
+
+def leave_unfinished(lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load that is killed when it begins to insert."""
+    lake.upload(TRIPS)
+
+    def die(runner: Runner, step: Any) -> None:
+        raise KeyboardInterrupt
+
+    operator = lake.operator()
+    with monkeypatch.context() as patch:
+        patch.setattr(Runner, "insert", die)
+        with pytest.raises(KeyboardInterrupt):
+            operator.execute({"ti": task})
+    runs.set_state(task, "failed")
+
+
+def load(lake: Lake, task: Any) -> None:
+    lake.upload(TRIPS)
+    lake.operator().execute({"ti": task})
+    runs.set_state(task, "success")
+
+
+def test_a_month_that_the_next_load_would_change_is_held_while_its_dag_is_paused(
+    as_user: AsUser, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_unfinished(trips_lake, task, monkeypatch)
+    assert months(as_user, trips_lake)[MONTH]["state"] == "unfinished"
+    set_dag(is_paused=True)
+    month = months(as_user, trips_lake)[MONTH]
+    assert month["state"] == "held"
+    assert month["why"].startswith(f"the DAG {LOADER}, which loaded it last, is paused; its newest load ended without")
+    trips_lake.load()
+    assert months(as_user, trips_lake)[MONTH]["state"] == "published"
+
+
+def test_a_month_that_needs_no_load_is_not_held(as_user: AsUser, trips_lake: Lake, task: Any) -> None:
+    load(trips_lake, task)
+    set_dag(is_paused=True, **due(LONG_AGO))
+    assert months(as_user, trips_lake)[MONTH]["state"] == "published"
+
+
+def test_the_month_of_a_run_that_was_due_and_was_not_created_is_late(
+    as_user: AsUser, trips_lake: Lake, task: Any
+) -> None:
+    load(trips_lake, task)
+    # Another month, and one that somebody else loaded.
+    loaded(trips_lake, "2026-11")
+    found = {}
+    for name, ago in (("just now", JUST_NOW), ("long ago", LONG_AGO)):
+        set_dag(**due(ago))
+        found[name] = {month: each["state"] for month, each in months(as_user, trips_lake).items()}
+    assert found == {
+        "just now": {MONTH: "published", "2026-11": "published"},
+        "long ago": {MONTH: "late", "2026-11": "published"},
+    }
+    month = months(as_user, trips_lake)[MONTH]
+    assert f"a run of the DAG {LOADER} was due at {month['since'][:16]} UTC" in month["why"]
+
+
+def test_nothing_of_a_dag_is_told_to_who_may_not_read_it(
+    as_user: AsUser, airflow_api: Any, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(trips_lake, task)
+    set_dag(**due(LONG_AGO))
+    monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"other"})
+    month = months(as_user, trips_lake)[MONTH]
+    assert (month["state"], LOADER in str(month)) == ("published", False)
