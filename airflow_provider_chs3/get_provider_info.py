@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 
+def _option(description: str, *, default: str, example: str, kind: str = "float") -> dict[str, str]:
+    return {
+        "description": description,
+        "version_added": "0.2.0",
+        "type": kind,
+        "example": example,
+        "default": default,
+    }
+
+
 def get_provider_info() -> dict[str, object]:
     """The provider's name, its connection type and the form for it."""
     return {
@@ -10,18 +20,15 @@ def get_provider_info() -> dict[str, object]:
         "name": "ClickHouse loads from S3",
         "description": "Scheduled loads from S3 into ClickHouse, one month a task.",
         "versions": ["0.1.0"],
-        "integrations": [
-            {
-                "integration-name": _INTEGRATION,
-                "external-doc-url": "https://clickhouse.com/docs",
-                "tags": ["service"],
-            }
-        ],
+        "integrations": _INTEGRATIONS,
         "operators": [_modules(*_OPERATORS, package="operators")],
-        "transfers": [*(_transfer(source, module) for source, module in _TRANSFERS.items()), *_TO_S3],
-        "sensors": [_modules("merge_health", "clickhouse", package="sensors")],
+        "transfers": [_transfer(*each) for each in _TRANSFERS],
+        "sensors": [_modules("clickhouse", "merge_health", package="sensors")],
         "triggers": [_modules("load", "merge_health", "optimize", package="triggers")],
         "hooks": [_modules("clickhouse", package="hooks")],
+        "config": {
+            "chs3": {"description": "Defaults of loads into ClickHouse, for all DAGs.", "options": OPTIONS},
+        },
         "cli": ["airflow_provider_chs3.cli.airflow_commands.get_commands"],
         "extra-links": ["airflow_provider_chs3.operators.links.MonthsPageLink"],
         "connection-types": [
@@ -44,41 +51,89 @@ def get_provider_info() -> dict[str, object]:
     }
 
 
-_INTEGRATION = "ClickHouse (S3 loads)"
-_OPERATORS = (
-    *("s3_to_clickhouse", "s3_months_to_clickhouse", "plan_months"),
-    *("calibrate", "optimize", "ledger", "assets", "clickhouse"),
-)
-
-
-_TRANSFERS = {
-    "Microsoft Azure Blob Storage": "azure_blob_to_clickhouse",
-    "Google Cloud Storage (GCS)": "gcs_to_clickhouse",
-    "Hadoop Distributed File System (HDFS)": "hdfs_to_clickhouse",
-    "PostgreSQL": "postgres_to_clickhouse",
-    "MySQL": "mysql_to_clickhouse",
-    "Apache Iceberg": "iceberg_to_clickhouse",
-    "Delta Lake": "delta_to_clickhouse",
+#: Options in section `[chs3]` of Airflow's configuration; `defaults` reads them.
+OPTIONS = {
+    "clickhouse_conn_id": _option(
+        "Connection of type ``chs3`` of operators, sensors, the hook and the command line.",
+        kind="string",
+        default="chs3_default",
+        example="clickhouse_prod",
+    ),
+    "aws_conn_id": _option(
+        "Connection of type ``aws`` by which objects in S3 are listed and read.",
+        kind="string",
+        default="aws_default",
+        example="s3_lake",
+    ),
+    "progress_interval_seconds": _option(
+        "Seconds between two lines of progress in the log of a load; deferred loads are polled as often.",
+        default="10",
+        example="60",
+    ),
+    "optimize_poll_interval_seconds": _option(
+        "Seconds between two polls of ``OptimizePartitionOperator``; they grow up to 300 while nothing changes.",
+        default="10",
+        example="30",
+    ),
+    "page_query_timeout_seconds": _option(
+        "Seconds after which the pages in Airflow's UI give up a query to ClickHouse.",
+        default="10",
+        example="30",
+    ),
+    "page_cache_seconds": _option(
+        "Seconds for which all users of the pages share an answer; answers from query logs six times as long.",
+        default="5",
+        example="60",
+    ),
 }
 
+_INTEGRATION = "ClickHouse (S3 loads)"
+_OPERATORS = ("assets", "calibrate", "clickhouse", "ledger", "optimize", "plan_months")
+_DELTA = "Delta Lake"
+_S3 = "Amazon Simple Storage Service (S3)"
+#: Of what is no transfer.
+_GUIDES = ("nightly", "backfill", "calibrate", "ledger", "optimize", "statements", "wait-for-merges")
+_INTEGRATIONS = [
+    {
+        "integration-name": _INTEGRATION,
+        "external-doc-url": "https://clickhouse.com/docs",
+        "logo": "/docs/integration-logos/chs3.svg",
+        "how-to-guide": [f"/docs/how-to/{guide}.md" for guide in _GUIDES],
+        "tags": ["service"],
+    },
+    # No provider of Airflow's own declares this source of a transfer.
+    {
+        "integration-name": _DELTA,
+        "external-doc-url": "https://delta.io",
+        "how-to-guide": ["/docs/how-to/lakehouse.md"],
+        "tags": ["software"],
+    },
+]
 
-def _transfer(source: str, module: str) -> dict[str, str]:
+
+#: Source, target, module and guide; sources are integrations that Airflow's own providers declare, or this one.
+_TRANSFERS = (
+    (_S3, _INTEGRATION, "s3_to_clickhouse", "replace"),
+    (_S3, _INTEGRATION, "s3_months_to_clickhouse", "nightly"),
+    ("Microsoft Azure Blob Storage", _INTEGRATION, "azure_blob_to_clickhouse", "azure"),
+    ("Google Cloud Storage (GCS)", _INTEGRATION, "gcs_to_clickhouse", "gcs"),
+    ("Hadoop Distributed File System (HDFS)", _INTEGRATION, "hdfs_to_clickhouse", "hdfs"),
+    ("PostgreSQL", _INTEGRATION, "postgres_to_clickhouse", "postgres-mysql"),
+    ("MySQL", _INTEGRATION, "mysql_to_clickhouse", "postgres-mysql"),
+    ("Iceberg", _INTEGRATION, "iceberg_to_clickhouse", "lakehouse"),
+    (_DELTA, _INTEGRATION, "delta_to_clickhouse", "lakehouse"),
+    ("Apache Kafka", _S3, "kafka_to_s3", "kafka"),
+    (_INTEGRATION, _S3, "clickhouse_to_s3", "unload"),
+)
+
+
+def _transfer(source: str, target: str, module: str, guide: str) -> dict[str, str]:
     return {
         "source-integration-name": source,
-        "target-integration-name": _INTEGRATION,
+        "target-integration-name": target,
         "python-module": f"airflow_provider_chs3.transfers.{module}",
+        "how-to-guide": f"/docs/how-to/{guide}.md",
     }
-
-
-#: Kafka's provider knows its integration; Amazon's knows S3's.
-_TO_S3 = tuple(
-    {
-        "source-integration-name": source,
-        "target-integration-name": "Amazon Simple Storage Service (S3)",
-        "python-module": f"airflow_provider_chs3.transfers.{module}",
-    }
-    for source, module in (("Apache Kafka", "kafka_to_s3"), (_INTEGRATION, "clickhouse_to_s3"))
-)
 
 
 def _modules(*names: str, package: str) -> dict[str, object]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.objects import ObjectStore
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class LakehouseTable(ObjectStore):
     """A table of which a snapshot says which files a month has."""
 
     month_column: str
-    aws_conn_id: str | None = "aws_default"
+    aws_conn_id: str | None = AWS_CONN_ID
     endpoint_url: str | None = None
 
     @property
@@ -67,12 +68,18 @@ class IcebergTable(LakehouseTable):
             its month or day; else statistics must show that each file holds one month.
         iceberg_conn_id: Connection to the catalog, with the properties of pyiceberg's catalogs in `extra`. Default:
             `iceberg_default`.
-        aws_conn_id: AWS connection for metadata, and for the servers' reads. Default: `aws_default`. None: a public
-            bucket, read without keys.
+        aws_conn_id: AWS connection for metadata, and for the servers' reads. Default: Airflow's
+            `[chs3] aws_conn_id`, `aws_default`. None: a public bucket, read without keys.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("table", "month_column", "endpoint_url")
+    template_fields: ClassVar[Sequence[str]] = (
+        "table",
+        "month_column",
+        "iceberg_conn_id",
+        "aws_conn_id",
+        "endpoint_url",
+    )
 
     table: str
     iceberg_conn_id: str = "iceberg_default"
@@ -102,12 +109,12 @@ class DeltaTable(LakehouseTable):
         uri: Where the table is: `s3://lake/trips`.
         month_column: The column by which rows belong to months: a partition column of dates or of texts such as
             `2026-01`, or a column of dates or timestamps whose statistics show that each file holds one month.
-        aws_conn_id: AWS connection for the log, and for the servers' reads. Default: `aws_default`. None: a public
-            bucket, read without keys.
+        aws_conn_id: AWS connection for the log, and for the servers' reads. Default: Airflow's
+            `[chs3] aws_conn_id`, `aws_default`. None: a public bucket, read without keys.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("uri", "month_column", "endpoint_url")
+    template_fields: ClassVar[Sequence[str]] = ("uri", "month_column", "aws_conn_id", "endpoint_url")
 
     uri: str
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
@@ -73,11 +74,14 @@ class ObjectStore(ABC):
 class S3Objects(ObjectStore):
     """Objects in S3; arguments as in `MonthlyOperator`."""
 
-    template_fields: ClassVar[Sequence[str]] = ("key", "bucket", "named_collection", "role_arn", "endpoint_url")
+    template_fields: ClassVar[Sequence[str]] = (
+        *("key", "bucket", "aws_conn_id"),
+        *("named_collection", "role_arn", "endpoint_url"),
+    )
 
     key: str
     bucket: str | None = None
-    aws_conn_id: str | None = "aws_default"
+    aws_conn_id: str | None = AWS_CONN_ID
     named_collection: str | None = None
     role_arn: str | None = None
     endpoint_url: str | None = None
@@ -137,7 +141,7 @@ class AzureBlobs(ObjectStore):
         named_collection: A named collection on the servers that holds container and key; ClickHouse then lists, too.
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("blob", "container", "named_collection")
+    template_fields: ClassVar[Sequence[str]] = ("blob", "container", "wasb_conn_id", "named_collection")
 
     blob: str
     container: str | None = None
@@ -189,7 +193,7 @@ class GcsObjects(ObjectStore):
         named_collection: A named collection on the servers that holds URL and key; ClickHouse then lists, too.
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("object_name", "bucket", "named_collection")
+    template_fields: ClassVar[Sequence[str]] = ("object_name", "bucket", "hmac_conn_id", "named_collection")
 
     object_name: str
     bucket: str | None = None
@@ -242,7 +246,7 @@ class HdfsFiles(ObjectStore):
         webhdfs_conn_id: Connection of type `webhdfs`. Default: `webhdfs_default`.
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("path", "hdfs_url")
+    template_fields: ClassVar[Sequence[str]] = ("path", "hdfs_url", "webhdfs_conn_id")
 
     path: str
     hdfs_url: str

@@ -93,6 +93,8 @@ class PostgresRows(TableRows):
         named_collection: A named collection on the servers that holds host, port, database, user and password.
     """
 
+    template_fields: ClassVar[Sequence[str]] = (*TableRows.template_fields, "postgres_conn_id")
+
     schema: str | None = "public"
     postgres_conn_id: str = "postgres_default"
 
@@ -119,6 +121,8 @@ class MySqlRows(TableRows):
         server_address: As in `PostgresRows`.
         named_collection: As in `PostgresRows`.
     """
+
+    template_fields: ClassVar[Sequence[str]] = (*TableRows.template_fields, "mysql_conn_id")
 
     mysql_conn_id: str = "mysql_default"
 

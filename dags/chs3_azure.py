@@ -13,8 +13,8 @@ from airflow.sdk import DAG, Param
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_chs3.objects import AzureBlobs
-from airflow_provider_chs3.operators.monthly_load import monthly_load
 from airflow_provider_chs3.operators.retries import retries_by_error
+from airflow_provider_chs3.transfers.monthly_load import monthly_load
 
 with DAG(
     dag_id="chs3_azure",

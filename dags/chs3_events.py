@@ -16,8 +16,8 @@ from datetime import datetime
 from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
 from airflow.sdk import DAG, Asset, AssetWatcher, Param, task
 
-from airflow_provider_chs3.operators.monthly_load import monthly_load
 from airflow_provider_chs3.operators.retries import retries_by_error
+from airflow_provider_chs3.transfers.monthly_load import monthly_load
 
 QUEUE = os.environ.get("CHS3_EVENTS_QUEUE", "https://sqs.eu-central-1.amazonaws.com/123456789012/taxi")
 

@@ -17,9 +17,9 @@ from datetime import datetime
 from airflow.sdk import DAG, Param
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_provider_chs3.operators.monthly_load import monthly_load
 from airflow_provider_chs3.operators.retries import retries_by_error
 from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
+from airflow_provider_chs3.transfers.monthly_load import monthly_load
 
 KEY = "{{ params.prefix }}/{YYYY-MM}/"
 

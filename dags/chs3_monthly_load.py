@@ -19,7 +19,7 @@ from airflow.providers.common.sql.operators.sql import SQLTableCheckOperator
 from airflow.sdk import DAG, Param, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 with DAG(
     dag_id="chs3_monthly_load",

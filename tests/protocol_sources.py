@@ -12,7 +12,7 @@ import airflow_provider_chs3
 
 _PACKAGE = Path(airflow_provider_chs3.__file__).parent
 _ROOT = _PACKAGE.parent
-_OPERATOR = _PACKAGE / "operators" / "s3_to_clickhouse.py"
+_OPERATOR = _PACKAGE / "transfers" / "s3_to_clickhouse.py"
 #: The page is imported for its links.
 _LOAD = ("core", "hooks", "operators", "runners", "triggers", "exceptions.py")
 #: What becomes of a value on its way from a file into its column, and nothing of when it is written or published.

@@ -39,8 +39,8 @@ from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
 from airflow_provider_chs3.transfers.mysql_to_clickhouse import MySqlToClickHouseOperator
 from airflow_provider_chs3.transfers.postgres_to_clickhouse import PostgresToClickHouseOperator
 from airflow_provider_chs3.operators.clickhouse import ClickHouseOperator
-from airflow_provider_chs3.operators.monthly_load import monthly_load
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.sensors.clickhouse import ClickHouseSensor
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 with DAG(dag_id="example", schedule=None):
@@ -61,7 +61,7 @@ def test_they_build_without_a_warning(built: tuple[subprocess.CompletedProcess[s
 
 
 def _public_names() -> Iterator[str]:
-    for folder in ("operators", "sensors", "triggers"):
+    for folder in ("operators", "transfers", "sensors", "triggers"):
         for found in pkgutil.iter_modules([str(ROOT / "airflow_provider_chs3" / folder)]):
             if found.name.startswith("_"):
                 continue
@@ -112,6 +112,9 @@ def test_airflow_takes_the_example(block: str, airflow_db: None, tmp_path: Path)
     from tests.dag_bag import DagBag
 
     is_whole = re.search("^(from|import) ", block, re.MULTILINE)
+    for name in re.findall(r'"([\w/]+\.(?:json|sql))"', block):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}", encoding="utf-8")
     (tmp_path / "example_dag.py").write_text(block if is_whole else PRELUDE + textwrap.indent(block, "    "))
     bag = DagBag(tmp_path)
     assert bag.import_errors == {}

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_chs3.hooks.connection import KNOWN_EXTRAS
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -195,7 +195,7 @@ def _command(commands: Any, name: str, about: str) -> argparse.ArgumentParser:
         epilog=_EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("--conn-id", default="chs3_default", help="connection of type chs3 (%(default)s)")
+    command.add_argument("--conn-id", help="connection of type chs3 ([chs3] clickhouse_conn_id)")
     command.add_argument("--json", action="store_true", help="print JSON instead of a table")
     command.add_argument("--verbose", action="store_true", help="log every step to stderr")
     return command
@@ -228,9 +228,7 @@ def _add_source(command: argparse.ArgumentParser, *, is_required: bool = True) -
 
 
 def _add_access(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--aws-conn-id", default="aws_default", help="AWS connection; empty for a public bucket (%(default)s)"
-    )
+    command.add_argument("--aws-conn-id", help="AWS connection; empty for a public bucket ([chs3] aws_conn_id)")
     command.add_argument(
         "--named-collection", metavar="NAME", help="named collection with which the servers read instead"
     )

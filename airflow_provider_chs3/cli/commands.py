@@ -16,7 +16,7 @@ from airflow_provider_chs3.cli.tables import age, rendered, size
 from airflow_provider_chs3.core.months.adopt import AdoptedMonth
 from airflow_provider_chs3.core.months.forget import ForgottenMonth
 from airflow_provider_chs3.core.months.objects import LoadedObject
-from airflow_provider_chs3.core.months.plan import PlannedMonth
+from airflow_provider_chs3.core.months.plan import PlannedMonth, forecast_text
 from airflow_provider_chs3.core.months.status import MonthInLedger
 from airflow_provider_chs3.core.staging.orphans import Orphan
 from airflow_provider_chs3.core.values.models import TableName
@@ -107,10 +107,12 @@ def _plan(given: argparse.Namespace) -> CommandResult:
             "objects": each.objects.count,
             "source_bytes": each.objects.size_bytes,
             "fingerprint": each.objects.fingerprint,
+            "forecast": asdict(each.forecast) if each.forecast else None,
         }
         for each in planned
     ]
     text = rendered(["month", "to do", "reason", "objects", "size"], rows)
+    text = "\n\n".join(filter(None, (text, forecast_text(planned))))
     return CommandResult(values, text, not any(each.is_to_load for each in planned))
 
 

@@ -83,4 +83,18 @@ def _run(given: argparse.Namespace) -> CommandResult:
     # Imports Airflow, which takes seconds that `--help` need not wait for.
     from airflow_provider_chs3.cli.commands import COMMANDS
 
-    return COMMANDS[given.command](given)
+    return COMMANDS[given.command](with_default_connections(given))
+
+
+def with_default_connections(given: argparse.Namespace) -> argparse.Namespace:
+    """Name the connections that the command line leaves out, as Airflow's configuration does.
+
+    Args:
+        given: What `arguments.parser` made of the command line; it is changed.
+    """
+    from airflow_provider_chs3.defaults import AWS_CONN_ID, CLICKHOUSE_CONN_ID
+
+    for name, default in (("conn_id", CLICKHOUSE_CONN_ID), ("aws_conn_id", AWS_CONN_ID)):
+        if getattr(given, name, "") is None:
+            setattr(given, name, default)
+    return given

@@ -35,9 +35,9 @@ from airflow_provider_chs3.exceptions import (
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.s3 import S3Listing
 from airflow_provider_chs3.operators._support.load_request import load_request
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 _LOG = logging.getLogger(__name__)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles, ObjectStore
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.objects import ObjectStore
 
 #: Values of `--storage`.
 STORAGES = ("s3", "azure", "gcs", "hdfs")
@@ -52,6 +54,8 @@ def _refuse(given: argparse.Namespace, *names: str) -> None:
 
 
 def _store(given: argparse.Namespace) -> ObjectStore:
+    from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles
+
     conn_id = given.storage_conn_id
     if given.storage == "hdfs":
         return HdfsFiles(path=given.key, hdfs_url=given.hdfs_url, **({"webhdfs_conn_id": conn_id} if conn_id else {}))

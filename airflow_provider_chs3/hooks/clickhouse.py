@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Self
 from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
 
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, READABLE
+from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ClickHouseServerError,
     ConfigurationError,
 )
-from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions, check_settings
 from airflow_provider_chs3.hooks.diagnosis import explain_no_answer, explain_server_error
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
@@ -47,7 +47,7 @@ class ClickHouseHook(StatementRuns):
     """
 
     conn_name_attr = "clickhouse_conn_id"
-    default_conn_name = DEFAULT_CONN_ID
+    default_conn_name = CLICKHOUSE_CONN_ID
     conn_type = "chs3"
     hook_name = "ClickHouse (S3 loads)"
     # Every statement takes effect at once; there is nothing to commit.

@@ -72,6 +72,7 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
         "node_specs",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("select", "settings", "node_specs"), "json")
+    file_fields: ClassVar[Sequence[str]] = ("select", "csv", "settings", "node_specs")
     ui_color = "#e3e0f0"
 
     def __init__(
@@ -83,14 +84,14 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
         file_format: str | None = None,
         compression: str | None = None,
         columns: Sequence[str] | None = None,
-        select: Mapping[str, str] | None = None,
+        select: Mapping[str, str] | str | None = None,
         null_as_default: bool = False,
         lossy_columns: Sequence[str] | None = None,
         naive_timestamps: str | None = None,
-        csv: Mapping[str, Any] | None = None,
+        csv: Mapping[str, Any] | str | None = None,
         distribution: str = "where_read",
-        settings: Mapping[str, str | int] | None = None,
-        node_specs: Mapping[str, Mapping[str, Any]] | None = None,
+        settings: Mapping[str, str | int] | str | None = None,
+        node_specs: Mapping[str, Mapping[str, Any]] | str | None = None,
         memory_share: float = SHARED,
         cancel_on_kill: bool = True,
         **kwargs: Any,
@@ -114,6 +115,11 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
         self.memory_share = memory_share
         self.cancel_on_kill = cancel_on_kill
         self._request: LoadRequest | None = None
+
+    @property
+    def argument_for_month(self) -> str | None:
+        """The argument that would give the task a month; see `MonthTask`."""
+        return None if self.has_month else "month"
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Calibrate."""

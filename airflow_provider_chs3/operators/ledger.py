@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
 from airflow_provider_chs3.core.values.arguments import check_definition
+from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 
@@ -39,15 +39,11 @@ class LedgerOperator(BaseOperator):
         cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
             the connection leads to.
         staging_database: Database of the ledger, on every node. Default: the table's.
-        clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
+        clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.
     """
 
     template_fields: Sequence[str] = (
-        "table",
-        "months",
-        "database",
-        "cluster",
-        "staging_database",
+        *("table", "months", "database", "cluster", "staging_database"),
         "clickhouse_conn_id",
     )
     ui_color = "#e8e4d8"
@@ -60,7 +56,7 @@ class LedgerOperator(BaseOperator):
         database: str | None = None,
         cluster: str | None = None,
         staging_database: str | None = None,
-        clickhouse_conn_id: str = DEFAULT_CONN_ID,
+        clickhouse_conn_id: str = CLICKHOUSE_CONN_ID,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -179,6 +175,7 @@ class AdoptMonthsOperator(MonthlyOperator):
     """
 
     template_fields: Sequence[str] = (*MonthlyOperator.template_fields, "months", "definition")
+    file_fields: ClassVar[Sequence[str]] = ("definition",)
     ui_color = LedgerOperator.ui_color
 
     def __init__(
@@ -242,13 +239,13 @@ class CleanStagingOperator(BaseOperator):
         older_than_seconds: Minimum age of the staging tables to drop, in seconds. Give more than the longest load
             takes, because an older load is ended even if it still runs. Default: a day.
         dry_run_only: Whether to only report the tables, and drop none. Default: False.
-        clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
+        clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.
 
     Returns:
         For each table its name, age, rows by node, bytes and running queries, as JSON-safe values.
     """
 
-    template_fields: Sequence[str] = ("database", "cluster", "older_than_seconds")
+    template_fields: Sequence[str] = ("database", "cluster", "older_than_seconds", "clickhouse_conn_id")
     ui_color = LedgerOperator.ui_color
 
     def __init__(
@@ -258,7 +255,7 @@ class CleanStagingOperator(BaseOperator):
         cluster: str | None = None,
         older_than_seconds: float | str = _DAY_SECONDS,
         dry_run_only: bool = False,
-        clickhouse_conn_id: str = DEFAULT_CONN_ID,
+        clickhouse_conn_id: str = CLICKHOUSE_CONN_ID,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

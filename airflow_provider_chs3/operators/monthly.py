@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.core.values.arguments import either_name
+from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.month_task import MonthTask
 
@@ -20,14 +22,16 @@ class MonthlyOperator(MonthTask):
         key: Template of the keys, without the bucket: `trips/{YYYY-MM}/*.parquet`, `year={YYYY}/month={MM}/`. Required,
             unless `objects` is given.
         bucket: The bucket; leave it out where `named_collection` names it.
+        s3_key: Another name of `key`, as in the transfers of Airflow's own providers.
+        s3_bucket: Another name of `bucket`.
         timezone: Time zone in which months begin and end. Default: the DAG's.
         database: The table's database. Default: the connection's.
         cluster: The cluster that reads and writes. Default: the Distributed table's, else the connection's, else none:
             the one server that the connection leads to.
         staging_database: Database of staging and ledger, on every node. Default: the table's.
-        clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
+        clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.
         aws_conn_id: AWS connection for listing, and for the servers' reads unless `named_collection` or `role_arn` is
-            given. Default: `aws_default`. None: a public bucket, read without keys.
+            given. Default: Airflow's `[chs3] aws_conn_id`, `aws_default`. None: a public bucket, read without keys.
         named_collection: A named collection on the servers that holds URL and keys; ClickHouse then lists, too.
         role_arn: A role that the servers may assume; ClickHouse then lists, too.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
@@ -35,7 +39,7 @@ class MonthlyOperator(MonthTask):
             `key`, `bucket` and the credentials for S3. Default: none.
 
     Raises:
-        ConfigurationError: If it is not clear where the objects are.
+        ConfigurationError: If it is not clear where the objects are, or `key` or `bucket` is given by both names.
     """
 
     template_fields: Sequence[str] = (
@@ -46,6 +50,8 @@ class MonthlyOperator(MonthTask):
         "database",
         "cluster",
         "staging_database",
+        "clickhouse_conn_id",
+        "aws_conn_id",
         "named_collection",
         "role_arn",
         "endpoint_url",
@@ -57,15 +63,17 @@ class MonthlyOperator(MonthTask):
         *,
         key: str | None = None,
         bucket: str | None = None,
-        aws_conn_id: str | None = "aws_default",
+        s3_key: str | None = None,
+        s3_bucket: str | None = None,
+        aws_conn_id: str | None = AWS_CONN_ID,
         named_collection: str | None = None,
         role_arn: str | None = None,
         endpoint_url: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.key = key
-        self.bucket = bucket
+        self.key = either_name("key", key, as_s3=s3_key)
+        self.bucket = either_name("bucket", bucket, as_s3=s3_bucket)
         self.aws_conn_id = aws_conn_id
         self.named_collection = named_collection
         self.role_arn = role_arn

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
 
+from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID, OPTIMIZE_POLL_INTERVAL_SECONDS
 from airflow_provider_chs3.exceptions import ConfigurationError, TransientError
-from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.plugin.links import OnMonthsPage
 
@@ -38,11 +38,12 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         target_parts: Number of parts on a node above which a month is merged there, into one part. Default: 1.
         max_running: Maximum number of this operator's OPTIMIZEs running in the cluster at a time, over all tasks and
             tables; a node runs at most one for a task. Default: 2.
-        poll_interval_seconds: Seconds between two polls; they grow up to 300 while nothing changes. Default: 10.
+        poll_interval_seconds: Seconds between two polls; they grow up to 300 while nothing changes. Default: Airflow's
+            `[chs3] optimize_poll_interval_seconds`, 10.
         database: The table's database. Default: the connection's.
         cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
             the connection leads to.
-        clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
+        clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.
         cancel_on_kill: Whether to end the OPTIMIZEs if a person ends the task. Default: True.
         deferrable: Whether to wait in the triggerer instead of a worker. Default: Airflow's
             `[operators] default_deferrable`.
@@ -72,10 +73,10 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         closed_for_days: float | str = 7,
         target_parts: int | str = 1,
         max_running: int | str = 2,
-        poll_interval_seconds: float = 10,
+        poll_interval_seconds: float = OPTIMIZE_POLL_INTERVAL_SECONDS,
         database: str | None = None,
         cluster: str | None = None,
-        clickhouse_conn_id: str = DEFAULT_CONN_ID,
+        clickhouse_conn_id: str = CLICKHOUSE_CONN_ID,
         cancel_on_kill: bool = True,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,

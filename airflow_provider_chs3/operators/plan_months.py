@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_chs3.core.values.arguments import check_definition
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -62,6 +62,7 @@ class PlanMonthsOperator(MonthlyOperator):
         "definition",
         "create_table",
     )
+    file_fields: ClassVar[Sequence[str]] = ("definition",)
     ui_color = "#e8f0d8"
 
     def __init__(
@@ -89,6 +90,13 @@ class PlanMonthsOperator(MonthlyOperator):
         if all_months and lookback_months is not None:
             raise ConfigurationError("all_months and lookback_months exclude each other: give one of them.")
         check_definition(definition or {})
+
+    @property
+    def argument_for_month(self) -> str | None:
+        """The argument that would give the task a month; see `MonthTask`."""
+        if self.months or self.all_months or self.last_month:
+            return None
+        return "months" if self.lookback_months is None else "last_month"
 
     def planned(self, context: Context) -> list[PlannedMonth]:
         """Compare each month with its published state."""

@@ -13,6 +13,7 @@ from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse
 
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.defaults import PAGE_CACHE_SECONDS
 from airflow_provider_chs3.plugin.api import answers
 from airflow_provider_chs3.plugin.api import cluster_answers as shapes_of_clusters
 from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
@@ -32,8 +33,6 @@ from airflow_provider_chs3.plugin.security import (
 
 _FILES = Path(__file__).parent / "static"
 _FILE_NAMES = frozenset(each.name for each in _FILES.iterdir())
-#: How long an answer is shared.
-_FRESH_SECONDS = 5.0
 #: Answers that query logs are shared this many times longer.
 _LOGS_FRESH_FACTOR = 6
 #: Connections that are queried at the same time; the nodes of each have their own threads.
@@ -90,10 +89,10 @@ def create_app() -> FastAPI:
 def _add_view_routes(app: FastAPI) -> None:
     """Add the routes that the views request."""
     pool = ThreadPoolExecutor(max_workers=_LOOKS_AT_ONCE, thread_name_prefix="chs3-page")
-    looks: SharedAnswers[MonthsAnswer] = SharedAnswers(month_answers().look, pool=pool, seconds=_FRESH_SECONDS)
-    nodes: SharedAnswers[ClusterAnswer] = SharedAnswers(cluster_answers().look, pool=pool, seconds=_FRESH_SECONDS)
+    looks: SharedAnswers[MonthsAnswer] = SharedAnswers(month_answers().look, pool=pool, seconds=PAGE_CACHE_SECONDS)
+    nodes: SharedAnswers[ClusterAnswer] = SharedAnswers(cluster_answers().look, pool=pool, seconds=PAGE_CACHE_SECONDS)
     loads: dict[Days, SharedAnswers[ThroughputAnswer]] = {
-        days: SharedAnswers(throughput_answers(days).look, pool=pool, seconds=_LOGS_FRESH_FACTOR * _FRESH_SECONDS)
+        days: SharedAnswers(throughput_answers(days).look, pool=pool, seconds=_LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS)
         for days in Days
     }
 
@@ -118,7 +117,7 @@ def _add_view_routes(app: FastAPI) -> None:
         return {"connections": [each.as_json(months, readable_dags=readable_dags) for each, months in seen]}
 
     app.get("/api/rights", response_model=shapes_of_clusters.Rights)(rights)
-    details = SharedAnswers(look_at_details, pool=pool, seconds=_FRESH_SECONDS)
+    details = SharedAnswers(look_at_details, pool=pool, seconds=PAGE_CACHE_SECONDS)
     app.get("/api/month", response_model=answers.MonthDetails, response_model_exclude_unset=True)(_month(details, pool))
 
 

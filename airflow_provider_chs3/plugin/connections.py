@@ -13,13 +13,13 @@ from airflow.utils.session import create_session
 from sqlalchemy import select, tuple_
 
 from airflow_provider_chs3.core.ledger.cluster_name import cluster_of_ledgers
+from airflow_provider_chs3.defaults import PAGE_QUERY_TIMEOUT_SECONDS
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import ConnectionOptions
 from airflow_provider_chs3.plugin.cache import carry_out
 
 _ENVIRONMENT_PREFIX = "AIRFLOW_CONN_"
 _CONNECT_SECONDS = 3.0
-_QUERY_SECONDS = 10.0
 #: States of a task that has not ended and is not up for retry.
 _AT_WORK = ("scheduled", "queued", "running", "restarting", "deferred")
 
@@ -58,8 +58,8 @@ def hook_of(conn_id: str) -> ClickHouseHook:
     hurried = replace(
         options,
         connect_timeout_seconds=min(options.connect_timeout_seconds, _CONNECT_SECONDS),
-        send_receive_timeout_seconds=min(options.send_receive_timeout_seconds, _QUERY_SECONDS),
-        settings={**options.settings, "max_execution_time": _QUERY_SECONDS},
+        send_receive_timeout_seconds=min(options.send_receive_timeout_seconds, PAGE_QUERY_TIMEOUT_SECONDS),
+        settings={**options.settings, "max_execution_time": PAGE_QUERY_TIMEOUT_SECONDS},
     )
     hook = ClickHouseHook.with_options(hurried, clickhouse_conn_id=conn_id)
     if options.cluster:

@@ -210,7 +210,7 @@ class Runner:
         except ClickHouseConnectionError as error:
             raise ClickHouseConnectionError(
                 f"{error.message} (step: {step.name}; {node} is how the cluster names this node: if workers reach "
-                "it under another address, give that in the connection's node addresses)",
+                "it under another address, give that in the connection's node addresses.)",
                 error.host,
                 error.query_id,
             ) from error

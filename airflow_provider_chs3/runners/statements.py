@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
+from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class BaseClickHouseOperator(BaseOperator):
         query_id: The id of each of the statements. Default: a new one for each.
         settings: Settings for the statements; they override the connection's. May be JSON like `parameters`.
         database: The database of unqualified table names. Default: the connection's.
-        clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
+        clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.
     """
 
     template_fields: Sequence[str] = (
@@ -60,7 +60,7 @@ class BaseClickHouseOperator(BaseOperator):
         query_id: str | None = None,
         settings: Mapping[str, Any] | str | None = None,
         database: str | None = None,
-        clickhouse_conn_id: str = DEFAULT_CONN_ID,
+        clickhouse_conn_id: str = CLICKHOUSE_CONN_ID,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensorOperator, PokeReturnValue, conf
 
+from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.metrics import count_merges, counts_failures, running_seconds
 from airflow_provider_chs3.plugin.links import OnMonthsPage
@@ -38,7 +38,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         database: The table's database. Default: the connection's.
         cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
             the connection leads to.
-        clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
+        clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.
         on_settled_with_too_many_parts: `continue` (default), or `fail`.
         on_stuck: `fail` (default; without retries, as a person must act), `wait` until the sensor's timeout, or
             `continue`.
@@ -77,7 +77,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         months: Sequence[str] | None = None,
         database: str | None = None,
         cluster: str | None = None,
-        clickhouse_conn_id: str = DEFAULT_CONN_ID,
+        clickhouse_conn_id: str = CLICKHOUSE_CONN_ID,
         on_settled_with_too_many_parts: str = "continue",
         on_stuck: str = "fail",
         spare_parts: int = 10,

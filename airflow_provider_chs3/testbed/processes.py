@@ -9,10 +9,10 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,8 +23,9 @@ HOST = "127.0.0.1"
 _FIRST_PORT, _LAST_PORT = 15_000, 32_000
 
 
-#: Byte N of this file is locked by the process that was given port N.
-_GIVEN_PORTS = Path(tempfile.gettempdir()) / "chs3-given-ports"
+#: Byte N of this file, which is empty, is locked by the process that was given port N. It is the same one whatever a
+#: process has as its $TMPDIR.
+_GIVEN_PORTS = f"/tmp/chs3-given-ports-{os.getuid()}"
 
 
 class _PortRegister:
@@ -45,7 +46,8 @@ class _PortRegister:
         with self._lock, socket.socket() as probe:
             if self._pid != os.getpid():
                 # Locks of records are not inherited by a fork.
-                self._descriptor, self._pid = os.open(_GIVEN_PORTS, os.O_RDWR | os.O_CREAT, 0o666), os.getpid()
+                self._pid = os.getpid()
+                self._descriptor = os.open(_GIVEN_PORTS, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             if port in self._given:
                 return False
             try:
@@ -72,13 +74,11 @@ def free_ports(count: int) -> list[int]:
     Raises:
         RuntimeError: If too few are free.
     """
-    ports: list[int] = []
-    for port in random.sample(range(_FIRST_PORT, _LAST_PORT), _LAST_PORT - _FIRST_PORT):
-        if len(ports) == count:
-            return ports
-        if _PORTS.take(port):
-            ports.append(port)
-    raise RuntimeError(f"{HOST} has {len(ports)} free ports from {_FIRST_PORT} to {_LAST_PORT - 1}, not {count}.")
+    shuffled = random.sample(range(_FIRST_PORT, _LAST_PORT), _LAST_PORT - _FIRST_PORT)
+    ports = list(islice(filter(_PORTS.take, shuffled), count))
+    if len(ports) < count:
+        raise RuntimeError(f"{HOST} has {len(ports)} free ports from {_FIRST_PORT} to {_LAST_PORT - 1}, not {count}.")
+    return ports
 
 
 def is_listening(port: int) -> bool:

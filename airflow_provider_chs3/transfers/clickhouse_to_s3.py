@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.month_task import MonthTask
 
@@ -35,9 +36,9 @@ class ClickHouseToS3Operator(MonthTask):
         database: The table's database. Default: the connection's.
         cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
             the connection leads to.
-        clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
+        clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.
         aws_conn_id: AWS connection, which may list, read, write and delete; the servers get its keys. Default:
-            `aws_default`.
+            Airflow's `[chs3] aws_conn_id`, `aws_default`.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
 
     Returns:
@@ -63,7 +64,7 @@ class ClickHouseToS3Operator(MonthTask):
         timezone: str | None = None,
         database: str | None = None,
         cluster: str | None = None,
-        aws_conn_id: str = "aws_default",
+        aws_conn_id: str = AWS_CONN_ID,
         endpoint_url: str | None = None,
         **kwargs: Any,
     ) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.lakehouse import DeltaTable
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 
 class DeltaToClickHouseOperator(S3ToClickHouseOperator):
@@ -18,7 +19,8 @@ class DeltaToClickHouseOperator(S3ToClickHouseOperator):
     Args:
         uri: Where the Delta table is: `s3://lake/trips`.
         month_column: The column by which rows belong to months; see `DeltaTable`.
-        aws_conn_id: AWS connection for the log, and for the servers' reads. Default: `aws_default`.
+        aws_conn_id: AWS connection for the log, and for the servers' reads. Default: Airflow's
+            `[chs3] aws_conn_id`, `aws_default`.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
 
     Returns:
@@ -30,7 +32,7 @@ class DeltaToClickHouseOperator(S3ToClickHouseOperator):
         *,
         uri: str,
         month_column: str,
-        aws_conn_id: str | None = "aws_default",
+        aws_conn_id: str | None = AWS_CONN_ID,
         endpoint_url: str | None = None,
         **kwargs: Any,
     ) -> None:

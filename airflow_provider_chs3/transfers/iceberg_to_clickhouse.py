@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.lakehouse import IcebergTable
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 
 class IcebergToClickHouseOperator(S3ToClickHouseOperator):
@@ -19,7 +20,8 @@ class IcebergToClickHouseOperator(S3ToClickHouseOperator):
         iceberg_table: The table in its catalog: `lake.trips`.
         month_column: The column of dates or timestamps by which rows belong to months.
         iceberg_conn_id: Connection to the catalog. Default: `iceberg_default`.
-        aws_conn_id: AWS connection for metadata, and for the servers' reads. Default: `aws_default`.
+        aws_conn_id: AWS connection for metadata, and for the servers' reads. Default: Airflow's
+            `[chs3] aws_conn_id`, `aws_default`.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
 
     Returns:
@@ -32,7 +34,7 @@ class IcebergToClickHouseOperator(S3ToClickHouseOperator):
         iceberg_table: str,
         month_column: str,
         iceberg_conn_id: str = "iceberg_default",
-        aws_conn_id: str | None = "aws_default",
+        aws_conn_id: str | None = AWS_CONN_ID,
         endpoint_url: str | None = None,
         **kwargs: Any,
     ) -> None:

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
+from airflow_provider_chs3.core.values.arguments import either_name
+from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.operators._support.schedules import check_schedule
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -33,6 +36,8 @@ class KafkaToS3Operator(BaseOperator):
         topic: The topic.
         key: Template of the keys, without the bucket: `events/{YYYY-MM}/`. Loads take the same.
         bucket: The bucket.
+        s3_key: Another name of `key`, as in the transfers of Airflow's own providers.
+        s3_bucket: Another name of `bucket`.
         start: The first point in time, a `datetime` or text in ISO 8601. Default: the start of the run's data interval.
         end: The second point, exclusive. Default: the end of the data interval.
         timezone: Time zone in which months begin and end. Default: the DAG's.
@@ -40,7 +45,8 @@ class KafkaToS3Operator(BaseOperator):
         on_expired: What to do if Kafka has deleted messages before they were landed: `fail`, or `land_rest`.
             Default: `fail`.
         kafka_conn_id: Connection of type `kafka`. Default: `kafka_default`.
-        aws_conn_id: AWS connection, which may list, read and write. Default: `aws_default`.
+        aws_conn_id: AWS connection, which may list, read and write. Default: Airflow's
+            `[chs3] aws_conn_id`, `aws_default`.
 
     Returns:
         A dict: status (`landed`; `unchanged` if it was landed before), topic, start, end, messages, objects, bytes,
@@ -50,28 +56,33 @@ class KafkaToS3Operator(BaseOperator):
         ConfigurationError: If an argument is wrong.
     """
 
-    template_fields: Sequence[str] = ("topic", "key", "bucket", "start", "end", "timezone", "on_expired")
+    template_fields: Sequence[str] = (
+        *("topic", "key", "bucket", "start", "end", "timezone", "on_expired"),
+        *("kafka_conn_id", "aws_conn_id"),
+    )
     ui_color = "#e8f0d8"
 
     def __init__(
         self,
         *,
         topic: str,
-        key: str,
-        bucket: str,
+        key: str | None = None,
+        bucket: str | None = None,
+        s3_key: str | None = None,
+        s3_bucket: str | None = None,
         start: datetime | str | None = None,
         end: datetime | str | None = None,
         timezone: str | None = None,
         messages_per_object: int = 500_000,
         on_expired: str = "fail",
         kafka_conn_id: str = "kafka_default",
-        aws_conn_id: str = "aws_default",
+        aws_conn_id: str = AWS_CONN_ID,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.topic = topic
-        self.key = key
-        self.bucket = bucket
+        self.key = _required("key", either_name("key", key, as_s3=s3_key))
+        self.bucket = _required("bucket", either_name("bucket", bucket, as_s3=s3_bucket))
         self.start = start
         self.end = end
         self.timezone = timezone
@@ -81,6 +92,11 @@ class KafkaToS3Operator(BaseOperator):
         self.aws_conn_id = aws_conn_id
         self._topic: Topic | None = None
         self._result: dict[str, Any] | None = None
+
+    def prepare_template(self) -> None:
+        """Check, while the DAG is parsed, that its runs have the points in time that are not given."""
+        if self.start is None or self.end is None:
+            check_schedule(self, instead="start=… and end=…")
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Land the messages, and return the result."""
@@ -136,6 +152,12 @@ class KafkaToS3Operator(BaseOperator):
             timezone=zone,
             messages_per_object=self.messages_per_object,
         )
+
+
+def _required(name: str, given: str | None) -> str:
+    if given is None:
+        raise ConfigurationError(f"Nothing says where the objects go: give {name}=….")
+    return given
 
 
 def _point(name: str, given: datetime | str | None, context: Context) -> datetime:

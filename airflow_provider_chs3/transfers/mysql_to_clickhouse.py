@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.rows import MySqlRows
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 
 class MySqlToClickHouseOperator(S3ToClickHouseOperator):

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips, create_table_sql
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 BUCKET = "bench"
 TABLE = "trips"

@@ -164,7 +164,7 @@ def _move_file(client: Any, given: Given, key: str, staging: str) -> None:
 
 def package(given: Given) -> None:
     """This package's operator."""
-    from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+    from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
     S3ToClickHouseOperator(
         task_id="load",

@@ -62,9 +62,9 @@ def airflows_own() -> set[str]:
 @pytest.mark.parametrize(
     "module",
     [
-        "airflow_provider_chs3.operators.monthly_load",
+        "airflow_provider_chs3.transfers.monthly_load",
         "airflow_provider_chs3.operators.plan_months",
-        "airflow_provider_chs3.operators.s3_to_clickhouse",
+        "airflow_provider_chs3.transfers.s3_to_clickhouse",
         "airflow_provider_chs3.transfers.azure_blob_to_clickhouse",
         "airflow_provider_chs3.transfers.gcs_to_clickhouse",
         "airflow_provider_chs3.transfers.hdfs_to_clickhouse",
@@ -84,7 +84,8 @@ def test_importing_it_loads_no_driver_and_no_boto3(module, airflows_own):
 @pytest.mark.parametrize(
     "module",
     [
-        *(f"airflow_provider_chs3.operators.{name}" for name in ("monthly_load", "ledger", "optimize", "assets")),
+        "airflow_provider_chs3.transfers.monthly_load",
+        *(f"airflow_provider_chs3.operators.{name}" for name in ("ledger", "optimize", "assets")),
         "airflow_provider_chs3.sensors.merge_health",
     ],
 )

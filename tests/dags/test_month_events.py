@@ -12,9 +12,9 @@ from airflow import sdk
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from airflow_provider_chs3.operators.assets import EmitMonthOperator, emit_month, emitted_months
-from airflow_provider_chs3.operators.monthly_load import monthly_load
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
+from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun

@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk import DAG, Asset
 
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.operators.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.monthly_load import monthly_load
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator

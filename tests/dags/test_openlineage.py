@@ -12,10 +12,10 @@ import jsonschema
 import pytest
 from airflow.sdk import DAG
 
-from airflow_provider_chs3.operators.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
+from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.dags import lineage_events
 from tests.integration import deferring
 from tests.integration.slow import SLOW_SETTINGS

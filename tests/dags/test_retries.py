@@ -18,8 +18,8 @@ from airflow_provider_chs3.exceptions import (
     SupersededError,
 )
 from airflow_provider_chs3.operators.retries import retries_by_error
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.fidelity.arrow_values import NOT_HELD, near_type
 from tests.fidelity.cases import Case, Column, Lane, SourceFile
 from tests.fidelity.codecs import ending

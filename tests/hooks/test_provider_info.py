@@ -7,13 +7,15 @@ import json
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.resources import files
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from airflow.providers.common.compat.sdk import BaseOperator, BaseSensorOperator
+from airflow.providers.common.compat.sdk import BaseHook, BaseOperator, BaseSensorOperator
 from airflow.triggers.base import BaseTrigger
 
 import airflow_provider_chs3
@@ -81,6 +83,67 @@ def _defines(module: str, base: type) -> bool:
     return any(isinstance(each, type) and issubclass(each, base) and each.__module__ == module for each in values)
 
 
+def test_it_names_every_hook_with_a_connection_type_of_its_own() -> None:
+    package = importlib.import_module("airflow_provider_chs3.hooks")
+    modules = [each.name for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+    found = {
+        name
+        for name in modules
+        for each in vars(importlib.import_module(name)).values()
+        if isinstance(each, type)
+        and issubclass(each, BaseHook)
+        and each.__module__ == name
+        and "conn_type" in vars(each)
+    }
+    (hooks,) = get_provider_info()["hooks"]  # type: ignore[misc]
+    assert hooks["python-modules"] == sorted(found)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in a provider's info, whatever they are in."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        yield from chain.from_iterable(map(_texts, value.values() if isinstance(value, dict) else value))
+
+
+@pytest.mark.parametrize(
+    "name", sorted(each for each in _texts(get_provider_info()) if each.startswith("airflow_provider_"))
+)
+def test_a_name_that_it_gives_is_there(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        module, _, member = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), member)
+
+
+@pytest.mark.parametrize("path", sorted(each for each in _texts(get_provider_info()) if each.startswith("/docs/")))
+def test_a_guide_or_logo_that_it_names_is_there(path: str) -> None:
+    assert (Path(__file__).parents[2] / path.removeprefix("/")).is_file()
+
+
+def test_every_transfer_has_a_guide_and_integrations_that_a_provider_declares() -> None:
+    from airflow.providers_manager import ProvidersManager
+
+    declared = {
+        each["integration-name"]
+        for provider in ProvidersManager().providers.values()
+        for each in provider.data.get("integrations", ())
+    }
+    transfers: Any = get_provider_info()["transfers"]
+    assert all("how-to-guide" in each for each in transfers)
+    assert {each["target-integration-name"] for each in transfers} <= declared
+    assert {each["source-integration-name"] for each in transfers} <= declared | _OF_OTHER_PROVIDERS
+
+
+#: As their providers declare them, which need not be installed.
+_OF_OTHER_PROVIDERS = {
+    *("Apache Kafka", "Google Cloud Storage (GCS)", "Hadoop Distributed File System (HDFS)", "Iceberg"),
+    *("Microsoft Azure Blob Storage", "MySQL", "PostgreSQL"),
+}
+
+
 def test_the_connection_type_leads_to_the_hook(connection_type: dict[str, Any]) -> None:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
@@ -116,6 +179,6 @@ def test_the_forms_defaults_are_the_options_defaults(form: Any) -> None:
 
 
 def test_importing_the_operator_imports_neither_driver_nor_lineage() -> None:
-    code = "import sys, airflow_provider_chs3.operators.s3_to_clickhouse; print(*sys.modules)"
+    code = "import sys, airflow_provider_chs3.transfers.s3_to_clickhouse; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"clickhouse_driver", "boto3", "pandas", "numpy", "openlineage", "statsd"} & set(loaded)

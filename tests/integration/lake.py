@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE
 from airflow_provider_chs3.testbed.trips import MonthFacts, Trips, create_table_sql, read_facts
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.narrow_user import narrow_connection
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_chs3.operators.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from tests.integration.lake import Lake
 
 MONTHS = ("2026-07", "2026-08", "2026-09", "2026-10")

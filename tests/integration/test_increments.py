@@ -214,7 +214,7 @@ class TestChangesMeanwhile:
     def test_merges_change_nothing(self, events: Lake, strikes: Strikes) -> None:
         put(events, 6)
         merge = f"OPTIMIZE TABLE {events.database}.events FINAL"
-        strikes.before(f"Insert 1 objects of {MONTH}", lambda: events.on_every_node(merge))
+        strikes.before(f"Insert 1 object of {MONTH}", lambda: events.on_every_node(merge))
         assert load(events)["loaded_objects"] == 1
         assert numbers(events) == list(range(70))
 
@@ -267,7 +267,7 @@ class TestEngines:
     "step",
     [
         "Create staging",
-        "Insert 1 objects",
+        "Insert 1 object",
         "Attach the published rows",
         "Record the intent to publish",
         "Record 1 objects",

@@ -169,7 +169,7 @@ class TestMonthsSideBySide:
     def test_each_takes_its_part_of_the_memory(self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
         loaded_lake.load(node_specs={"default": ONE_CORE}, parallel_months=3)
         log = capsys.readouterr().out
-        assert f"This load may use 1 of 1 cores and {GIB // 2} bytes of the memory of each node." in log
+        assert "This load may use 1 of 1 cores and 512.0 MiB of the memory of each node." in log
 
     def test_what_runs_already_makes_a_slice_smaller(
         self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str], running_insert: None

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.workflow.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.operators.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from airflow_provider_chs3.runners.blocking import Runner
+from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from tests.faults.killing import Worker, perform, performing
 
 if TYPE_CHECKING:

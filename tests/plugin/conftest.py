@@ -46,7 +46,7 @@ def fresh_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks are not shared, with earlier tests neither."""
     from airflow_provider_chs3.plugin import app
 
-    monkeypatch.setattr(app, "_FRESH_SECONDS", 0)
+    monkeypatch.setattr(app, "PAGE_CACHE_SECONDS", 0)
     app.the_app.cache_clear()
 
 

@@ -109,7 +109,7 @@ def test_before_airflow_33_nothing_leads_to_the_page() -> None:
     script = (
         "import airflow; airflow.__version__ = '3.2.9'\n"
         "from airflow_provider_chs3.plugin.entry import Chs3Plugin\n"
-        "from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator as Load\n"
+        "from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator as Load\n"
         "print(Chs3Plugin.react_apps, Load.operator_extra_links)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

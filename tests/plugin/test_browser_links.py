@@ -10,8 +10,8 @@ import pytest
 from airflow.models.dagrun import DagRun
 from airflow.sdk import DAG
 
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.plugin.constants import HAS_PAGE
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration.lake import Lake
 from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_months import TRIPS

@@ -15,9 +15,9 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.plugin.constants import PLAN_KEY
 from airflow_provider_chs3.testbed.trips import Trips
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration.lake import MONTH, Lake
 from tests.plugin.test_months import TRIPS, loaded, months
 

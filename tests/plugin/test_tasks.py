@@ -16,9 +16,9 @@ from fastapi.testclient import TestClient
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.plugin.links import page_url
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration.lake import MONTH, Lake
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 from tests.plugin.test_months import TRIPS

@@ -156,7 +156,7 @@ def _load(run: Callable[[], Any]) -> tuple[str, str]:
 
 
 def _operator(cluster: ClickHouseCluster, s3: S3Server, bucket: str, case: Case, number: int, version: int) -> Any:
-    from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+    from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
     user = case.user(number) if case.where == "user" else LOADER
     connection = cluster.airflow_connection() | {"login": user.login, "password": user.password}

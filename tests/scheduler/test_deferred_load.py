@@ -42,7 +42,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 SECONDS = {{"failed": 0.2, "cleared": "{{{{ 0.2 if ti.try_number == 1 else 0 }}}}"}}
 

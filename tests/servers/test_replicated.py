@@ -11,9 +11,9 @@ from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.exceptions import Chs3Error, MonthsNotLoadedError
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
-from airflow_provider_chs3.operators.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
 from tests.integration.lake import MONTH, Lake

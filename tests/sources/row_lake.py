@@ -7,11 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.rows import MySqlRows, PostgresRows, TableRows
 from airflow_provider_chs3.testbed.trips import COLUMNS, MonthFacts, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.mysql_to_clickhouse import MySqlToClickHouseOperator
 from airflow_provider_chs3.transfers.postgres_to_clickhouse import PostgresToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.narrow_user import narrow_connection
 from tests.sources.rows import MySqlRows as MySqlTable
 from tests.sources.rows import Rows

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles, ObjectStore, S3Objects
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.testbed.trips import MonthFacts, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.azure_blob_to_clickhouse import AzureBlobToClickHouseOperator
 from airflow_provider_chs3.transfers.gcs_to_clickhouse import GCSToClickHouseOperator
 from airflow_provider_chs3.transfers.hdfs_to_clickhouse import HdfsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.narrow_user import narrow_connection
 from tests.sources.objects import AzureObjects, HdfsObjects, Objects
 from tests.sources.objects import GcsObjects as GcsBucket

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3 import lakehouse
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.testbed.trips import MonthFacts, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.delta_to_clickhouse import DeltaToClickHouseOperator
 from airflow_provider_chs3.transfers.iceberg_to_clickhouse import IcebergToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.narrow_user import narrow_connection
 from tests.sources.lakehouses import IcebergTable, Lakehouse
 

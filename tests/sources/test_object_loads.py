@@ -16,10 +16,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
-from airflow_provider_chs3.operators.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from airflow_provider_chs3.plugin.observation.speed.throughput_queries import inserts
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
+from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from tests.integration.test_interrupted import Breaker, Failed, breaker
 from tests.sources.store_lake import MONTH, StoreLake
 

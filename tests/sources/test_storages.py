@@ -13,10 +13,10 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles, ObjectStore, S3Objects
 from airflow_provider_chs3.operators._support.month_load import MonthLoad
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.transfers.azure_blob_to_clickhouse import AzureBlobToClickHouseOperator
 from airflow_provider_chs3.transfers.gcs_to_clickhouse import GCSToClickHouseOperator
 from airflow_provider_chs3.transfers.hdfs_to_clickhouse import HdfsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 
 def test_a_connection_without_an_endpoint_does_not_take_a_key_of_google_to_aws(

@@ -14,9 +14,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
-from airflow_provider_chs3.operators.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
+from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from tests.sources.table_lake import MONTH, TableLake
 
 TRIPS = Trips(rows_per_month=2_000)

@@ -19,6 +19,7 @@ from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
 from airflow_provider_chs3.core.tuning.insert_settings import load_settings, settings_table
 from airflow_provider_chs3.core.tuning.resource_share import ResourceShare, resource_share_of, smallest
 from airflow_provider_chs3.core.values.models import Node, Setting, SettingValues
+from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
 
 
@@ -156,7 +157,7 @@ def _with_what_worked(load: LoadContext, history: TableHistory, memory_bytes: in
 def _tell(nodes: Mapping[Node, SizedNode], one: ResourceShare, settings: Iterable[Setting]) -> Steps[None]:
     lines = "\n".join(f"  {shown(node)}: {each}" for node, each in nodes.items())
     yield from Log(name=f"Nodes:\n{lines}")
-    memory = f"{one.memory_bytes} bytes" if one.memory_bytes else "an unknown part"
+    memory = size_text(one.memory_bytes) if one.memory_bytes else "an unknown part"
     yield from Log(
         name=f"This load may use {one.cores} of {one.node_cores} cores and {memory} of the memory of each "
         f"node{one.remarks}."

@@ -43,7 +43,7 @@ def check_listed_since(load: LoadContext, months: Mapping[Node, MonthOnNode]) ->
         0 <= each.age_seconds <= load.timer.of_this_try_seconds and each.fingerprint != load.manifest.fingerprint
         for each in records
     ):
-        raise _published(load.request.month)
+        raise published_meanwhile(load.request.month)
 
 
 def check_none_newer(
@@ -62,8 +62,9 @@ def check_none_newer(
     """
     others = {node: each for node, each in now.items() if each.record and each.record.attempt != attempt}
     if any(records.get(node) != record for node, record in records_of(others).items()):
-        raise _published(month)
+        raise published_meanwhile(month)
 
 
-def _published(month: Month) -> ObjectsChangedError:
+def published_meanwhile(month: Month) -> ObjectsChangedError:
+    """Return the error of a load that finds a month published by another one since it began."""
     return ObjectsChangedError(f"Another load published {month} meanwhile.")

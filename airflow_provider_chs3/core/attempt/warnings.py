@@ -9,6 +9,7 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, OtherParts, shown
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import PreflightError, TransientError
 
@@ -113,8 +114,8 @@ def nodes_without_room(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterat
         if each.disks and free_bytes < needed_bytes:
             names = ", ".join(disk.name for disk in each.disks)
             yield (
-                f"There are {free_bytes:,} bytes free on {names} of {shown(node)}, but its part of "
-                f"{load.months} is about {needed_bytes:,} bytes: make room there. The month before stays until "
+                f"There are {size_text(free_bytes)} free on {names} of {shown(node)}, but its part of "
+                f"{load.months} is about {size_text(needed_bytes)}: make room there. The month before stays until "
                 "the new one is published."
             )
 

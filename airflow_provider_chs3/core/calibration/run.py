@@ -31,6 +31,7 @@ from airflow_provider_chs3.core.tuning.calibrated_profile import Knobs, Profile,
 from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS, REQUIRED_SETTINGS
 from airflow_provider_chs3.core.tuning.resource_share import smallest
 from airflow_provider_chs3.core.values.models import Manifest, Node
+from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, ReadClock, Steps
 from airflow_provider_chs3.core.workflow.step_timer import NO_STEPS
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, NotReadyError, PreflightError
@@ -188,18 +189,18 @@ def _size_sample(bench: TrialContext, request: CalibrationRequest) -> Steps[Tria
     month = request.load.month
     if seconds < request.least_try_seconds:
         raise ConfigurationError(
-            f"A sample of {month}, {len(files.objects)} objects, loads in {seconds:.2f} s, which is too short to "
-            f"compare settings (least_try_seconds={request.least_try_seconds:g}): name a month with more data."
+            f"A sample of {month}, {quantity(len(files.objects), 'object')}, loads in {seconds:.2f} s, which is too "
+            f"short to compare settings (least_try_seconds={request.least_try_seconds:g}): name a month with more data."
         )
     if result.at_seconds + _FEWEST_TRIALS * seconds > request.budget_seconds:
         raise ConfigurationError(
-            f"The smallest sample of {month}, {len(files.objects)} objects, loads in {seconds:.1f} s, so "
+            f"The smallest sample of {month}, {quantity(len(files.objects), 'object')}, loads in {seconds:.1f} s, so "
             f"budget_seconds={request.budget_seconds:g} is too short for {_FEWEST_TRIALS} trials: give "
             f"{result.at_seconds + _USUAL_TRIALS * seconds:.0f}."
         )
     yield from Log(
-        name=f"Sample: {len(files.objects)} of {len(bench.whole.objects)} objects of {month}, "
-        f"{files.size_bytes:,} bytes; it loads in {seconds:.2f} s with the rules."
+        name=f"Sample: {len(files.objects)} of {quantity(len(bench.whole.objects), 'object')} of {month}, "
+        f"{size_text(files.size_bytes)}; it loads in {seconds:.2f} s with the rules."
     )
     return bench
 

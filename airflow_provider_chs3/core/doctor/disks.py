@@ -9,14 +9,13 @@ from airflow_provider_chs3.core.doctor.report import Check
 from airflow_provider_chs3.core.merges.health import FREE_SPACE_FACTOR, Thresholds
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
 #: A smaller free fraction of a disk is too little: a merge of a tenth of its data would no longer fit.
 _LOW_FREE_FRACTION = 0.1
-
-_GIB = 1024**3
 
 
 def check_room(nodes: Iterable[Node]) -> Steps[tuple[Check, dict[Node, int]]]:
@@ -33,14 +32,14 @@ def check_room(nodes: Iterable[Node]) -> Steps[tuple[Check, dict[Node, int]]]:
     rows = yield from query_reachable("Read the free space of the disks", dict.fromkeys(nodes, sql), errors)
     free = {node: sum(row[1] for row in disks) for node, disks in rows.items() if disks}
     findings = [
-        f"{shown(node)}: disk {name!r} has {free_bytes / _GIB:.3g} of {total_bytes / _GIB:.3g} GiB free, and a merge "
+        f"{shown(node)}: disk {name!r} has {size_text(free_bytes)} of {size_text(total_bytes)} free, and a merge "
         f"takes {FREE_SPACE_FACTOR} times the size of its parts: free some space there."
         for node, disks in rows.items()
         for name, free_bytes, total_bytes in disks
         if free_bytes < _LOW_FREE_FRACTION * total_bytes
     ]
     least = min(free.values(), default=0)
-    summary = f"at least {least / _GIB:,.3g} GiB free on each node" if free else ""
+    summary = f"at least {size_text(least)} free on each node" if free else ""
     if rows and not free:
         summary = "no local disks"
     return Check(name="disks", summary=summary, findings=tuple(findings)).with_errors(errors), free

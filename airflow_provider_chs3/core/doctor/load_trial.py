@@ -110,7 +110,7 @@ def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str])
     history = yield from read_history(load)
     plan = yield from capturing_logs(plan_insert(load, now, reading, history), [])
     rows = "" if reading.rows is None else f", {reading.rows:,} rows"
-    summary = f"{len(manifest.objects)} objects, {manifest.size_bytes:,} bytes{rows}, into partition {partition_id}"
+    summary = f"{manifest.sizes}{rows}, into partition {partition_id}"
     return [each for each in plan.settings if each.name not in EXACT_NAMES], summary
 
 

@@ -20,6 +20,7 @@ from airflow_provider_chs3.core.staging.ending import end_earlier_attempts
 from airflow_provider_chs3.core.staging.tables import create_staging
 from airflow_provider_chs3.core.storages.months_together import list_months_together
 from airflow_provider_chs3.core.values.models import Manifest, Month, Node
+from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.lockstep import in_lockstep
 from airflow_provider_chs3.core.workflow.operations import Gather, InsertStats, Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, VerificationError
@@ -152,7 +153,7 @@ def _changed(group: GroupPlan) -> Steps[frozenset[Month]]:
     now: Mapping[Month, Manifest] = listed
     added = sum(manifest.added_in(now[month]) for month, manifest in months.items())
     if added:
-        yield from Log(name=f"{added} objects came while others were loaded: the next run loads them.")
+        yield from Log(name=f"{quantity(added, 'object')} came while others were loaded: the next run loads them.")
     return frozenset(month for month, manifest in months.items() if manifest.changes_in(now[month]))
 
 

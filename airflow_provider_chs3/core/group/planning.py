@@ -151,9 +151,7 @@ def _check(load: LoadContext) -> Steps[LoadResult | MonthOfGroup]:
         return checked
     decision = yield from find_increment(load, checked.before, checked.found)
     month, text = load.request.month, decision.text and f" {decision.text}"
-    manifest = decision.load.files.manifest
-    sizes = f"{len(manifest.objects)} objects, {manifest.size_bytes:,} bytes."
-    yield from Log(name=f"{month}: {checked.reason}. {sizes}{text}")
+    yield from Log(name=f"{month}: {checked.reason}. {decision.load.files.manifest.sizes}.{text}")
     return MonthOfGroup(load=decision.load, to_load=checked)
 
 

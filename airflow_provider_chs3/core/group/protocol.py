@@ -20,6 +20,7 @@ from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED, is_terminal, sentence, with_hint
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.core.workflow.step_timer import start_timer
 from airflow_provider_chs3.exceptions import (
@@ -72,7 +73,7 @@ class MonthsOutcome:
         rest = [f"and {len(told) - _TOLD} more"] if len(told) > _TOLD else []
         failed = len(self.errors)
         others = "; the others are loaded" if self.results else ""
-        text = f"{failed} of {failed + len(self.results)} months failed{others}."
+        text = f"{failed} of {quantity(failed + len(self.results), 'month')} failed{others}."
         kind = MonthsFailedError if all(map(is_terminal, self.errors.values())) else MonthsNotLoadedError
         return kind("\n  ".join([text, *told[:_TOLD], *rest]))
 
@@ -143,8 +144,7 @@ def _load_group(group: GroupPlan, outcome: MonthsOutcome) -> Steps[MonthsOutcome
     load = group.load
     manifest = load.files.manifest
     yield from Log(
-        name=f"{load.months} are loaded together: {len(manifest.objects)} objects, {manifest.size_bytes:,} bytes, "
-        f"{len(load.context.nodes)} nodes."
+        name=f"{load.months} are loaded together: {manifest.sizes}, {quantity(len(load.context.nodes), 'node')}."
     )
     try:
         staged = yield from insert_group(group)

@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.staging.tables import ddl_settings
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, QueryNodes, Sleep, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerError, VerificationError
 
@@ -162,8 +163,8 @@ def _wait_for_merges(load: LoadContext) -> Steps[None]:
         if not waited_seconds:
             seconds, progress = max(running)
             yield from Log(
-                name=f"Waiting for merges of {load.request.month} on {len(running)} nodes, which publishing would "
-                f"cancel: the longest has run for {seconds:.0f} s and is {progress:.0%} done."
+                name=f"Waiting for merges of {load.request.month} on {quantity(len(running), 'node')}, which "
+                f"publishing would cancel: the longest has run for {seconds:.0f} s and is {progress:.0%} done."
             )
         yield from Sleep(name="Wait for merges of the month", seconds=_POLL_SECONDS)
     yield from Log(

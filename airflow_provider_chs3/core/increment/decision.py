@@ -18,6 +18,7 @@ from airflow_provider_chs3.core.ledger.structure_record import loaded_as_recorde
 from airflow_provider_chs3.core.object_history.records import recorded_objects
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges
+from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 
@@ -63,7 +64,7 @@ def find_increment(load: LoadContext, before: Mapping[Node, MonthOnNode], found:
         month=load.manifest,
     )
     what = "new object is" if len(new.objects) == 1 else f"{len(new.objects)} new objects are"
-    text = f"Only the {what} loaded, {new.size_bytes:,} bytes: the others are published."
+    text = f"Only the {what} loaded, {size_text(new.size_bytes)}: the others are published."
     return Decision(load.of_increment(increment, new), text)
 
 

@@ -18,6 +18,7 @@ from airflow_provider_chs3.core.proof.misfits import find_misfits
 from airflow_provider_chs3.core.proof.row_counts import rows_of_source
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Gather, Insert, InsertStats, Log, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
 
@@ -186,7 +187,9 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Ver
             f"Objects of {month} changed while they were loaded: {changes}. Nothing was published."
         )
     if added := manifest.added_in(now):
-        yield from Log(name=f"{added} objects of {month} came while it was loaded: the next run loads them.")
+        yield from Log(
+            name=f"{quantity(added, 'object')} of {month} came while it was loaded: the next run loads them."
+        )
     _check_replicas(load, staged)
     # A row counts once, however many replicas have it.
     once = {node: staged[node] for node in load.context.publishers}

@@ -9,6 +9,7 @@ from airflow_provider_chs3.core.source.source import Batch
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Insert
 
 #: What is thrown of a row of another month.
@@ -40,7 +41,7 @@ def insert_step(
     )
     text = f"INSERT INTO {_written(load, into)} ({names}) {select.text}"
     return Insert(
-        name=f"Insert {len(batch.paths)} objects of {load.months}",
+        name=f"Insert {quantity(len(batch.paths), 'object')} of {load.months}",
         sql=passed_on(Sql(text, select.secrets), {**load.files.neutral, **load.files.settings, **plan.setting_values}),
         settings={**load.context.permissions, **plan.setting_values},
         query_id=query_id,

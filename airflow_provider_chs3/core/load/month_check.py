@@ -6,7 +6,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
-from airflow_provider_chs3.core.attempt.newer_records import check_listed_since
+from airflow_provider_chs3.core.attempt.newer_records import (
+    check_listed_since,
+    check_none_newer,
+    published_meanwhile,
+    records_of,
+)
 from airflow_provider_chs3.core.attempt.resume import PUBLISHED_BY_OWNER, is_published_by_owner
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, evidence_of, standing
 from airflow_provider_chs3.core.ledger.partition_changes import missing_parts
@@ -20,11 +25,13 @@ from airflow_provider_chs3.core.request.reload import ASKED_FOR
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 from airflow_provider_chs3.exceptions import SourceError, TargetChangedError, TransientError
 
 _BROKEN = "parts of it were broken when a server started, as after a power cut"
 _STALE = "a load that another one had taken over from published after it, from a replica that was down meanwhile"
+_OF_OTHERS = (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED)
 #: Attempts that are looked for are of the last nights.
 _MOST_RECORDS = 100
 
@@ -58,7 +65,7 @@ def check_month(load: LoadContext) -> Steps[tuple[LoadContext, LoadResult | Mont
         SourceError: As in `compare`.
         ObjectsChangedError: If another load published it after this one had listed its objects.
     """
-    before = yield from look_up_caught_up(load.context, load.look_up)
+    before = yield from _look_up(load)
     load = yield from load.end_step("inspect")
     check_listed_since(load, before)
     found, reason = yield from compare(load, before)
@@ -73,6 +80,37 @@ def check_month(load: LoadContext) -> Steps[tuple[LoadContext, LoadResult | Mont
     status, reason = ("published", PUBLISHED_BY_OWNER) if is_own else ("unchanged", reason)
     states = {node: month.state for node, month in before.items()}
     return load, result_of(load, states, status=status, reason=reason)
+
+
+def _look_up(load: LoadContext) -> Steps[Mapping[Node, MonthOnNode]]:
+    """Look the month up; if its rows seem to be somebody else's, once more.
+
+    A server reads the records first, then the parts. What a load recorded and published in between looks like rows
+    without a record, or like a change since the newest one; a second look has at least the record of its intent.
+
+    Raises:
+        ObjectsChangedError: If another load did so.
+    """
+    before = yield from look_up_caught_up(load.context, load.look_up)
+    if standing(before, load.wanted, load.context.table_facts).standing not in _OF_OTHERS:
+        return before
+    yield from _check_no_first_ledger(load)
+    now = yield from load.look_up()
+    check_none_newer(load.request.month, records_of(before), now)
+    return now
+
+
+def _check_no_first_ledger(load: LoadContext) -> Steps[None]:
+    """Check that nodes which had no ledger when this load inspected them still have none."""
+    ledger = load.context.ledger
+    sql = Sql(
+        f"SELECT count() FROM system.tables WHERE database = {literal(ledger.database)} "
+        f"AND name = {literal(ledger.table)}"
+    )
+    lacking = [node for node, facts in load.context.nodes.items() if not facts.has_ledger]
+    answers = (yield from QueryNodes(name="Look for a ledger", sql=dict.fromkeys(lacking, sql))) if lacking else {}
+    if any(rows[0][0] for rows in answers.values()):
+        raise published_meanwhile(load.request.month)
 
 
 def compare(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[tuple[ComparisonStatus, str]]:
@@ -192,6 +230,7 @@ def _check_shrink(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> None
     wanted_empty = policies.on_no_objects == "empty" and not load.manifest.objects
     if is_now < was * (1 - policies.max_shrink_fraction) and not wanted_empty:
         raise SourceError(
-            f"The objects of {load.request.month} shrank from {was} to {is_now} bytes since they were published, by "
-            f"more than max_shrink_fraction={policies.max_shrink_fraction}: if that is right, raise it for this run."
+            f"The objects of {load.request.month} shrank from {size_text(was)} to {size_text(is_now)} since they were "
+            f"published, by more than max_shrink_fraction={policies.max_shrink_fraction}: if that is right, "
+            "raise it for this run."
         )

@@ -12,11 +12,14 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.recording import NewRecord
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST
 from airflow_provider_chs3.core.ledger.table import COLUMNS, make_ledger
+from airflow_provider_chs3.core.pace.past_loads import SLOW_SECONDS
+from airflow_provider_chs3.core.pace.records import read_pace
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.staging.tables import holds_any
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SupersededError
 
@@ -94,6 +97,21 @@ def record_load(load: LoadContext, plan: InsertPlan, result: LoadResult) -> Step
         yield from _record(load, "load", details)
     except Chs3Error as error:
         yield from Log(name=f"The month is published, but what the load did could not be recorded: {error}")
+        return
+    if sum(result.seconds_by_step.values()) > SLOW_SECONDS:
+        yield from _tell_if_slow(load, result)
+
+
+def _tell_if_slow(load: LoadContext, result: LoadResult) -> Steps[None]:
+    coordinator = load.context.coordinator
+    ask = read_pace(load.context.ledger, load.key_on(coordinator), coordinator, but=load.request.nonce)
+    try:
+        pace = yield from ask
+    except Chs3Error as error:
+        yield from Log(name=f"How long earlier loads took could not be read: {error}")
+        return
+    if why := pace.why_slow(result.seconds_by_step, result.loaded_bytes):
+        yield from Log(name=f"{result.target} {result.month} was slow. {why}")
 
 
 def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
@@ -188,7 +206,11 @@ def report(result: LoadResult) -> str:
         ("rows", _rows(result)),
         ("insert", _insert(result)),
         *((("time", _time(result.seconds_by_step)),) if result.seconds_by_step else ()),
-        *((("parts", f"{result.parts:,} on {len(result.rows_by_node)} nodes"),) if result.rows_by_node else ()),
+        *(
+            (("parts", f"{result.parts:,} on {quantity(len(result.rows_by_node), 'node')}"),)
+            if result.rows_by_node
+            else ()
+        ),
         *(("look at", each) for each in _worth_a_look(result)),
     ]
     told = "".join(f"\n  {name + ':':<9}{text}" for name, text in lines)
@@ -197,9 +219,9 @@ def report(result: LoadResult) -> str:
 
 def _source(result: LoadResult) -> str:
     if result.loaded_objects == result.objects:
-        return f"{result.objects:,} objects, {_size(result.source_bytes)}"
-    new = f"{result.loaded_objects:,} new objects, {_size(result.loaded_bytes)}"
-    return f"{new}; {result.objects:,} objects, {_size(result.source_bytes)}, with those published before"
+        return f"{quantity(result.objects, 'object')}, {size_text(result.source_bytes)}"
+    new = f"{quantity(result.loaded_objects, 'new object')}, {size_text(result.loaded_bytes)}"
+    return f"{new}; {quantity(result.objects, 'object')}, {size_text(result.source_bytes)}, with those published before"
 
 
 def _rows(result: LoadResult) -> str:
@@ -211,8 +233,8 @@ def _rows(result: LoadResult) -> str:
 
 def _insert(result: LoadResult) -> str:
     seconds = result.insert_seconds
-    peak = f", at most {_size(result.peak_memory_bytes)} of memory on a node" if result.peak_memory_bytes else ""
-    rows, size = f"{result.loaded_rows / seconds:,.0f} rows/s", _size(result.loaded_bytes / seconds)
+    peak = f", at most {size_text(result.peak_memory_bytes)} of memory on a node" if result.peak_memory_bytes else ""
+    rows, size = f"{result.loaded_rows / seconds:,.0f} rows/s", size_text(result.loaded_bytes / seconds)
     return f"{seconds:,.1f} s, {rows}, {size}/s of objects{peak}"
 
 
@@ -231,11 +253,3 @@ def _worth_a_look(result: LoadResult) -> Iterator[str]:
         yield f"{result.parts:,} parts are many: wait for merges before the next load (docs/merge-health.md)"
     if result.query_ids:
         yield f"system.query_log, query id {', '.join(result.query_ids[:3])}"
-
-
-def _size(size_bytes: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size_bytes < 1024:
-            return f"{size_bytes:,.0f} {unit}" if unit == "B" else f"{size_bytes:,.1f} {unit}"
-        size_bytes /= 1024
-    return f"{size_bytes:,.1f} TiB"

@@ -47,6 +47,7 @@ from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Log, Sleep, Steps
 from airflow_provider_chs3.core.workflow.step_timer import StepTimer, start_timer
 from airflow_provider_chs3.exceptions import (
@@ -193,7 +194,7 @@ def _take_up(
 
 def _sizes(load: LoadContext) -> str:
     manifest = load.files.manifest
-    return f"{len(manifest.objects)} objects, {manifest.size_bytes:,} bytes, {len(load.context.nodes)} nodes."
+    return f"{manifest.sizes}, {quantity(len(load.context.nodes), 'node')}."
 
 
 def _replace(load: LoadContext, plan: InsertPlan, before: Mapping[Node, MonthOnNode], reason: str) -> Steps[LoadResult]:

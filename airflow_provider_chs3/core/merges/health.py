@@ -13,13 +13,12 @@ from math import ceil
 
 from airflow_provider_chs3.core.merges.merge_rate import MergeRate, merge_rate_of
 from airflow_provider_chs3.core.merges.observation import MergeState, Replica
+from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.exceptions import ConfigurationError, MergeHealthError
 
 #: A merge starts only if this many times the size of its parts is free: `DISK_USAGE_COEFFICIENT_TO_SELECT` in
 #: ClickHouse's `Storages/MergeTree/Compaction/CompactionStatistics.h`.
 FREE_SPACE_FACTOR = 2
-
-_GIB = 1024**3
 
 
 class Health(StrEnum):
@@ -150,8 +149,8 @@ def _hindrances(state: MergeState, thresholds: Thresholds) -> Iterator[str]:
     has_work = bool(state.mutations) or state.parts > _large_parts(state) + thresholds.spare_parts
     if has_work and state.free_bytes < needed_bytes and state.unchanged_seconds >= thresholds.settled_after_seconds:
         yield (
-            f"disk full: {state.free_bytes / _GIB:.3g} GiB free, and even the smallest merge needs "
-            f"{needed_bytes / _GIB:.3g} GiB; free up disk space"
+            f"disk full: {size_text(state.free_bytes)} free, and even the smallest merge needs "
+            f"{size_text(needed_bytes)}; free up disk space"
         )
 
 

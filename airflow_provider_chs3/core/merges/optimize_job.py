@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.merges.merge_rate import merge_rate_of
 from airflow_provider_chs3.core.merges.observation import MergeState
 from airflow_provider_chs3.core.values.error_codes import is_terminal
 from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, MergeHealthError, TransientError
 
 #: Failed OPTIMIZEs after which a month fails: other merges and loads may interfere once.
@@ -20,7 +21,6 @@ _MOST_FAILURES = 2
 
 _MERGES_WERE_STOPPED = 236
 _ALREADY_RUNS = 216
-_MIB, _GIB = 1024**2, 1024**3
 
 
 class Status(StrEnum):
@@ -72,7 +72,7 @@ class Job:
 
     def __str__(self) -> str:
         parts = self.parts_before if self.parts is None else self.parts
-        size = f", {_size(self.size_bytes)}" if self.size_bytes else ""
+        size = f", {size_text(self.size_bytes)}" if self.size_bytes else ""
         return f"{self.month} on {shown(self.node)}, {parts} part{'s' if parts != 1 else ''}{size}"
 
     @property
@@ -144,21 +144,17 @@ def _weighed(job: Job, state: MergeState) -> Job:
             job,
             status=Status.TOO_LARGE,
             reason=f"one part of it would be larger than max_bytes_to_merge_at_max_space_in_pool "
-            f"({_size(largest_bytes)}), and would never be merged again",
+            f"({size_text(largest_bytes)}), and would never be merged again",
         )
     needed_bytes = FREE_SPACE_FACTOR * state.size_bytes
     if state.free_bytes <= needed_bytes:
         return replace(
             job,
             status=Status.NO_ROOM,
-            reason=f"{_size(state.free_bytes)} are free on its disk, and the merge needs more than "
-            f"{_size(needed_bytes)} (merged parts are removed after old_parts_lifetime, 8 minutes by default)",
+            reason=f"{size_text(state.free_bytes)} are free on its disk, and the merge needs more than "
+            f"{size_text(needed_bytes)} (merged parts are removed after old_parts_lifetime, 8 minutes by default)",
         )
     return replace(job, status=Status.WAITING)
-
-
-def _size(size_bytes: int) -> str:
-    return f"{size_bytes / _GIB:,.1f} GiB" if size_bytes >= _GIB else f"{size_bytes / _MIB:,.1f} MiB"
 
 
 def started(job: Job) -> Job:

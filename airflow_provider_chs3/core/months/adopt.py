@@ -22,6 +22,7 @@ from airflow_provider_chs3.core.publication.evidence_renewal import ROOM_FOR_REC
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import (
     NotReadyError,
@@ -124,7 +125,7 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
     shards = rows_of_shards({node: each.state for node, each in before.items()})
     records = {node: _record(load, node, each.state, shards, counted) for node, each in before.items()}
     yield from QueryNodes(name=f"Record {request.month} as published", sql=records, settings=ROOM_FOR_RECORDS)
-    reason = f"its {len(load.files.manifest.objects)} objects hold as many rows"
+    reason = f"its {quantity(len(load.files.manifest.objects), 'object')} hold as many rows"
     return AdoptedMonth(month=request.month, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, standing
 from airflow_provider_chs3.core.ledger.queries import look_up_months
-from airflow_provider_chs3.core.ledger.records import MonthOnNode
+from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import structure_of
+from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.months.folding import FoldedMonth, Folding
 from airflow_provider_chs3.core.new_table.creation import create_if_missing
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
+from airflow_provider_chs3.core.pace.past_loads import Forecast
+from airflow_provider_chs3.core.pace.records import read_pace
 from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.request.reload import ASKED_FOR, Reload
 from airflow_provider_chs3.core.rows.sql_source import SqlSource
@@ -21,6 +24,7 @@ from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.storages.months_together import ListingPass, passes_of, side_by_side
 from airflow_provider_chs3.core.storages.table_source import TableSource
 from airflow_provider_chs3.core.values.models import Manifest, Month, Node, SettingValues, TableName
+from airflow_provider_chs3.core.values.quantities import duration_text, quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import SourceError
 
@@ -46,6 +50,8 @@ class PlannedMonth:
         target: The local table.
         has_changed_objects: Whether it is loaded because its objects changed since it was published.
         attempts: The attempts that published what is compared, on any node.
+        new_bytes: Size of the objects that are presumably read, in bytes: of all, or as much as the month grew.
+        forecast: What past loads say that its load takes; None if they say nothing.
     """
 
     month: Month
@@ -55,10 +61,12 @@ class PlannedMonth:
     target: TableName
     has_changed_objects: bool = False
     attempts: tuple[str, ...] = ()
+    new_bytes: int = 0
+    forecast: Forecast | None = None
 
     def __str__(self) -> str:
         verdict = "to load" if self.is_to_load else "nothing to load"
-        sizes = f"{self.objects.count} objects, {self.objects.size_bytes:,} bytes"
+        sizes = f"{quantity(self.objects.count, 'object')}, {size_text(self.objects.size_bytes)}"
         return f"{self.month} {verdict}: {self.reason} ({sizes})"
 
 
@@ -117,7 +125,38 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
     planned = [_planned(request, context, wanted, month, listed[month], published[month]) for month in sorted(listed)]
     for each in planned:
         yield from Log(name=f"{each}.")
+    return (yield from _with_forecasts(context, planned))
+
+
+def _with_forecasts(context: TargetContext, planned: list[PlannedMonth]) -> Steps[list[PlannedMonth]]:
+    """Forecast the loads of the months that are to be loaded, and log what they take together."""
+    to_load = [each for each in planned if each.is_to_load and each.objects.count]
+    if not to_load or not context.nodes[context.coordinator].has_ledger:
+        return planned
+    key = LedgerKey(context.target, context.table_facts.uuid, to_load[0].month, "")
+    pace = yield from read_pace(context.ledger, key, context.coordinator)
+    forecasts = {each.month: pace.forecast(each.new_bytes) for each in to_load}
+    planned = [replace(each, forecast=forecasts.get(each.month)) for each in planned]
+    if told := forecast_text(planned):
+        yield from Log(name=told)
     return planned
+
+
+def forecast_text(planned: Sequence[PlannedMonth]) -> str:
+    """Say what the loads of a plan take together; empty if past loads say nothing.
+
+    Args:
+        planned: The plan.
+    """
+    found = [(each, each.forecast) for each in planned if each.forecast]
+    if not found:
+        return ""
+    seconds, staged = sum(each.seconds for _, each in found), max(each.staged_bytes for _, each in found)
+    return (
+        f"{quantity(len(found), 'month')} to load, {size_text(sum(month.new_bytes for month, _ in found))}: about "
+        f"{duration_text(seconds)} one after another, and {size_text(staged)} of disk space for the largest until it "
+        "is published, as past loads of the table suggest."
+    )
 
 
 def _with_objects(listed: Mapping[Month, MonthObjects]) -> list[Month]:
@@ -140,9 +179,12 @@ def _planned(
 ) -> PlannedMonth:
     found, _, why = standing(nodes, replace(wanted, fingerprint=objects.fingerprint), context.table_facts)
     if request.reload and found is ComparisonStatus.UNCHANGED:
-        return PlannedMonth(month, objects, ASKED_FOR, is_to_load=True, target=context.target)
+        return PlannedMonth(
+            month, objects, ASKED_FOR, is_to_load=True, target=context.target, new_bytes=objects.size_bytes
+        )
     if found is ComparisonStatus.NEW and not objects.count and request.leave_out_empty:
         return PlannedMonth(month, objects, "it has no objects yet", is_to_load=False, target=context.target)
+    records = [each.record for each in nodes.values() if each.record]
     return PlannedMonth(
         month,
         objects,
@@ -150,8 +192,15 @@ def _planned(
         is_to_load=found is not ComparisonStatus.UNCHANGED,
         target=context.target,
         has_changed_objects=found is ComparisonStatus.OBJECTS_CHANGED,
-        attempts=tuple(sorted({each.record.attempt for each in nodes.values() if each.record})),
+        attempts=tuple(sorted({each.attempt for each in records})),
+        new_bytes=_new_bytes(objects, records) if found is ComparisonStatus.OBJECTS_CHANGED else objects.size_bytes,
     )
+
+
+def _new_bytes(objects: MonthObjects, records: Sequence[Record]) -> int:
+    """Return how much a month grew; if it did not, or if no increment can build on it, its whole size."""
+    grown = objects.size_bytes - max((each.source_bytes for each in records), default=0)
+    return grown if grown > 0 and all(each.base for each in records) else objects.size_bytes
 
 
 def list_months(source: ObjectSource | SqlSource, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:

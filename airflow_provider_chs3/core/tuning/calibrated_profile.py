@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from airflow_provider_chs3.core.values.quantities import size_text
+
 #: Relative difference up to which two memory sizes count as equal: servers measure their memory at each start.
 _SAME_MEMORY = 0.1
 
@@ -79,7 +81,7 @@ class Circumstances:
         )
         differences = [f"{name} {then}, now {here}" for name, then, here in pairs if then != here]
         if abs(self.memory_bytes - now.memory_bytes) > _SAME_MEMORY * max(self.memory_bytes, now.memory_bytes):
-            differences.append(f"memory: {self.memory_bytes} bytes, now {now.memory_bytes}")
+            differences.append(f"memory: {size_text(self.memory_bytes)}, now {size_text(now.memory_bytes)}")
         return "; ".join(differences)
 
 

@@ -9,6 +9,7 @@ from airflow_provider_chs3.core.cluster.node_capacity import NodeNow
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.values.arguments import SHARED
 from airflow_provider_chs3.core.values.models import NodeSpec
+from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 #: The `memory_share` with which loads have all memory of a node.
@@ -135,7 +136,7 @@ def resource_share_of(
     free = max(spec.memory_bytes - busy, int(memory_bytes * _LEAST_FRACTION))
     if free < memory_bytes:
         memory_bytes = free
-        notes.append(f"other queries use {busy} bytes, which leaves {free}")
+        notes.append(f"other queries use {size_text(busy)}, which leaves {size_text(free)}")
     return ResourceShare(
         node_cores=max(1, spec.cores),
         memory_bytes=memory_bytes,

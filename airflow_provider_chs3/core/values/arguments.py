@@ -36,3 +36,21 @@ def check_definition(given: Iterable[str]) -> None:
     """
     if unknown := sorted(set(given) - set(PLANNED)):
         raise ConfigurationError(f"definition has {', '.join(unknown)}: it takes {', '.join(PLANNED)}.")
+
+
+def either_name(name: str, given: str | None, *, as_s3: str | None) -> str | None:
+    """Return an argument that is given by one of its names, `<name>` or, as in Airflow's own transfers, `s3_<name>`.
+
+    Args:
+        name: The name without `s3_`.
+        given: What it is given as by this name.
+        as_s3: What it is given as by the other.
+
+    Raises:
+        ConfigurationError: If it is given by both.
+    """
+    if given is not None and as_s3 is not None:
+        raise ConfigurationError(
+            f"{name}={given!r} and s3_{name}={as_s3!r} are the same argument by two names: remove s3_{name}."
+        )
+    return given if as_s3 is None else as_s3

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from airflow_provider_chs3.core.values.models import Month, SettingValues, TableName
+from airflow_provider_chs3.core.values.quantities import quantity
 
 
 @dataclass(frozen=True)
@@ -69,14 +70,16 @@ class LoadResult:
         of = f"{self.target} {self.month}"
         if self.status == "skipped":
             return f"{of} skipped: {self.reason}."
+        rows = f"{quantity(self.rows, 'row')} of {quantity(self.objects, 'object')}"
         if self.status == "unchanged":
-            return f"{of} unchanged ({self.reason}): {self.rows:,} rows of {self.objects} objects, nothing to load."
+            return f"{of} unchanged ({self.reason}): {rows}, nothing to load."
         speed = f"{self.loaded_rows / self.insert_seconds:,.0f} rows/s" if self.insert_seconds else "nothing to insert"
+        parts = f"{quantity(self.parts, 'part')} on {quantity(len(self.rows_by_node), 'node')}"
         new = f", {self.loaded_rows:,} of them new," if self.loaded_objects < self.objects else ""
         left_out = f"; {self.other_month_rows:,} rows of other months left out" if self.other_month_rows else ""
         return (
-            f"{of} {self.status} ({self.reason}): {self.rows:,} rows of {self.objects} objects{new} in "
-            f"{self.insert_seconds:.1f} s ({speed}), {self.parts} parts on {len(self.rows_by_node)} nodes{left_out}."
+            f"{of} {self.status} ({self.reason}): {rows}{new} in "
+            f"{self.insert_seconds:.1f} s ({speed}), {parts}{left_out}."
         )
 
     def as_json(self) -> dict[str, object]:

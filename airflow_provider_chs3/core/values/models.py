@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TypeAlias
 
+from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 SettingValue: TypeAlias = str | int | float
@@ -124,6 +125,11 @@ class Manifest:
     def size_bytes(self) -> int:
         """Total size of the objects."""
         return sum(each.size_bytes for each in self.objects)
+
+    @property
+    def sizes(self) -> str:
+        """How many objects there are and how large, for people."""
+        return f"{quantity(len(self.objects), 'object')}, {size_text(self.size_bytes)}"
 
     @cached_property
     def fingerprint(self) -> str:

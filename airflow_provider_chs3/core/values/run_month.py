@@ -71,9 +71,9 @@ def months_of_run(
         raise ConfigurationError("This run has no data interval and so no month: give month='YYYY-MM'.")
     if start == end:
         raise ConfigurationError(
-            f"This run's data interval is empty ({start.isoformat()}), as it is with a plain cron schedule or "
-            f"'@monthly' since Airflow 3: schedule the DAG with {_TIMETABLE} ({_NIGHTLY_TIMETABLE} for every night), "
-            "or give month='YYYY-MM'."
+            f"This run's data interval is empty ({start.isoformat()}), as it is without a schedule, and with a plain "
+            f"cron schedule or '@monthly' since Airflow 3: schedule the DAG with {_TIMETABLE} ({_NIGHTLY_TIMETABLE} "
+            "for every night), or give month='YYYY-MM'."
         )
     first, last = start.astimezone(timezone), (end - timedelta(microseconds=1)).astimezone(timezone)
     months = [Month(first.year, first.month)]

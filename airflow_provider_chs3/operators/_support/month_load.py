@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, AirflowTaskTimeout, conf
 
 from airflow_provider_chs3.core.values.arguments import SHARED
+from airflow_provider_chs3.defaults import PROGRESS_INTERVAL_SECONDS
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.metrics import count_loads, count_merges, counts_failures
 from airflow_provider_chs3.operators._support.append import check_append
@@ -57,6 +58,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         **dict.fromkeys(("select", "csv", "settings", "node_specs"), "json"),
         "insert_sql": "sql",
     }
+    file_fields: ClassVar[Sequence[str]] = ("select", "csv", "settings", "node_specs")
     ui_color = "#fcf7d6"
 
     def __init__(
@@ -66,11 +68,11 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         file_format: str | None = None,
         compression: str | None = None,
         columns: Sequence[str] | None = None,
-        select: Mapping[str, str] | None = None,
+        select: Mapping[str, str] | str | None = None,
         null_as_default: bool = False,
         lossy_columns: Sequence[str] | None = None,
         naive_timestamps: str | None = None,
-        csv: Mapping[str, Any] | None = None,
+        csv: Mapping[str, Any] | str | None = None,
         write_mode: str = "replace",
         allow_duplicates: bool = False,
         distribution: str = "where_read",
@@ -86,12 +88,12 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         count_again: bool = False,
         create_table: str = "never",
         on_new_columns: str = "tell",
-        settings: Mapping[str, str | int] | None = None,
-        node_specs: Mapping[str, Mapping[str, Any]] | None = None,
+        settings: Mapping[str, str | int] | str | None = None,
+        node_specs: Mapping[str, Mapping[str, Any]] | str | None = None,
         memory_share: float = SHARED,
         parallel_months: int | None = None,
         use_calibration: bool = True,
-        progress_interval_seconds: float = 10,
+        progress_interval_seconds: float = PROGRESS_INTERVAL_SECONDS,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         cancel_on_kill: bool = True,
         wait_for_merges: bool = False,
@@ -135,6 +137,11 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         self.wait_for_merges = wait_for_merges
         self.merge_health = merge_health
         self._check_append()
+
+    @property
+    def argument_for_month(self) -> str | None:
+        """The argument that would give the task a month; see `MonthTask`."""
+        return None if self.has_month else "month"
 
     @counts_failures
     def execute(self, context: Context) -> dict[str, object]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from datetime import tzinfo
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
+from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.hooks import DEFAULT_CONN_ID
+from airflow_provider_chs3.operators._support.schedules import check_schedule
+from airflow_provider_chs3.operators._support.template_files import read_files
 
 if TYPE_CHECKING:
+    import jinja2
     from airflow.providers.common.compat.sdk import Context
 
     from airflow_provider_chs3.core.request.reload import Reload
@@ -29,7 +32,13 @@ if TYPE_CHECKING:
 class MonthTask(BaseOperator):
     """A task for months of objects and a table. `MonthlyOperator` says what its arguments mean."""
 
-    template_fields: Sequence[str] = ("table", "timezone", "database", "cluster", "staging_database", "objects")
+    template_fields: Sequence[str] = (
+        *("table", "timezone", "database", "cluster", "staging_database"),
+        *("clickhouse_conn_id", "objects"),
+    )
+
+    #: Arguments that may be files of the DAG folder.
+    file_fields: ClassVar[Sequence[str]] = ()
 
     def __init__(
         self,
@@ -39,7 +48,7 @@ class MonthTask(BaseOperator):
         database: str | None = None,
         cluster: str | None = None,
         staging_database: str | None = None,
-        clickhouse_conn_id: str = DEFAULT_CONN_ID,
+        clickhouse_conn_id: str = CLICKHOUSE_CONN_ID,
         objects: ObjectStore | None = None,
         **kwargs: Any,
     ) -> None:
@@ -52,6 +61,36 @@ class MonthTask(BaseOperator):
         self.clickhouse_conn_id = clickhouse_conn_id
         # Airflow renders it in place, and tasks may share one.
         self.objects = copy(objects)
+
+    def prepare_template(self) -> None:
+        """Check, while the DAG is parsed, what its arguments say together.
+
+        Raises:
+            ConfigurationError: If a file is missing or wrong, or the task takes the month of its run, and the DAG's
+                runs have none.
+        """
+        super().prepare_template()
+        read_files(self, self.file_fields, self.get_template_env)
+        if name := self.argument_for_month:
+            check_schedule(self, instead=f'{name}="{{{{ ds[:7] }}}}" or other months')
+
+    def _do_render_template_fields(
+        self,
+        parent: Any,
+        template_fields: Iterable[str],
+        context: Context,
+        jinja_env: jinja2.Environment,
+        seen_oids: set[int],
+    ) -> None:
+        # Mapped tasks, and those of `dag.test()`, come here without `prepare_template`.
+        if parent is self:
+            read_files(self, self.file_fields, lambda: jinja_env)
+        super()._do_render_template_fields(parent, template_fields, context, jinja_env, seen_oids)
+
+    @property
+    def argument_for_month(self) -> str | None:
+        """The argument that would give the task a month; None where the task does not take that of its run."""
+        return None
 
     @property
     def store(self) -> ObjectStore:

@@ -17,14 +17,15 @@ class ReadsFiles(MonthTask):
     file_format: str | None
     compression: str | None
     columns: Sequence[str] | None
-    select: Mapping[str, str] | None
+    #: As the other arguments that may be files, an object once they are read.
+    select: Any
     null_as_default: bool
     lossy_columns: Sequence[str] | None
     naive_timestamps: str | None
-    csv: Mapping[str, Any] | None
+    csv: Any
     distribution: str
-    settings: Mapping[str, str | int] | None
-    node_specs: Mapping[str, Mapping[str, Any]] | None
+    settings: Any
+    node_specs: Any
     memory_share: float
     cancel_on_kill: bool
     month: str | None

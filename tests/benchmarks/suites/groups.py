@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from airflow_provider_chs3.operators.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from tests.benchmarks.lake import BUCKET, Lake, Months
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns

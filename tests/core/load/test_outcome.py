@@ -57,9 +57,9 @@ def test_it_says_what_is_worth_a_look(change, text):
 
 def test_of_an_increment_it_tells_what_is_new():
     told = report(replace(RESULT, loaded_objects=1, loaded_bytes=1024, loaded_rows=3_000))
-    assert "source:  1 new objects, 1.0 KiB; 6 objects, 3.0 MiB, with those published before" in told
+    assert "source:  1 new object, 1.0 KiB; 6 objects, 3.0 MiB, with those published before" in told
     assert "rows:    3,000,000, 3,000 of them new (" in told
-    assert "insert:  1.5 s, 2,000 rows/s, 683 B/s of objects" in told
+    assert "insert:  1.5 s, 2,000 rows/s, 683 bytes/s of objects" in told
 
 
 @pytest.mark.parametrize("change", [{"status": "unchanged"}, {"status": "skipped"}, {"insert_seconds": 0.0}])

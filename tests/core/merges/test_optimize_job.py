@@ -120,7 +120,7 @@ class TestResults:
         assert "max_bytes_to_merge_at_max_space_in_pool (150.0 GiB)" in told["reason"]
 
     def test_no_room_is_an_error_for_a_retry(self):
-        with pytest.raises(TransientError, match=r"0.0 MiB are free on its disk"):
+        with pytest.raises(TransientError, match=r"0 bytes are free on its disk"):
             results([self.DONE, after(JOB, replace(FEW, free_bytes=0))])
 
     def test_what_was_given_up_is_an_error_for_a_person(self):

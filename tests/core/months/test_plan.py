@@ -178,4 +178,4 @@ def test_a_planned_month_says_what_why_and_how_much():
     planned = PlannedMonth(
         OCTOBER, MonthObjects(2, 12_345, "f"), "never loaded", is_to_load=True, target=TableName("db", "trips")
     )
-    assert str(planned) == "2026-10 to load: never loaded (2 objects, 12,345 bytes)"
+    assert str(planned) == "2026-10 to load: never loaded (2 objects, 12.1 KiB)"

@@ -45,7 +45,7 @@ class TestSlices:
             self.SPEC, ShareOptions(parallel_months=1), LARGE, [NodeNow(memory_in_use_bytes=24 * GIB)]
         )
         assert one.memory_bytes == 8 * GIB
-        assert f"other queries use {24 * GIB} bytes" in one.notes[0]
+        assert "other queries use 24.0 GiB, which leaves 8.0 GiB" in one.notes[0]
 
     def test_nothing_in_use_makes_them_larger(self):
         one = resource_share_of(self.SPEC, ShareOptions(parallel_months=1), LARGE, [NodeNow(memory_in_use_bytes=GIB)])

@@ -43,7 +43,7 @@ export function NoConnections() {
   );
 }
 
-const LOAD = `from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+const LOAD = `from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 S3ToClickHouseOperator(
     task_id="load",

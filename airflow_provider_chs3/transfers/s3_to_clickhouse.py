@@ -15,7 +15,8 @@ class S3ToClickHouseOperator(MonthLoad, MonthlyOperator):
     nothing. Otherwise all nodes load them into a staging table together; the rows are counted and then published with
     REPLACE PARTITION. It is idempotent: running it again after any error gives the same rows.
 
-    It takes the arguments of `MonthlyOperator` (table, objects, credentials) and these.
+    It takes the arguments of `MonthlyOperator` (table, objects, credentials) and these. `select`, `csv`, `settings` and
+    `node_specs` may be JSON files, and texts in them `.sql` files, by their paths from the folder of the DAG file.
 
     Args:
         month: `YYYY-MM`. Default: the run's partition key, else the month of its data interval; in a run that asks to
@@ -58,7 +59,8 @@ class S3ToClickHouseOperator(MonthLoad, MonthlyOperator):
             0.5, for nodes that also do other work; 1 suits a load that runs alone.
         parallel_months: Number of months that share cores and memory. Default: so many that all cores have work.
         use_calibration: Whether to use what `CalibrateLoadOperator` found for the table. Default: True.
-        progress_interval_seconds: Seconds between two lines of progress in the log. Default: 10.
+        progress_interval_seconds: Seconds between two lines of progress in the log. Default: Airflow's
+            `[chs3] progress_interval_seconds`, 10.
         deferrable: Whether to free the worker during the insert: it is started over HTTP and continues in ClickHouse
             while the triggerer waits; a retry resumes it. `append` is never deferred. Default: Airflow's
             `[operators] default_deferrable`.

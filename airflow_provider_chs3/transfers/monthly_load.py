@@ -16,9 +16,9 @@ from airflow_provider_chs3.operators._support.month_task import MonthTask
 from airflow_provider_chs3.operators.assets import EmitMonthOperator
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
-from airflow_provider_chs3.operators.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 
 def _arguments_of(*operators: type) -> frozenset[str]:

@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.metrics import count_loads, counts_failures
-from airflow_provider_chs3.operators.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -51,6 +51,10 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
         super().__init__(**{"deferrable": False, **kwargs})
         self.months = months
         self._check_kind()
+
+    @property
+    def argument_for_month(self) -> None:
+        """None: the months are given."""
 
     @counts_failures
     def execute(self, context: Context) -> list[dict[str, object]]:  # type: ignore[override]  # of several months

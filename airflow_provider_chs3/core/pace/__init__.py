@@ -1,0 +1,1 @@
+"""Tell from a table's past loads what the next ones take."""

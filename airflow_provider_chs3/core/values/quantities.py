@@ -1,0 +1,41 @@
+"""Write quantities for people."""
+
+from __future__ import annotations
+
+
+def quantity(count: int, one: str) -> str:
+    """Return a count with its noun: `1 object`, `12,345 objects`.
+
+    Args:
+        count: The count.
+        one: The noun in the singular; its plural ends in s.
+    """
+    return f"{count:,} {one if count == 1 else f'{one}s'}"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration with its units: `42 s`, `12 min`, `3 h 5 min`.
+
+    Args:
+        seconds: The duration in seconds.
+    """
+    if seconds < 120:
+        return f"{seconds:,.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min"
+
+
+def size_text(size_bytes: float) -> str:
+    """Return a size with its unit: `999 bytes`, `48.8 KiB`, `1.2 TiB`.
+
+    Args:
+        size_bytes: The size in bytes.
+    """
+    if size_bytes < 1024:
+        return quantity(round(size_bytes), "byte")
+    for unit in ("KiB", "MiB", "GiB"):
+        size_bytes /= 1024
+        if size_bytes < 1024:
+            return f"{size_bytes:,.1f} {unit}"
+    size_bytes /= 1024
+    return f"{size_bytes:,.1f} TiB"

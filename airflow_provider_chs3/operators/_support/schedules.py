@@ -1,0 +1,44 @@
+"""Schedules whose runs have no data interval, and so no month."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import BaseOperator
+
+#: Their runs are points in time. By name, as Airflow has each of them twice: for DAG files, and for its scheduler.
+_POINTS = frozenset({"CronTriggerTimetable", "DeltaTriggerTimetable", "MultipleCronTriggerTimetable", "OnceTimetable"})
+
+
+def check_schedule(task: BaseOperator, *, instead: str) -> None:
+    """Check that the scheduled runs of a task's DAG have a data interval.
+
+    Runs of a DAG without a schedule may get a month from their conf, so that they are checked when they run.
+
+    Args:
+        task: The task, in its DAG.
+        instead: What the task could be given instead.
+
+    Raises:
+        ConfigurationError: If they have none, such as those of `@daily` since Airflow 3.
+    """
+    timetable, schedule = task.dag.timetable, task.dag.schedule
+    if type(timetable).__name__ not in _POINTS or _interval(timetable):
+        return
+    is_cron = isinstance(schedule, str) and schedule != "@once"
+    given = repr(schedule) if isinstance(schedule, str) else type(timetable).__name__
+    cron, zone = (repr(schedule), repr(task.dag.timezone.name)) if is_cron else ("'0 3 * * *'", "'UTC'")
+    raise ConfigurationError(
+        f"DAG {task.dag_id!r} has schedule={given}, whose runs have no data interval (since Airflow 3), and task "
+        f"{task.task_id!r} takes its month from there: give the DAG schedule=CronDataIntervalTimetable({cron}, "
+        f"timezone={zone}), of airflow.timetables.interval, or the task {instead}."
+    )
+
+
+def _interval(timetable: Any) -> Any:
+    several = getattr(timetable, "timetables", None) or getattr(timetable, "_timetables", None)
+    first = several[0] if several else timetable
+    return getattr(first, "interval", None) or getattr(first, "_interval", None)

@@ -1,0 +1,72 @@
+"""A DAG with the names, templates and files of Airflow's own transfers loads what it says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.testbed.trips import COLUMNS, Trips, create_table_sql
+from tests.dag_bag import DagBag
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
+
+    from airflow_provider_chs3.testbed.nodes import Cluster
+
+TRIPS = Trips(rows_per_month=600, files_per_month=3)
+DAG_FILE = """
+from datetime import datetime
+
+from airflow.sdk import DAG
+
+from airflow_provider_chs3.transfers.monthly_load import monthly_load
+
+with DAG("by_convention_{database}", schedule=None, start_date=datetime(2026, 1, 1), params={{"stage": "default"}}):
+    monthly_load(
+        months=["2026-01", "2026-02"],
+        s3_bucket="{bucket}",
+        s3_key="trips/{{YYYY-MM}}/",
+        database="{database}",
+        table="trips",
+        clickhouse_conn_id="chs3_{{{{ params.stage }}}}",
+        aws_conn_id="aws_{{{{ params.stage }}}}",
+        select="select.json",
+        settings="settings.json",
+        merge_health={{"settled_after_seconds": 0, "poke_interval": 0.2}},
+    )
+"""
+
+
+def test_it_loads_its_months_by_the_files_beside_it(
+    chs3_cluster: Cluster,
+    chs3_s3: Any,
+    chs3_bucket: str,
+    chs3_database: str,
+    chs3_airflow_connections: None,
+    run_dag: Callable[..., DagRun],
+    tmp_path: Path,
+) -> None:
+    for month in ("2026-01", "2026-02"):
+        TRIPS.upload(chs3_s3.client(), month, bucket=chs3_bucket, prefix=f"trips/{month}/")
+    for node in chs3_cluster.nodes:
+        with node.client() as client:
+            client.execute(create_table_sql(f"{chs3_database}.trips"))
+    (tmp_path / "dag.py").write_text(DAG_FILE.format(bucket=chs3_bucket, database=chs3_database), encoding="utf-8")
+    (tmp_path / "select.json").write_text(json.dumps(dict(zip(COLUMNS, COLUMNS, strict=True)) | {"fare": "fare.sql"}))
+    (tmp_path / "fare.sql").write_text("-fare\n")
+    (tmp_path / "settings.json").write_text('{"max_insert_threads": 1}')
+    bag = DagBag(str(tmp_path))
+    assert bag.import_errors == {}
+
+    (dag,) = bag.dags.values()
+    run = run_dag(dag)
+
+    assert str(run.state) == "success"
+    sums = f"SELECT count(), max(fare) <= 0 FROM cluster('{chs3_cluster.name}', {chs3_database}, trips)"
+    with chs3_cluster.nodes[0].client() as client:
+        assert client.execute(sums) == [(1_200, 1)]
+    again = run_dag(dag)
+    plan = next(ti for ti in again.get_task_instances() if ti.task_id == "monthly_load.plan")
+    assert plan.xcom_pull(task_ids="monthly_load.plan", dag_id=dag.dag_id, run_id=again.run_id) == []

@@ -1,0 +1,118 @@
+"""The names of arguments that Airflow's own transfers have: `s3_bucket`, `s3_key`, and templated connection ids."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import DAG, BaseOperator
+
+import airflow_provider_chs3
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.lakehouse import DeltaTable, IcebergTable
+from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles, ObjectStore, S3Objects
+from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
+from airflow_provider_chs3.operators.ledger import AdoptMonthsOperator
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.rows import MySqlRows, PostgresRows
+from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
+from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+
+TAKE_KEYS = (
+    (S3ToClickHouseOperator, {"table": "trips"}),
+    (S3MonthsToClickHouseOperator, {"table": "trips", "months": ["2026-01"]}),
+    (PlanMonthsOperator, {"table": "trips"}),
+    (CalibrateLoadOperator, {"table": "trips"}),
+    (AdoptMonthsOperator, {"table": "trips"}),
+    (KafkaToS3Operator, {"topic": "trips"}),
+)
+
+
+@pytest.mark.parametrize(("operator", "needed"), TAKE_KEYS)
+def test_s3_bucket_and_s3_key_are_bucket_and_key(operator: Any, needed: dict[str, Any]) -> None:
+    task = operator(task_id="t", s3_bucket="lake", s3_key="{YYYY-MM}/", **needed)
+    assert (task.bucket, task.key) == ("lake", "{YYYY-MM}/")
+
+
+@pytest.mark.parametrize("name", ["bucket", "key"])
+@pytest.mark.parametrize(("operator", "needed"), TAKE_KEYS)
+def test_both_names_at_once_are_an_error_that_says_which_to_remove(
+    operator: Any, needed: dict[str, Any], name: str
+) -> None:
+    given = {"bucket": "lake", "key": "{YYYY-MM}/", f"s3_{name}": "other"}
+    with pytest.raises(ConfigurationError, match=rf"s3_{name}='other' .* by two names: remove s3_{name}\."):
+        operator(task_id="t", **given, **needed)
+
+
+@pytest.mark.parametrize("given", [{"s3_bucket": "lake"}, {"s3_key": "{YYYY-MM}/"}])
+def test_a_topic_needs_both(given: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match=r"Nothing says where the objects go: give (key|bucket)="):
+        KafkaToS3Operator(task_id="t", topic="trips", **given)
+
+
+def test_monthly_load_gives_them_to_plan_and_loads() -> None:
+    with DAG("d", start_date=datetime(2026, 1, 1, tzinfo=UTC), schedule=None) as dag:
+        monthly_load(table="trips", s3_bucket="lake", s3_key="{YYYY-MM}/", lookback_months=1)
+    tasks: list[Any] = [dag.get_task(name) for name in ("monthly_load.plan", "monthly_load.month.load")]
+    assert [(task.bucket, task.key) for task in tasks] == [("lake", "{YYYY-MM}/")] * 2
+
+
+def _tasks() -> Iterator[type[BaseOperator]]:
+    for package in ("operators", "transfers", "sensors"):
+        path = importlib.import_module(f"airflow_provider_chs3.{package}").__path__
+        for each in pkgutil.iter_modules(path, f"airflow_provider_chs3.{package}."):
+            for value in vars(importlib.import_module(each.name)).values():
+                if inspect.isclass(value) and issubclass(value, BaseOperator) and value.__module__ == each.name:
+                    yield value
+
+
+def _conn_ids(kind: type) -> set[str]:
+    """The arguments that name connections, of a class and of its bases."""
+    return {
+        name
+        for each in kind.__mro__
+        if each.__module__.startswith(airflow_provider_chs3.__name__)
+        for name in inspect.signature(each.__init__).parameters
+        if name.endswith("_conn_id")
+    }
+
+
+@pytest.mark.parametrize("kind", list(_tasks()))
+def test_an_operator_templates_its_connections(kind: type[BaseOperator]) -> None:
+    in_store = {name for store in _STORES for name in store.template_fields}
+    fields = set(kind.template_fields)
+    assert _conn_ids(kind) <= (fields | in_store if "objects" in fields else fields)
+
+
+_STORES: tuple[type[ObjectStore], ...] = (
+    *(S3Objects, AzureBlobs, GcsObjects, HdfsFiles),
+    *(IcebergTable, DeltaTable, PostgresRows, MySqlRows),
+)
+
+
+@pytest.mark.parametrize("store", _STORES)
+def test_a_storage_templates_its_connections(store: type[ObjectStore]) -> None:
+    assert _conn_ids(store)
+    assert _conn_ids(store) <= set(store.template_fields)
+
+
+def test_connections_are_rendered() -> None:
+    with DAG("d", schedule=None):
+        task = S3ToClickHouseOperator(
+            task_id="t",
+            table="trips",
+            key="{YYYY-MM}/",
+            bucket="lake",
+            clickhouse_conn_id="ch_{{ params.stage }}",
+            aws_conn_id="s3_{{ params.stage }}",
+        )
+    task.render_template_fields({"params": {"stage": "test"}})  # type: ignore[typeddict-item]
+    store: Any = task.store
+    assert (task.hook().get_conn_id(), store.aws_conn_id) == ("ch_test", "s3_test")
