@@ -145,13 +145,15 @@ class ClickHouseConnectionError(TransientError):
         message: The message of the network or the driver.
         host: The last address tried, as `host:port`.
         query_id: The id of the statement; None if none was sent.
+        is_timeout: Whether the answer did not come in time. Default: False.
     """
 
-    def __init__(self, message: str, host: str, query_id: str | None = None) -> None:
+    def __init__(self, message: str, host: str, query_id: str | None = None, *, is_timeout: bool = False) -> None:
         super().__init__(message, host, query_id)
         self.message = message
         self.host = host
         self.query_id = query_id
+        self.is_timeout = is_timeout
 
     def __str__(self) -> str:
         query = f", query {self.query_id}" if self.query_id else ""

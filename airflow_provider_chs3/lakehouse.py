@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.storages.table_source import TableSource
     from airflow_provider_chs3.hooks.tables.delta_tables import DeltaListing
     from airflow_provider_chs3.hooks.tables.iceberg_tables import IcebergListing
+    from airflow_provider_chs3.hooks.tables.table_listing import TableListing
 
 
 @dataclass(kw_only=True)
@@ -31,7 +32,7 @@ class LakehouseTable(ObjectStore):
 
     @property
     def template(self) -> str:
-        """What messages show in place of a template of keys."""
+        """The text that messages show in place of a template of keys."""
         return "{YYYY-MM}"
 
     @property
@@ -56,6 +57,15 @@ class LakehouseTable(ObjectStore):
     def namespace(self, place: str) -> str:
         """Return OpenLineage's namespace of a bucket."""
         return f"s3://{place}"
+
+    @abstractmethod
+    def listing(self) -> TableListing:
+        """Return the listing, as seen from the worker."""
+
+    def table_dataset(self) -> tuple[str, str]:
+        """Return OpenLineage's namespace and name of the table: its bucket and folder."""
+        bucket, folder = self.listing().location
+        return self.namespace(bucket), folder
 
 
 @dataclass(kw_only=True)

@@ -1,4 +1,4 @@
-"""Where a month's objects are: one of these is the `objects` of operators and `monthly_load`."""
+"""The places of a month's objects: one of these is the `objects` of operators and `monthly_load`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.core.rows.sql_source import SqlSource
     from airflow_provider_chs3.core.source.object_source import ObjectSource
+    from airflow_provider_chs3.core.source.source import Source
     from airflow_provider_chs3.hooks.listing.azure_blobs import AzureBlobListing
     from airflow_provider_chs3.hooks.listing.listing import Listing
 
 
 @dataclass(kw_only=True)
 class ObjectStore(ABC):
-    """Where a month's objects are. Airflow renders its template fields with those of the operator."""
+    """A place of months' objects. Airflow renders its template fields with those of the operator."""
 
     template_fields: ClassVar[Sequence[str]]
 
@@ -38,7 +38,7 @@ class ObjectStore(ABC):
         """Return the listing, as seen from the worker."""
 
     @abstractmethod
-    def source(self, listing: Any) -> ObjectSource | SqlSource:
+    def source(self, listing: Any) -> Source:
         """Return what the servers read, with their credentials.
 
         Args:
@@ -64,6 +64,10 @@ class ObjectStore(ABC):
         """
         place, _, key = path.partition("/")
         return self.namespace(place), key or "/"
+
+    def table_dataset(self) -> tuple[str, str] | None:
+        """Return OpenLineage's namespace and name of the table whose rows are loaded; None where objects are."""
+        return None
 
     def serialize(self) -> dict[str, Any]:
         """Return what Airflow's UI shows; there is no secret in it."""
@@ -282,15 +286,7 @@ class HdfsFiles(ObjectStore):
 
 
 def _check_is_google(endpoint_url: str, hmac_conn_id: str) -> None:
-    """Check that a connection does not lead to AWS, as one does that names no endpoint.
-
-    Args:
-        endpoint_url: The endpoint that it leads to.
-        hmac_conn_id: The connection.
-
-    Raises:
-        ConfigurationError: If it leads to AWS.
-    """
+    """Check that a connection does not lead to AWS, as one does that names no endpoint."""
     if ".amazonaws.com" in endpoint_url:
         raise ConfigurationError(
             f'Connection {hmac_conn_id!r} leads to AWS: give "endpoint_url": "https://storage.googleapis.com" in its '

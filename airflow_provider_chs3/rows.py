@@ -49,8 +49,8 @@ class TableRows(ObjectStore):
         listing = self.listing()
         return f"{listing.dialect.scheme}://{listing.address}"
 
-    def dataset(self, path: str) -> tuple[str, str]:
-        """Return the table, whatever the month; see `ObjectStore.dataset`."""
+    def table_dataset(self) -> tuple[str, str]:
+        """Return OpenLineage's namespace and name of the table."""
         return self.namespace(""), f"{self.listing().connection.schema}.{self.place}"
 
     def listing(self) -> RowsListing:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_chs3.cli.storages import STORAGES
+from airflow_provider_chs3.cli.storages import STORAGES, TABLES
 from airflow_provider_chs3.core.doctor.privileges import PURPOSES
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -121,6 +121,10 @@ def _add_doctor(commands: Any) -> None:
     )
     _add_table(command, is_required=False)
     _add_source(command, is_required=False)
+    command.add_argument(
+        "--source-table", metavar="NAME", help="table of a database or a lakehouse; URI of a Delta one"
+    )
+    command.add_argument("--month-column", metavar="NAME", help="its column that says the month of a row")
     command.add_argument("--month", metavar="YYYY-MM", help="check a load of this month, up to its first write")
     command.add_argument(
         "--for",
@@ -219,7 +223,10 @@ def _add_source(command: argparse.ArgumentParser, *, is_required: bool = True) -
     command.add_argument("--bucket", help="bucket of the objects, or container")
     _add_access(command)
     command.add_argument(
-        "--storage", choices=STORAGES, default="s3", help="what the objects are in, if it is not S3 (%(default)s)"
+        "--storage",
+        choices=STORAGES if is_required else (*STORAGES, *TABLES),
+        default="s3",
+        help="what the objects are in, if it is not S3 (%(default)s)",
     )
     command.add_argument(
         "--storage-conn-id", metavar="ID", help="connection to such a storage; by default that of its operator"

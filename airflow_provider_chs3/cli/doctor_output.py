@@ -11,7 +11,7 @@ from typing import Any
 from airflow_provider_chs3.cli.tables import rendered, size
 from airflow_provider_chs3.core.doctor.report import Check, CheckOutcome, Diagnosis, NodeReport
 from airflow_provider_chs3.core.doctor.run import DoctorRequest, examine
-from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.insert_settings import settings_table, tunable
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.exceptions import Chs3Error
@@ -73,7 +73,7 @@ def _request(arguments: Mapping[str, Any], options: ConnectionOptions, purposes:
     )
 
 
-def _source(arguments: Mapping[str, Any], listing: Any) -> tuple[ObjectSource | None, str]:
+def _source(arguments: Mapping[str, Any], listing: Any) -> tuple[Source | None, str]:
     """Return the source of the objects, or why it is not known."""
     store: ObjectStore | None = arguments.get("objects")
     collection = getattr(store, "named_collection", None) if store else arguments.get("named_collection")
@@ -82,10 +82,8 @@ def _source(arguments: Mapping[str, Any], listing: Any) -> tuple[ObjectSource | 
     operator = MonthlyOperator(task_id="doctor", **{**arguments, "table": arguments["table"] or "none"})
     try:
         if not collection:
-            listing.access()
-        source = operator.source(listing)
-        assert isinstance(source, ObjectSource)  # the command line names objects alone
-        return source, ""
+            listing.check_connection()
+        return operator.source(listing), ""
     except Chs3Error as error:
         return None, str(error)
     except Exception as error:

@@ -8,7 +8,6 @@ from typing import Any
 
 from airflow_provider_chs3.core.new_table.suggestion import NewTable, NewTableRequest, suggest_table
 from airflow_provider_chs3.core.source.formats import format_named
-from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 from airflow_provider_chs3.runners.blocking import Runner
@@ -31,7 +30,6 @@ def suggested_table(arguments: Mapping[str, Any], *, month: str, file_format: st
     task = MonthlyOperator(task_id="ddl", **arguments)
     hook, listing = task.hook(), task.listing()
     source = task.source(listing)
-    assert isinstance(source, ObjectSource)  # the command line names objects alone
     request = NewTableRequest(
         source=source,
         table=TableName(arguments["database"] or hook.options.database, arguments["table"]),

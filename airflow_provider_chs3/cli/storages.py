@@ -1,4 +1,4 @@
-"""Where objects are, as the command line names it."""
+"""The source of months, as the command line names it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.exceptions import ConfigurationError
 
+# The rest needs Airflow, and help is to come without it.
 if TYPE_CHECKING:
     from airflow_provider_chs3.objects import ObjectStore
 
 #: Values of `--storage`.
 STORAGES = ("s3", "azure", "gcs", "hdfs")
+#: Further values for the doctor: tables, which have no keys.
+TABLES = ("postgres", "mysql", "iceberg", "delta")
+_LAKEHOUSES = ("iceberg", "delta")
+_OF_DATABASES = ("named_collection",)
+_OF_OBJECTS = ("key", "bucket", "role_arn", "hdfs_url")
 _OF_S3 = ("role_arn", "endpoint_url")
 _NOT_OF_HDFS = ("bucket", "named_collection", *_OF_S3)
 
@@ -25,6 +31,13 @@ def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
     Raises:
         ConfigurationError: If an option is of another storage.
     """
+    if given.storage in TABLES:
+        _refuse(given, *_OF_OBJECTS, *(_OF_DATABASES if given.storage in _LAKEHOUSES else ("endpoint_url",)))
+        if not given.source_table or not given.month_column:
+            raise ConfigurationError(
+                f"--storage {given.storage} needs a table: give --source-table and --month-column."
+            )
+        return {"objects": _table(given)}
     if given.storage == "s3":
         return {"key": given.key, **access_arguments(given)}
     _refuse(given, *(_NOT_OF_HDFS if given.storage == "hdfs" else (*_OF_S3, "hdfs_url")))
@@ -65,3 +78,22 @@ def _store(given: argparse.Namespace) -> ObjectStore:
         return AzureBlobs(blob=given.key, container=given.bucket, named_collection=collection, **connection)
     connection = {"hmac_conn_id": conn_id} if conn_id else {}
     return GcsObjects(object_name=given.key, bucket=given.bucket, named_collection=collection, **connection)
+
+
+def _table(given: argparse.Namespace) -> ObjectStore:
+    from airflow_provider_chs3.lakehouse import DeltaTable, IcebergTable
+    from airflow_provider_chs3.rows import MySqlRows, PostgresRows
+
+    name, column, conn_id = given.source_table, given.month_column, given.storage_conn_id
+    of_s3 = {"aws_conn_id": given.aws_conn_id or None, "endpoint_url": given.endpoint_url}
+    if given.storage == "delta":
+        return DeltaTable(uri=name, month_column=column, **of_s3)
+    if given.storage == "iceberg":
+        connection = {"iceberg_conn_id": conn_id} if conn_id else {}
+        return IcebergTable(table=name, month_column=column, **of_s3, **connection)
+    schema, _, table = name.rpartition(".")
+    shared = {"table": table, "month_column": column, "named_collection": given.named_collection}
+    shared |= {"schema": schema} if schema else {}
+    connection = {f"{given.storage}_conn_id": conn_id} if conn_id else {}
+    kind = PostgresRows if given.storage == "postgres" else MySqlRows
+    return kind(**shared, **connection)

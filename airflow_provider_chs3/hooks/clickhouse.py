@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -113,7 +114,7 @@ class ClickHouseHook(StatementRuns):
                 make answers complete under every profile (`core.sql.complete_answers`), are set unless given here.
             address: One node's address; None takes the connection's hosts, with failover.
             secrets: Texts in the statement to hide from all messages; the connection's password is added.
-            send_receive_timeout_seconds: Overrides the connection's.
+            send_receive_timeout_seconds: Overrides the connection's, and limits the whole time of the statement.
             under_profile: Whether to omit the settings that make answers complete, as the profile may forbid them;
                 those that the driver needs stay. Default: False.
 
@@ -176,6 +177,8 @@ class ClickHouseHook(StatementRuns):
             self._connected(address, send_receive_timeout_seconds) as client,
             translated_errors(client, query_id=query_id, secrets=secrets),
         ):
+            if send_receive_timeout_seconds is not None:
+                client.deadline = time.monotonic() + send_receive_timeout_seconds
             rows = client.execute(sql, query_id=query_id, settings=settings)
             yield client, rows if isinstance(rows, list) else []
 

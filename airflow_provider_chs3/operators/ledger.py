@@ -195,7 +195,6 @@ class AdoptMonthsOperator(MonthlyOperator):
     def adopted(self) -> list[AdoptedMonth]:
         """Adopt the months whose counts match, and return all as objects."""
         from airflow_provider_chs3.core.months.adopt import adopt_months
-        from airflow_provider_chs3.core.months.plan import list_months
         from airflow_provider_chs3.core.values.run_month import parse_months
         from airflow_provider_chs3.operators._support.adopt_request import adopt_request
         from airflow_provider_chs3.runners.blocking import Runner
@@ -206,7 +205,7 @@ class AdoptMonthsOperator(MonthlyOperator):
             if self.months:
                 months: Sequence[Month] = parse_months(self.months)
             elif self.all_months:
-                months = sorted(runner.run(list_months(self.source(listing), None)))
+                months = sorted(runner.run(self.source(listing).summarize_months(None)))
             else:
                 raise ConfigurationError("No months are given: name those to adopt, or give all_months=True.")
             return runner.run(

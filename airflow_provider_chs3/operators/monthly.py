@@ -90,7 +90,7 @@ class MonthlyOperator(MonthTask):
 
     @property
     def store(self) -> ObjectStore:
-        """Where the objects are."""
+        """The place of the objects."""
         from airflow_provider_chs3.objects import S3Objects
 
         if self.objects is not None:

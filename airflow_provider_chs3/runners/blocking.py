@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
 from functools import cached_property, singledispatchmethod
-from itertools import islice
 from typing import Any, TypeVar
 
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
@@ -33,7 +32,6 @@ from airflow_provider_chs3.core.workflow.operations import (
     Sleep,
     Steps,
     TimedAnswer,
-    TimeListing,
     TimeQueryNodes,
     TryQueryNodes,
 )
@@ -50,8 +48,6 @@ T = TypeVar("T")
 _PARALLEL_STATEMENTS = 128
 #: Seconds between two checks of the memory of inserts whose progress is not logged.
 _QUIET_INTERVAL_SECONDS = 0.5
-#: Objects in one page of an S3 listing.
-_OBJECTS_OF_A_PAGE = 1000
 
 
 def _timed(ask: Callable[[], Any]) -> TimedAnswer:
@@ -135,7 +131,12 @@ class Runner:
     def _(self, step: Query) -> list[Row]:
         self.log.debug("%s: %s", step.name, step.sql.masked)
         settings = {**OF_FEW_ROWS, **step.settings, **self.log_comment}
-        return self.hook.query(step.sql.text, settings=settings, secrets=step.sql.secrets)
+        return self.hook.query(
+            step.sql.text,
+            settings=settings,
+            secrets=step.sql.secrets,
+            send_receive_timeout_seconds=step.answer_seconds,
+        )
 
     @perform.register
     def _(self, step: QueryNodes) -> dict[Node, list[Row]]:
@@ -172,13 +173,6 @@ class Runner:
             # In the context of this thread, which loggers use.
             ended = [pool.submit(copy_context().run, self.run, each) for each in step.workflows]
         return [each.result() for each in ended]
-
-    @perform.register
-    def _(self, step: TimeListing) -> TimedAnswer:
-        listing = self.listing
-        assert listing is not None  # the source lists through ClickHouse otherwise
-        self.log.info("%s", step.name)
-        return _timed(lambda: tuple(islice(listing.objects(step.bucket, step.prefix), _OBJECTS_OF_A_PAGE)))
 
     @perform.register
     def _(self, step: CheckHosts) -> list[tuple[bool, str]]:

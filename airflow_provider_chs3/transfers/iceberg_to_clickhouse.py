@@ -6,10 +6,10 @@ from typing import Any
 
 from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.lakehouse import IcebergTable
-from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.operators._support.month_load import MonthLoad
 
 
-class IcebergToClickHouseOperator(S3ToClickHouseOperator):
+class IcebergToClickHouseOperator(MonthLoad):
     """Make a month's partition hold exactly the rows that an Iceberg table's current snapshot has of that month.
 
     It does what `S3ToClickHouseOperator` does and takes the same arguments; these are in place of `key`, `bucket` and

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_provider_chs3.operators._support.month_load import MonthLoad
 from airflow_provider_chs3.rows import PostgresRows
-from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 
-class PostgresToClickHouseOperator(S3ToClickHouseOperator):
+class PostgresToClickHouseOperator(MonthLoad):
     """Make a month's partition hold exactly the rows that a table of PostgreSQL has of that month.
 
     It does what `S3ToClickHouseOperator` does and takes the same arguments, except those about files; these are in

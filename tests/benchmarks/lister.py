@@ -40,7 +40,6 @@ class ListingResult:
 
 def list_as_we_do(given: Listing) -> ListingResult:
     """List all months, and fold each into its fingerprint."""
-    from airflow_provider_chs3.core.months.plan import list_months
     from airflow_provider_chs3.core.source.key_template import KeyTemplate
     from airflow_provider_chs3.core.storages.s3_source import S3Source
     from airflow_provider_chs3.core.workflow.driving import drive
@@ -53,7 +52,9 @@ def list_as_we_do(given: Listing) -> ListingResult:
     )
 
     def count() -> int:
-        found = drive(list_months(source, None), lambda step: listing.pages(step.bucket, step.prefix, step.narrower))
+        found = drive(
+            source.summarize_months(None), lambda step: listing.pages(step.bucket, step.prefix, step.narrower)
+        )
         return sum(each.count for each in found.values())
 
     list(listing.pages(BUCKET, "nothing"))

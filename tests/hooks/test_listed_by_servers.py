@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from airflow_provider_chs3.core.months.plan import MonthObjects, list_months
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.storages.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Manifest, Month
+from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.workflow.driving import drive
 from airflow_provider_chs3.core.workflow.operations import Gather
 from airflow_provider_chs3.hooks.listing.page_reader import read_leanly
@@ -94,7 +94,7 @@ def test_months_that_are_cut_are_those_of_one_listing(server: S3Endpoint, templa
             steps.append(step)
             return listing.pages(step.bucket, step.prefix, step.narrower if is_cut else None)
 
-        return drive(list_months(source, wanted), perform)
+        return drive(source.summarize_months(wanted), perform)
 
     found = listed(is_cut=True)
     assert found == listed(is_cut=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 import threading
+import time
 import traceback
 import uuid
 from collections.abc import Callable
@@ -247,6 +248,18 @@ def test_a_silent_server_is_a_connection_error(hook: ClickHouseHook) -> None:
             settings={"interactive_delay": 10**8},
             send_receive_timeout_seconds=0.5,
         )
+
+
+def test_a_time_limit_is_for_the_whole_answer_whatever_progress_it_makes(hook: ClickHouseHook) -> None:
+    began = time.monotonic()
+    with pytest.raises(ClickHouseConnectionError, match="timed out") as caught:
+        hook.query(
+            "SELECT sleepEachRow(0.2) FROM numbers(100)",
+            settings={"max_block_size": 1, "interactive_delay": 100_000},
+            send_receive_timeout_seconds=1,
+        )
+    assert caught.value.is_timeout
+    assert time.monotonic() - began < 5
 
 
 def test_a_wrong_connection_is_told_before_anything_is_sent(make_hook: MakeHook) -> None:

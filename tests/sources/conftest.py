@@ -19,6 +19,7 @@ from tests.sources.loading import Staging
 from tests.sources.objects import AzureObjects, GcsObjects, HdfsObjects, Objects, S3Objects
 from tests.sources.row_lake import RowLake
 from tests.sources.rows import MySqlRows, PostgresRows, Rows
+from tests.sources.source_lake import SourceLake
 from tests.sources.store_lake import StoreLake
 from tests.sources.table_lake import TableLake
 from tests.sources.topics import Topic
@@ -110,6 +111,24 @@ def table_lake(
     """A table of a lakehouse, and one that it is loaded into."""
     kind = {"iceberg": IcebergTable, "delta": DeltaTable}[request.param]
     bucket = S3Objects.create(chs3_s3)
+    return TableLake.create(kind(bucket.server, bucket.bucket, tmp_path), chs3_cluster, chs3_database, monkeypatch)
+
+
+@pytest.fixture(params=["postgres", "mysql", "iceberg", "delta"])
+def source_lake(
+    request: pytest.FixtureRequest,
+    chs3_cluster: Cluster,
+    chs3_database: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> SourceLake:
+    """A table of a database or a lakehouse, and one that it is loaded into."""
+    if request.param in ("postgres", "mysql"):
+        rows = {"postgres": PostgresRows, "mysql": MySqlRows}[request.param]
+        server = request.getfixturevalue(f"chs3_{request.param}")
+        return RowLake.create(rows.create(server), chs3_cluster, chs3_database, monkeypatch)
+    kind = {"iceberg": IcebergTable, "delta": DeltaTable}[request.param]
+    bucket = S3Objects.create(request.getfixturevalue("chs3_s3"))
     return TableLake.create(kind(bucket.server, bucket.bucket, tmp_path), chs3_cluster, chs3_database, monkeypatch)
 
 

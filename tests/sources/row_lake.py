@@ -11,12 +11,12 @@ from airflow_provider_chs3.rows import MySqlRows, PostgresRows, TableRows
 from airflow_provider_chs3.testbed.trips import COLUMNS, MonthFacts, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.mysql_to_clickhouse import MySqlToClickHouseOperator
 from airflow_provider_chs3.transfers.postgres_to_clickhouse import PostgresToClickHouseOperator
-from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.narrow_user import narrow_connection
 from tests.sources.rows import MySqlRows as MySqlTable
 from tests.sources.rows import Rows
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pytest
 
     from airflow_provider_chs3.testbed.nodes import Cluster
@@ -60,12 +60,34 @@ class RowLake:
         kind = MySqlRows if self.is_mysql else PostgresRows
         return kind(**{"table": self.rows.table, "month_column": "pickup_at", "key_column": "trip_id"} | options)
 
-    def operator(self, **options: Any) -> S3ToClickHouseOperator:
+    def operator(self, **options: Any) -> PostgresToClickHouseOperator | MySqlToClickHouseOperator:
         kind = MySqlToClickHouseOperator if self.is_mysql else PostgresToClickHouseOperator
         arguments = {"task_id": "load", "table": "trips", "database": self.database, "month": MONTH}
         arguments |= {"cluster": self.cluster.name, "progress_interval_seconds": 0.2}
         arguments |= {"source_table": self.rows.table, "month_column": "pickup_at", "key_column": "trip_id"}
         return kind(**arguments | options)
+
+    def put(self, table: pa.Table) -> None:
+        """Add rows to the table of the database."""
+        self.rows.put(table)
+
+    @property
+    def source_argument(self) -> tuple[str, str]:
+        """The argument of the operator that names the table, and its value."""
+        return "source_table", self.rows.table
+
+    @property
+    def doctor_options(self) -> list[str]:
+        """The options by which the doctor knows the table."""
+        kind = "mysql" if self.is_mysql else "postgres"
+        return ["--storage", kind, "--source-table", self.rows.table, "--month-column", "pickup_at"]
+
+    @property
+    def dataset(self) -> tuple[str, str]:
+        """OpenLineage's namespace and name of the table."""
+        server = self.rows.server
+        scheme, schema = ("mysql", "") if self.is_mysql else ("postgres", "public.")
+        return f"{scheme}://{server.host}:{server.port}", f"{server.database}.{schema}{self.rows.table}"
 
     def load(self, **options: Any) -> dict[str, Any]:
         return self.operator(**options).execute({})

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3 import lakehouse
+from airflow_provider_chs3.operators._support.month_load import MonthLoad
 from airflow_provider_chs3.testbed.trips import MonthFacts, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.delta_to_clickhouse import DeltaToClickHouseOperator
 from airflow_provider_chs3.transfers.iceberg_to_clickhouse import IcebergToClickHouseOperator
@@ -15,6 +16,7 @@ from tests.narrow_user import narrow_connection
 from tests.sources.lakehouses import IcebergTable, Lakehouse
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pytest
 
     from airflow_provider_chs3.testbed.nodes import Cluster
@@ -57,7 +59,7 @@ class TableLake:
         objects.month_column = "pickup_at"
         return objects
 
-    def operator(self, month: str = MONTH, **options: Any) -> S3ToClickHouseOperator:
+    def operator(self, month: str = MONTH, **options: Any) -> MonthLoad:
         arguments = {**self.where, "task_id": "load", "month": month, "progress_interval_seconds": 0.2}
         if "objects" in options:
             return S3ToClickHouseOperator(**{**arguments, **options})
@@ -67,6 +69,38 @@ class TableLake:
             return IcebergToClickHouseOperator(**{**arguments, **given, **options})
         given = {"uri": self.table.uri, "month_column": "month"}
         return DeltaToClickHouseOperator(**{**arguments, **given, **options})
+
+    def put(self, table: pa.Table) -> None:
+        """Add rows to the table of the lakehouse."""
+        self.table.put(table)
+
+    @property
+    def source_argument(self) -> tuple[str, str]:
+        """The argument of the operator that names the table, and its value."""
+        if isinstance(self.table, IcebergTable):
+            return "iceberg_table", "lake.trips"
+        return "uri", self.table.uri
+
+    @property
+    def dag_id(self) -> str:
+        """The example DAG that loads from such a table."""
+        return "chs3_iceberg" if isinstance(self.table, IcebergTable) else "chs3_delta"
+
+    @property
+    def dag_conf(self) -> dict[str, str]:
+        """What a run of that DAG is told of the table."""
+        return {} if isinstance(self.table, IcebergTable) else {"uri": self.table.uri, "month_column": "month"}
+
+    @property
+    def doctor_options(self) -> list[str]:
+        """The options by which the doctor knows the table."""
+        kind, column = ("iceberg", "pickup_at") if isinstance(self.table, IcebergTable) else ("delta", "month")
+        return ["--storage", kind, "--source-table", self.source_argument[1], "--month-column", column]
+
+    @property
+    def dataset(self) -> tuple[str, str]:
+        """OpenLineage's namespace and name of the table."""
+        return f"s3://{self.table.bucket}", "trips"
 
     def load(self, month: str = MONTH, **options: Any) -> dict[str, Any]:
         return self.operator(month, **options).execute({})

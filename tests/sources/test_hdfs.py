@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import socket
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -88,8 +90,29 @@ def test_the_host_that_answers_lists(folder: HdfsObjects, monkeypatch: pytest.Mo
     connect(folder.server, monkeypatch, host="no-such-host.invalid, 127.0.0.1")
     assert listed(folder.folder) == [f"/{folder.folder}/f"]
     connect(folder.server, monkeypatch, host="no-such-host.invalid")
-    with pytest.raises(TransientError, match=r"Cannot list / in HDFS .*: ConnectError, no answer"):
+    with pytest.raises(TransientError, match=r"Cannot list / in HDFS .*: no answer from http://no-such-host"):
         listed(folder.folder)
+
+
+@pytest.fixture(params=["refuses", "is silent"])
+def wrong_port(request: pytest.FixtureRequest) -> Iterator[int]:
+    """A port where nothing listens, or something that takes connections and says nothing."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        if request.param == "is silent":
+            silent.listen()
+        yield silent.getsockname()[1]
+
+
+def test_a_worker_that_gets_no_answer_says_so_within_seconds(
+    folder: HdfsObjects, monkeypatch: pytest.MonkeyPatch, wrong_port: int
+) -> None:
+    connect(folder.server, monkeypatch, port=wrong_port)
+    began = time.monotonic()
+    wanted = f"connection 'webhdfs_default'.*no answer from http://127.0.0.1:{wrong_port}/.*check the connection's host"
+    with pytest.raises(TransientError, match=wanted):
+        listed(folder.folder)
+    assert time.monotonic() - began < 20
 
 
 def test_what_is_not_webhdfs_is_told(folder: HdfsObjects, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +168,13 @@ class TestLoads:
             store_lake.load(hdfs_url=hdfs.url.replace("chs3@", "nobody@"))
         assert "org.apache" not in str(failed.value)
         assert store_lake.rows() == 0
+
+    def test_servers_that_get_no_answer_are_told_within_seconds(self, store_lake: StoreLake, wrong_port: int) -> None:
+        store_lake.objects.upload(TRIPS, MONTH)
+        began = time.monotonic()
+        with pytest.raises(TransientError, match=f"gets no answer from hdfs://chs3@127.0.0.1:{wrong_port}: check hdfs"):
+            store_lake.load(hdfs_url=f"hdfs://chs3@127.0.0.1:{wrong_port}")
+        assert time.monotonic() - began < 20
 
     def test_text_names_the_file_and_row_to_blame(self, store_lake: StoreLake) -> None:
         first = store_lake.objects.upload(TRIPS, MONTH, file_format="jsonl")[0]

@@ -216,14 +216,6 @@ def test_the_example_dag_loads_and_then_finds_nothing_to_load(
     ]
 
 
-def test_lineage_names_the_table(row_lake: RowLake) -> None:
-    server, store = row_lake.rows.server, row_lake.store()
-    scheme = "mysql" if row_lake.is_mysql else "postgres"
-    schema = "" if row_lake.is_mysql else "public."
-    name = f"{server.database}.{schema}{row_lake.rows.table}"
-    assert store.dataset(f"{name}/{MONTH}") == (f"{scheme}://{server.host}:{server.port}", name)
-
-
 def test_without_a_driver_the_error_says_what_to_install(row_lake: RowLake, monkeypatch: pytest.MonkeyPatch) -> None:
     module, extra = ("pymysql", "mysql") if row_lake.is_mysql else ("psycopg", "postgres")
     monkeypatch.setitem(sys.modules, module, None)

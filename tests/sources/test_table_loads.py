@@ -137,7 +137,6 @@ def test_no_key_shows(table_lake: TableLake, caplog: pytest.LogCaptureFixture) -
     assert "[HIDDEN]" in operator.insert_sql
 
 
-@pytest.mark.parametrize("table_lake", ["iceberg"], indirect=True)
 def test_the_example_dag_loads_and_then_finds_nothing_to_load(
     table_lake: TableLake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,8 +149,8 @@ def test_the_example_dag_loads_and_then_finds_nothing_to_load(
     assert bag.import_errors == {}
     states = []
     for _ in range(2):
-        conf = {"database": table_lake.database, "table": "trips"}
-        run = run_dag(bag.dags["chs3_iceberg"], logical_date=NIGHT, run_conf=conf)
+        conf = table_lake.dag_conf | {"database": table_lake.database, "table": "trips"}
+        run = run_dag(bag.dags[table_lake.dag_id], logical_date=NIGHT, run_conf=conf)
         states.append({ti.task_id: str(ti.state) for ti in run.get_task_instances()})
     assert [each["trips.month.load"] for each in states] == ["success", "skipped"]
     assert [table_lake.facts(month) for month in ("2026-01", "2026-02")] == [

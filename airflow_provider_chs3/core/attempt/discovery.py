@@ -15,15 +15,13 @@ from airflow_provider_chs3.core.preflight.profile_constraints import check_const
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.request.privileges import privileges_of_load
 from airflow_provider_chs3.core.source.csv_dialect import reading_settings
-from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up, needed_settings
 from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
 from airflow_provider_chs3.core.values.models import Manifest, SettingValue
 from airflow_provider_chs3.core.workflow.operations import Gather, Steps
 from airflow_provider_chs3.core.workflow.step_timer import StepTimer
-from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError, NotReadyError
+from airflow_provider_chs3.exceptions import ClickHouseServerError, NotReadyError
 
 
 def list_ready_month(request: LoadRequest) -> Steps[tuple[Source, Manifest]]:
@@ -82,21 +80,8 @@ def check_ready(request: LoadRequest) -> Steps[None]:
     """
     if (ready_key := request.policies.ready_key) is None:
         return
-    key, source = ready_key, request.source
-    if not isinstance(source, ObjectSource):
-        raise ConfigurationError(f"ready_key={ready_key!r} names an object, and {source.place} has rows: leave it out.")
-    if "{" in ready_key:
-        keys = KeyTemplate(ready_key).keys_of(request.month)
-        if not keys.is_one_key:
-            raise ConfigurationError(
-                f"ready_key={ready_key!r} must name one object: take wildcards and days out of it."
-            )
-        key = keys.prefix
-    elif "/" not in ready_key:
-        prefix = source.template.keys_of(request.month).prefix
-        key = prefix[: prefix.rfind("/") + 1] + ready_key
-    if not (yield from source.has_object(key)):
-        raise NotReadyError(f"The ready marker {key} is not there yet, so {request.month} was not loaded.")
+    if missing := (yield from request.source.missing_marker(ready_key, request.month)):
+        raise NotReadyError(f"The ready marker {missing} is not there yet, so {request.month} was not loaded.")
 
 
 def list_and_inspect(

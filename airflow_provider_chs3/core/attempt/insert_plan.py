@@ -13,8 +13,6 @@ from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode,
 from airflow_provider_chs3.core.files.data_volume import shape_of
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import read_columns
-from airflow_provider_chs3.core.rows.reading import read_rows
-from airflow_provider_chs3.core.rows.sql_source import SqlSource
 from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
 from airflow_provider_chs3.core.tuning.insert_settings import load_settings, settings_table
 from airflow_provider_chs3.core.tuning.resource_share import ResourceShare, resource_share_of, smallest
@@ -76,8 +74,7 @@ def read_files(load: LoadContext) -> Steps[Reading]:
     """
     if not load.files.manifest.objects:
         return Reading((), rows=0)
-    read = read_rows if isinstance(load.files.source, SqlSource) else read_columns
-    reading = yield from read(load.files, load.request.selection, load.context.table_facts.columns)
+    reading = yield from read_columns(load.files, load.request.selection, load.context.table_facts.columns)
     used = {each.column.name for each in reading.loaded}
     unused = [name for name in reading.names or () if name not in used]
     if unused and not load.request.selection.select:

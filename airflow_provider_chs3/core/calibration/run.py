@@ -58,7 +58,7 @@ class CalibrationRequest:
         least_try_seconds: Minimum duration of a trial: shorter ones show nothing.
 
     Raises:
-        ConfigurationError: If a number is out of range.
+        ConfigurationError: If a number is out of range, or the source has no files.
     """
 
     load: LoadRequest
@@ -66,6 +66,8 @@ class CalibrationRequest:
     least_try_seconds: float
 
     def __post_init__(self) -> None:
+        if not self.load.source.has_files:
+            raise ConfigurationError(f"A calibration loads samples of files, and {self.load.source.place} has none.")
         if self.budget_seconds <= 0:
             raise ConfigurationError(f"budget_seconds={self.budget_seconds:g} must be above 0.")
         if self.least_try_seconds < 0:

@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.insert_settings import EXACT_NAMES, REQUIRED_SETTINGS, load_settings
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions, resource_share_of, smallest
 from airflow_provider_chs3.core.values.models import Month, Node, NodeSpec, Setting, SettingValues
@@ -73,7 +73,7 @@ def _power_cut_remarks(context: TargetContext) -> Iterator[str]:
 
 
 def check_month(
-    scene: TrialSetup, source: ObjectSource, month: Month, *, now: datetime
+    scene: TrialSetup, source: Source, month: Month, *, now: datetime
 ) -> Steps[tuple[Check, list[Setting]]]:
     """Do everything that a load of the month does before it writes.
 
@@ -114,7 +114,7 @@ def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str])
     return [each for each in plan.settings if each.name not in EXACT_NAMES], summary
 
 
-def _request(scene: TrialSetup, source: ObjectSource, month: Month, now: datetime) -> LoadRequest:
+def _request(scene: TrialSetup, source: Source, month: Month, now: datetime) -> LoadRequest:
     return LoadRequest(
         month=month,
         source=source,

@@ -29,7 +29,7 @@ from airflow_provider_chs3.core.doctor.privileges import check_rights, privilege
 from airflow_provider_chs3.core.doctor.report import Check, Diagnosis, NodeReport, describe_error, in_a_line
 from airflow_provider_chs3.core.doctor.storage import StorageProbe, check_storage, look_at_storage
 from airflow_provider_chs3.core.preflight.profile_constraints import explain_refusal
-from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.source.store_kinds import S3
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
@@ -59,7 +59,7 @@ class DoctorRequest(TableRequest):
     """
 
     now: datetime
-    source: ObjectSource | None = None
+    source: Source | None = None
     source_error: str = ""
     month: Month | None = None
     declared: Mapping[str, NodeSpec] = field(default_factory=dict)

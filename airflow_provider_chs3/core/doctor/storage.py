@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_lines
-from airflow_provider_chs3.core.source.formats import format_of_key
-from airflow_provider_chs3.core.source.object_source import ObjectSource, plain_prefix
+from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.source.store_kinds import S3
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
 from airflow_provider_chs3.core.values.error_codes import is_of_storage, is_refused
 from airflow_provider_chs3.core.values.models import Month, Node, S3Object, SettingValues
-from airflow_provider_chs3.core.workflow.operations import Steps, TimedAnswer, TimeListing, TimeQueryNodes
-from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, ConfigurationError
-
-#: With one thread, a server stops listing at this number of objects.
-_OBJECTS_TO_LIST = 100
+from airflow_provider_chs3.core.workflow.operations import ReadClock, Steps, TimedAnswer, TimeQueryNodes
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 
 _SETTINGS: SettingValues = {
     **PARSED,
@@ -29,86 +25,78 @@ _SETTINGS: SettingValues = {
 
 
 @dataclass(frozen=True)
+class WorkerListing:
+    """The worker's listing.
+
+    Args:
+        answer: The objects, or the error.
+        seconds: Duration in seconds.
+    """
+
+    answer: Sequence[S3Object] | Chs3Error
+    seconds: float
+
+
+@dataclass(frozen=True)
 class StorageProbe:
     """The results of listing and reading.
 
     Args:
-        prefix: Prefix of the keys that were listed.
-        from_worker: The worker's listing; None if the servers list.
-        lists: The listing of each node.
-        path: A small object that matches; empty if none was found.
+        where: The place that was listed, for messages.
+        options: The options that say where it is.
+        from_worker: The worker's listing; None if it does not list.
+        lists: The listing of each node; none where they do not list.
+        has_object: Whether there was something to read.
         reads: The part of it that each node read.
     """
 
-    prefix: str
-    from_worker: TimedAnswer | None = None
+    where: str
+    options: str = ""
+    from_worker: WorkerListing | None = None
     lists: Mapping[Node, TimedAnswer] = field(default_factory=dict)
-    path: str = ""
+    has_object: bool = False
     reads: Mapping[Node, TimedAnswer] = field(default_factory=dict)
 
 
-def look_at_storage(source: ObjectSource, month: Month | None, nodes: Iterable[Node]) -> Steps[StorageProbe]:
-    """List the first objects from the worker and every node, and read a small part of one on every node.
+def look_at_storage(source: Source, month: Month | None, nodes: Iterable[Node]) -> Steps[StorageProbe]:
+    """List a few objects from the worker and every node, and read a small part of one on every node.
 
     Args:
         source: The source of the objects.
         month: The month whose objects are listed; None lists those of any month.
         nodes: The nodes that answer.
     """
-    keys = source.template.keys_of(month) if month else source.template.keys_of_all
-    look = StorageProbe(keys.prefix)
-    if not source.lists_through_clickhouse:
-        where = f"{source.url}/{keys.prefix}"
-        timed = yield from TimeListing(name=f"List objects under {where}", bucket=source.bucket, prefix=keys.prefix)
-        look = replace(look, from_worker=timed)
-    nodes = tuple(nodes)
-    if nodes:
-        look = replace(look, lists=(yield from _list(source, keys.prefix, nodes)))
-    found = sorted(_objects(look), key=lambda each: each.size_bytes)
-    source = replace(source, base=source.base_of(found, plain_prefix(keys.prefix)))
-    fitting = [each for each in found if keys.select(each.path[len(source.base) :], each.size_bytes)]
-    if not fitting:
+    trial, nodes = source.access_trial(month), tuple(nodes)
+    look = StorageProbe(trial.where, trial.options)
+    if (listing := trial.list_from_worker()) is not None:
+        look = replace(look, from_worker=(yield from _timed(listing)))
+    if nodes and (sql := trial.list_on_server()):
+        look = replace(look, lists=(yield from _ask("List the first objects on every node", sql, nodes, source)))
+    if (sql := trial.read_on_server(_objects(look))) is None:
         return look
-    look = replace(look, path=fitting[0].path)
-    return replace(look, reads=(yield from _read(source, look.path, nodes))) if nodes else look
+    look = replace(look, has_object=True)
+    return replace(look, reads=(yield from _ask("Read a little on every node", sql, nodes, source))) if nodes else look
 
 
-def _list(source: ObjectSource, prefix: str, nodes: Iterable[Node]) -> TimeQueryNodes:
-    function = source.table_function(f"{plain_prefix(prefix)}**", file_format="One")
-    text = (
-        f"SELECT {source.kind.path}, _size, _etag, toUnixTimestamp(_time) FROM {function.text} LIMIT {_OBJECTS_TO_LIST}"
-    )
-    sql = Sql(text, function.secrets)
-    return TimeQueryNodes(
-        name="List the first objects on every node",
-        sql=dict.fromkeys(nodes, sql),
-        settings={**_SETTINGS, **source.kind.probe_settings},
-    )
-
-
-def _read(source: ObjectSource, path: str, nodes: Iterable[Node]) -> TimeQueryNodes:
-    """Read the footer of Parquet, or the first line of other files."""
-    glob = source.glob_of(path)
-    if _is_parquet(path):
-        function = source.table_function(glob, file_format="ParquetMetadata")
-        sql = Sql(f"SELECT num_rows FROM {function.text} LIMIT 1", function.secrets)
-    else:
-        function = source.table_function(glob, file_format="LineAsString", structure="line String")
-        sql = Sql(f"SELECT length(line) FROM {function.text} LIMIT 1", function.secrets)
-    settings = {**_SETTINGS, **source.kind.probe_settings}
-    return TimeQueryNodes(name=f"Read from {path} on every node", sql=dict.fromkeys(nodes, sql), settings=settings)
-
-
-def _is_parquet(path: str) -> bool:
+def _timed(listing: Steps[Sequence[S3Object]]) -> Steps[WorkerListing]:
+    began = yield from ReadClock(name="Read the clock")
+    answer: Sequence[S3Object] | Chs3Error
     try:
-        return format_of_key(path).name == "Parquet"
-    except ConfigurationError:
-        return False
+        answer = yield from listing
+    except Chs3Error as error:
+        answer = error
+    ended = yield from ReadClock(name="Read the clock")
+    return WorkerListing(answer, ended - began)
 
 
-def _objects(look: StorageProbe) -> list[S3Object]:
+def _ask(name: str, sql: Sql, nodes: Iterable[Node], source: Source) -> TimeQueryNodes:
+    settings = {**_SETTINGS, **source.kind.probe_settings}
+    return TimeQueryNodes(name=name, sql=dict.fromkeys(nodes, sql), settings=settings)
+
+
+def _objects(look: StorageProbe) -> Sequence[S3Object]:
     if look.from_worker and not isinstance(look.from_worker.answer, Chs3Error):
-        return list(look.from_worker.answer)
+        return look.from_worker.answer
     rows = next((each.answer for each in look.lists.values() if not isinstance(each.answer, Chs3Error)), ())
     return [
         S3Object(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC))
@@ -116,7 +104,7 @@ def _objects(look: StorageProbe) -> list[S3Object]:
     ]
 
 
-def check_storage(look: StorageProbe, source: ObjectSource, *, month: Month | None) -> Check:
+def check_storage(look: StorageProbe, source: Source, *, month: Month | None) -> Check:
     """Check that worker and nodes have access.
 
     Args:
@@ -124,38 +112,34 @@ def check_storage(look: StorageProbe, source: ObjectSource, *, month: Month | No
         source: The source of the objects.
         month: The month that was listed; None for any.
     """
-    where = f"{source.place}/{look.prefix}"
     worker = look.from_worker
     findings = []
     if worker and isinstance(worker.answer, Chs3Error):
-        findings.append(f"from this machine: {describe_error(worker.answer, _remedies(source)[0])}")
+        findings.append(f"from this machine: {describe_error(worker.answer, _remedy_of_worker(look, source))}")
     # A node that cannot list would fail to read for the same reason.
     errors = _errors(look.reads) | _errors(look.lists)
     findings += [f"from {line}" for line in in_lines(errors, lambda error: _remedy_for(error, source))]
-    if not findings and not look.path:
+    if not findings and not look.has_object:
         of = f" of {month}" if month else ""
-        findings.append(f"{where}: no object{of} fits {source.template.text!r}: check bucket, key and month.")
-    return Check(
-        name="storage", summary=f"{where}: {', '.join(_describe_access(look, errors))}", findings=tuple(findings)
-    )
+        findings.append(f"{look.where}: no object{of} fits {source.pattern!r}: check {look.options}, and --month.")
+    summary = f"{look.where}: {', '.join(_describe_access(look, errors))}"
+    return Check(name="storage", summary=summary, findings=tuple(findings))
 
 
-def _remedy_for(error: Chs3Error, source: ObjectSource) -> str:
+def _remedy_for(error: Chs3Error, source: Source) -> str:
     """Return what to do if the storage does not answer; other errors have their own hints."""
     if not isinstance(error, ClickHouseServerError) or not is_of_storage(error) or is_refused(error):
         return ""
     where = source.server_url or f"the URL of {source.named_collection}"
-    return f"Check that {where} is right and reachable from there{_remedies(source)[1]}."
+    further = "; endpoint_url sets the URL for servers only" if source.kind is S3 else ""
+    return f"Check that {where} is right and reachable from there{further}."
 
 
-def _remedies(source: ObjectSource) -> tuple[str, str]:
-    """Return what to do where the worker cannot list, and what else to do where a node does not get an answer."""
+def _remedy_of_worker(look: StorageProbe, source: Source) -> str:
+    """Return what to do where the worker cannot list."""
     if source.kind is S3:
-        return (
-            "Check --bucket and the AWS connection: keys, endpoint_url, region_name.",
-            "; endpoint_url sets the URL for servers only",
-        )
-    return f"Check the connection to {source.kind.title}, and --key.", ""
+        return f"Check {look.options}, and the AWS connection: keys, endpoint_url, region_name."
+    return f"Check {look.options}, and the connection to {source.kind.title}."
 
 
 def _errors(timed: Mapping[Node, TimedAnswer]) -> dict[Node, Chs3Error]:
@@ -165,11 +149,11 @@ def _errors(timed: Mapping[Node, TimedAnswer]) -> dict[Node, Chs3Error]:
 def _describe_access(look: StorageProbe, errors: Mapping[Node, Chs3Error]) -> Iterator[str]:
     worker = look.from_worker
     if worker is None:
-        yield "the servers list, not this machine"
+        yield "the servers list, not this machine" if look.lists else "this machine sees its columns"
     elif isinstance(worker.answer, Chs3Error):
         yield "this machine cannot list"
     else:
         yield f"this machine lists in {worker.seconds * 1000:.0f} ms"
-    if look.lists:
-        well = len(look.lists) - len(errors)
-        yield f"{well} of {len(look.lists)} nodes list{' and read' if look.reads else ''}"
+    if asked := look.lists or look.reads:
+        does = "list and read" if look.lists and look.reads else "list" if look.lists else "read"
+        yield f"{len(asked) - len(errors)} of {len(asked)} nodes {does}"

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.conversion.server_casts import is_integer
 from airflow_provider_chs3.core.files.file_columns import describe
 from airflow_provider_chs3.core.files.parquet_footers import Footers, parquet_footers
 from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.source.object_source import plain_prefix
+from airflow_provider_chs3.core.source.globs import plain_prefix
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.workflow.operations import Gather, Query, Steps

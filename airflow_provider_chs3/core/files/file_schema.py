@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.files.data_volume import row_width_bytes
 from airflow_provider_chs3.core.files.file_columns import describe
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_kinds import kinds_of, split_kinds
@@ -18,7 +19,7 @@ from airflow_provider_chs3.core.files.loaded_columns import (
 )
 from airflow_provider_chs3.core.files.naive_timestamps import with_zones
 from airflow_provider_chs3.core.files.row_wise import check_row_wise
-from airflow_provider_chs3.core.files.structs import check_elements, check_orders
+from airflow_provider_chs3.core.files.structs import check_elements, check_no_containers, check_orders
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, TextField, read_as
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import Format
@@ -31,7 +32,7 @@ def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) 
     """Find what each target column is loaded from.
 
     Args:
-        files: The month's files; at least one.
+        files: The month's objects; at least one.
         selection: The columns and expressions of the user.
         columns: The target's columns.
 
@@ -40,14 +41,32 @@ def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) 
         ConfigurationError: If the selection does not fit the target or the files.
     """
     wanted = selection.wanted(columns)
-    read = _read_typed if files.format.is_typed else _read_text
-    reading = yield from read(files, selection, wanted)
+    yield from files.source.check_access(files.manifest, settings=files.look_settings)
+    if files.source.known_columns:
+        reading = yield from _read_known(files, selection, wanted)
+    else:
+        read = _read_typed if files.format.is_typed else _read_text
+        reading = yield from read(files, selection, wanted)
     groups = tuple(replace(group, loaded=_marked(group.loaded, selection)) for group in reading.groups)
     return replace(reading, groups=groups)
 
 
 def _marked(loaded: Iterable[LoadedColumn], selection: Selection) -> tuple[LoadedColumn, ...]:
     return tuple(replace(each, is_lossy=each.column.name in selection.lossy_columns) for each in loaded)
+
+
+def _read_known(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
+    """Take the source's word for columns and rows."""
+    source = files.source
+    types = {each.name: each.clickhouse_type for each in source.known_columns}
+    if selection.select:
+        loaded = yield from check_row_wise(selection.select, wanted, types)
+    else:
+        loaded = plain_columns(wanted, types, {source.place: types})
+        check_no_containers(loaded, source)
+    rows = source.known_rows(files.manifest)
+    size_bytes = None if rows is None else rows * row_width_bytes(types)
+    return Reading((FileGroup(types, tuple(loaded)),), rows=rows, uncompressed_bytes=size_bytes, names=tuple(types))
 
 
 def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:

@@ -6,10 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.conversion.casts import CONTAINERS, elements_of, has_elements_of, shape_for
-from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
+from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import identifier
-from airflow_provider_chs3.exceptions import SourceError
+from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
+
+#: What takes a text of any form.
+_TEXTS = ("String", "FixedString")
 
 
 def check_elements(columns: Iterable[Column], by_file: Mapping[str, Mapping[str, str]]) -> None:
@@ -53,6 +57,26 @@ def check_orders(by_file: Iterable[tuple[str, Sequence[LoadedColumn]]]) -> None:
                         f"{', '.join(map(identifier, labels))}. Name the elements in the table, write the files alike, "
                         "or give the column in select={…}."
                     )
+
+
+def check_no_containers(loaded: Iterable[LoadedColumn], source: Source) -> None:
+    """Refuse containers of a source that knows its columns: databases write arrays and rows in ways of their own.
+
+    Args:
+        loaded: The columns, which are loaded from those of the same name.
+        source: The source.
+
+    Raises:
+        ConfigurationError: If a column is one, on either side, and does not take its text.
+    """
+    columns = {each.name: each for each in source.known_columns}
+    for each in loaded:
+        bare, of = ColumnType(each.column.type).bare, columns[each.column.name]
+        if bare.name in COMPOUND or (of.is_container and bare.name not in _TEXTS):
+            raise ConfigurationError(
+                f"Column {each.column.name!r} is {each.column.type}, but {of.type} in {source.place}: only a String "
+                "takes its text. Give an expression with select={…}, or leave the column out with columns=[…]."
+            )
 
 
 def _by_position(place: str, one: ColumnType, target: ColumnType) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.source.object_source import ObjectSource
 
 
 def why_one_by_one(request: LoadRequest) -> str:
@@ -13,8 +12,8 @@ def why_one_by_one(request: LoadRequest) -> str:
         request: The load of any of the months.
     """
     policies = request.policies
-    if not isinstance(request.source, ObjectSource):
-        return f"{request.source.place} has rows, which are read month by month"
+    if why := request.source.why_one_by_one:
+        return why
     if policies.write_mode != "replace":
         return f"write_mode={policies.write_mode!r}"
     if request.is_durable:

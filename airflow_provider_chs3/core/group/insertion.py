@@ -15,10 +15,8 @@ from airflow_provider_chs3.core.ledger.recording import NewRecord
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.proof.row_counts import rows_of_source
-from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.staging.ending import end_earlier_attempts
 from airflow_provider_chs3.core.staging.tables import create_staging
-from airflow_provider_chs3.core.storages.months_together import list_months_together
 from airflow_provider_chs3.core.values.models import Manifest, Month, Node
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.lockstep import in_lockstep
@@ -147,10 +145,8 @@ def _record_months(group: GroupPlan) -> Steps[None]:
 def _changed(group: GroupPlan) -> Steps[frozenset[Month]]:
     """Return the months whose objects changed while they were loaded."""
     months = {each.month: each.load.manifest for each in group.months}
-    source = group.load.files.source
-    assert isinstance(source, ObjectSource)  # others are loaded one by one
-    _, listed = yield from list_months_together(source, list(months))
-    now: Mapping[Month, Manifest] = listed
+    now: Mapping[Month, Manifest]
+    _, now = yield from group.load.files.source.list_months(months)
     added = sum(manifest.added_in(now[month]) for month, manifest in months.items())
     if added:
         yield from Log(name=f"{quantity(added, 'object')} came while others were loaded: the next run loads them.")

@@ -18,8 +18,7 @@ from airflow_provider_chs3.core.preflight.partition_key import is_of_month, part
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_ids_of
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.source.object_source import ObjectSource
-from airflow_provider_chs3.core.storages.months_together import list_months_together
+from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Manifest, Month
@@ -123,10 +122,9 @@ def _name(loads: Sequence[LoadContext], request: LoadRequest) -> str:
     return replace(loads[0].attempt, month=months, nonce=request.nonce).name
 
 
-def _list(request: LoadRequest, months: Sequence[Month]) -> Steps[tuple[ObjectSource, dict[Month, Manifest]]]:
+def _list(request: LoadRequest, months: Sequence[Month]) -> Steps[tuple[Source, dict[Month, Manifest]]]:
     """Return the objects of the months that are ready to be loaded."""
-    assert isinstance(request.source, ObjectSource)  # others are loaded one by one
-    source, manifests = yield from list_months_together(request.source, months)
+    source, manifests = yield from request.source.list_months(months)
     ready: list[Month] = []
     for first in range(0, len(months), _READY_AT_ONCE):
         some = months[first : first + _READY_AT_ONCE]

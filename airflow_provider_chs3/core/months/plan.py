@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
@@ -12,30 +12,17 @@ from airflow_provider_chs3.core.ledger.queries import look_up_months
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import structure_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.months.folding import FoldedMonth, Folding
 from airflow_provider_chs3.core.new_table.creation import create_if_missing
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
 from airflow_provider_chs3.core.pace.past_loads import Forecast
 from airflow_provider_chs3.core.pace.records import read_pace
 from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.request.reload import ASKED_FOR, Reload
-from airflow_provider_chs3.core.rows.sql_source import SqlSource
-from airflow_provider_chs3.core.source.object_source import ObjectSource
-from airflow_provider_chs3.core.storages.months_together import ListingPass, passes_of, side_by_side
-from airflow_provider_chs3.core.storages.table_source import TableSource
-from airflow_provider_chs3.core.values.models import Manifest, Month, Node, SettingValues, TableName
+from airflow_provider_chs3.core.source.source import Source
+from airflow_provider_chs3.core.values.models import Month, Node, SettingValues, TableName
+from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.values.quantities import duration_text, quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
-from airflow_provider_chs3.exceptions import SourceError
-
-
-@dataclass(frozen=True, slots=True)
-class MonthObjects:
-    """A month's objects, as far as a comparison needs them."""
-
-    count: int
-    size_bytes: int
-    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +75,7 @@ class PlanRequest(TableRequest):
         new_table: The table that is created if it is missing; None, the default, creates none.
     """
 
-    source: ObjectSource | SqlSource
+    source: Source
     months: tuple[Month, ...] | None
     leave_out_empty: bool
     definition: str | None = None
@@ -112,7 +99,7 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
     if reload and (yield from reload.leaves_out_table(request.target, request.cluster)):
         yield from Log(name=f"Nothing to load into {request.target}: this run reloads {reload}.")
         return []
-    listed = yield from list_months(request.source, request.months)
+    listed = yield from request.source.summarize_months(request.months)
     if request.new_table and not (yield from create_if_missing(request.new_table, _with_objects(listed))):
         return [_unloaded(request, month, objects) for month, objects in sorted(listed.items())]
     context = yield from inspect_target(request)
@@ -201,51 +188,3 @@ def _new_bytes(objects: MonthObjects, records: Sequence[Record]) -> int:
     """Return how much a month grew; if it did not, or if no increment can build on it, its whole size."""
     grown = objects.size_bytes - max((each.source_bytes for each in records), default=0)
     return grown if grown > 0 and all(each.base for each in records) else objects.size_bytes
-
-
-def list_months(source: ObjectSource | SqlSource, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
-    """List months in one pass over each prefix that they share, or over what many prefixes have in common.
-
-    S3 lists in the order of keys; other storages and ClickHouse may not. A month that was not listed in order is listed
-    again, alone.
-
-    Args:
-        source: The source of the objects.
-        months: The months; None means all that exist.
-
-    Returns:
-        Each requested or existing month.
-
-    Raises:
-        SourceError: If all were requested, and there is none.
-    """
-    if isinstance(source, SqlSource):
-        manifests = yield from source.list_months(months)
-        return {month: _objects_of(manifest) for month, manifest in manifests.items()}
-    if isinstance(source, TableSource):
-        _, manifests = yield from source.list_months(months, is_to_load=False)
-        return {month: _objects_of(manifest) for month, manifest in manifests.items()}
-    folded = {month: FoldedMonth() for month in months or ()}
-    passes = [_fold(source, each) for each in passes_of(source, months)]
-    for found in (yield from side_by_side(source, passes)):
-        folded.update(found)
-    if months is None and not folded:
-        raise SourceError(f"No object of any month under {source.place}/{source.template.text}: check bucket and key.")
-    listed = {month: MonthObjects(found.count, found.size_bytes, found.fingerprint) for month, found in folded.items()}
-    for month in (month for month, found in folded.items() if not found.is_sorted):
-        _, manifest = yield from source.list_month(month)
-        listed[month] = _objects_of(manifest)
-    return listed
-
-
-def _objects_of(manifest: Manifest) -> MonthObjects:
-    return MonthObjects(len(manifest.objects), manifest.size_bytes, manifest.fingerprint)
-
-
-def _fold(source: ObjectSource, each_pass: ListingPass) -> Steps[dict[Month, FoldedMonth]]:
-    """List the keys with a prefix, and fold them into their months."""
-    listing, pages = yield from source.list_and_inspect_quickly(each_pass.keys, narrower=each_pass.narrower)
-    folding = Folding(source.template, listing.base, each_pass.months)
-    for page in pages:
-        folding.add(page)
-    return folding.months

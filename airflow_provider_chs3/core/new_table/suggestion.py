@@ -12,12 +12,12 @@ from airflow_provider_chs3.core.new_table.file_columns import FileColumn, column
 from airflow_provider_chs3.core.new_table.sample import Sample, read_sample
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import Format, format_of_key
-from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import identifier, literal
 from airflow_provider_chs3.core.sql.quoting import table as quoted
 from airflow_provider_chs3.core.values.models import Manifest, Month, SettingValues, TableName
 from airflow_provider_chs3.core.workflow.operations import Steps
-from airflow_provider_chs3.exceptions import SourceError
+from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 #: Texts with at most so many values, each of them ten times, are stored as numbers of a dictionary. ClickHouse's
 #: documentation puts the limit at 10,000 values.
@@ -39,14 +39,24 @@ class NewTableRequest:
         file_format: The format of the files; None takes it from their keys' endings.
         compression: ClickHouse's name of their compression; `auto`, the default, derives it from their keys.
         settings: Settings of how their fields are read. Default: the server's.
+
+    Raises:
+        ConfigurationError: If the source has no files.
     """
 
-    source: ObjectSource
+    source: Source
     table: TableName
     cluster: str | None = None
     file_format: Format | None = None
     compression: str = "auto"
     settings: SettingValues = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.source.has_files:
+            raise ConfigurationError(
+                f"create_table='if_missing' takes the columns of files, and {self.source.place} has none: create "
+                f"{self.table} yourself."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +176,11 @@ def suggest_table(request: NewTableRequest, month: Month) -> Steps[NewTable]:
     """
     source, manifest = yield from request.source.list_month(month)
     if not manifest.objects:
-        raise SourceError(f"There are no objects of {month} at {source.place}/{source.template.text}.")
+        raise SourceError(f"There are no objects of {month} at {source.place}/{source.pattern}.")
     return (yield from suggest_table_of(request, month, source, manifest))
 
 
-def suggest_table_of(
-    request: NewTableRequest, month: Month, source: ObjectSource, manifest: Manifest
-) -> Steps[NewTable]:
+def suggest_table_of(request: NewTableRequest, month: Month, source: Source, manifest: Manifest) -> Steps[NewTable]:
     """Suggest a table for files that are listed already.
 
     Args:

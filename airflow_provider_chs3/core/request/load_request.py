@@ -15,7 +15,6 @@ from airflow_provider_chs3.core.ledger.structure_record import Structure, struct
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
 from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.source.formats import Format, format_of_key
-from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
 from airflow_provider_chs3.core.values.models import Manifest, Month, NodeSpec, SettingValues
@@ -164,19 +163,30 @@ class LoadRequest(TableRequest):
 
     def __post_init__(self) -> None:
         selection = self.selection
+        if not self.source.has_files:
+            self._check_nothing_is_about_files()
         asked = {
             "create_table='if_missing'": self.new_table,
             "on_new_columns='add'": self.policies.on_new_columns == "add",
         }
-        if not (names := " and ".join(name for name, is_asked in asked.items() if is_asked)):
-            return
-        if not isinstance(self.source, ObjectSource):
-            raise ConfigurationError(f"{names} takes the columns of files, and {self.source.place} has none.")
-        if selection.select or selection.columns:
+        names = " and ".join(name for name, is_asked in asked.items() if is_asked)
+        if names and (selection.select or selection.columns):
             raise ConfigurationError(
                 f"{names} makes columns of all that the files have, and columns or select name those to load: leave "
                 "one of them out."
             )
+
+    def _check_nothing_is_about_files(self) -> None:
+        about_files = {
+            "file_format": self.format,
+            "compression": self.compression != "auto",
+            "csv": self.selection.csv.changes,
+            "naive_timestamps": self.selection.naive_timestamps,
+            "count_again": self.policies.count_again,
+            "on_new_columns='add'": self.policies.on_new_columns == "add",
+        }
+        if names := ", ".join(name for name, is_given in about_files.items() if is_given):
+            raise ConfigurationError(f"{names}: this is about files, and {self.source.place} has none. Leave it out.")
 
     @property
     def definition(self) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from airflow_provider_chs3.core.source.source import KnownColumn
 from airflow_provider_chs3.core.source.store_kinds import StoreKind
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -44,26 +45,22 @@ class SqlTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SqlColumn:
+class SqlColumn(KnownColumn):
     """A column of a table.
 
+    In addition to what all known columns have:
+
     Args:
-        name: Its name.
-        type: Its type in the database's words.
         written: The expression that the database sends.
         read: The expression by which ClickHouse takes what was sent, with `{}` for the column.
         clickhouse_type: That expression's type.
         is_integer: Whether its values are whole numbers.
-        is_container: Whether its values are arrays, rows or the like, which the database writes in a way of its own.
     """
 
-    name: str
-    type: str
     written: str
     read: str = "{}"
     clickhouse_type: str = TEXT
     is_integer: bool = False
-    is_container: bool = False
 
 
 class Dialect(ABC):

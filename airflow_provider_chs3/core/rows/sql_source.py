@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Self
 
 from airflow_provider_chs3.core.rows.dialect import Dialect, SqlColumn, SqlTable, sent_name
-from airflow_provider_chs3.core.source.source import Batch, Source
+from airflow_provider_chs3.core.source.source import AccessTrial, Batch, Checksum, Source
 from airflow_provider_chs3.core.source.store_kinds import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of
-from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
-from airflow_provider_chs3.core.workflow.operations import ListObjects, Steps
+from airflow_provider_chs3.core.values.error_codes import UNKNOWN_FUNCTION
+from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, SettingValues
+from airflow_provider_chs3.core.values.month_objects import MonthObjects
+from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, Steps
+from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError, SourceError
 
 #: What tells a server from all others of a cluster.
-SERVER = "toString((serverUUID(), hostName(), tcpPort()))"
+_SERVER = "toString((serverUUID(), hostName(), tcpPort()))"
+_ANY_MONTH = Month(2000, 1)
 #: Names of the values within a view, which no column has.
 _VALUE = "chs3: value {}"
 
@@ -48,8 +53,7 @@ class SqlSource(Source):
         columns: Its columns.
         full_name: Database, schema and table, joined by dots, without slashes.
         access: How the servers get at it.
-        shards: What tells the servers of each shard from others (`SERVER`); empty on a single server, and until the
-            insert.
+        shards: The `server_identity` of the servers of each shard; empty on a single server, and until the insert.
     """
 
     dialect: Dialect
@@ -61,7 +65,7 @@ class SqlSource(Source):
 
     @property
     def kind(self) -> StoreKind:  # type: ignore[override]
-        """What ClickHouse does differently for this database."""
+        """The kind of database."""
         return self.dialect.kind
 
     @property
@@ -79,25 +83,87 @@ class SqlSource(Source):
         """The named collection through which the servers read; None if they use other credentials."""
         return self.access.named_collection
 
-    def list_month(self, month: Month) -> Steps[tuple[SqlSource, Manifest]]:
-        """Ask the database for the month's version; a month without rows has no object."""
-        pages = yield from ListObjects(name=f"Look at {self.place}, {month}", bucket=self.place, prefix=str(month))
-        return self, Manifest.of(each for page in pages for each in page.objects())
+    @property
+    def server_url(self) -> str:
+        """Host and port at which the servers look for the database; empty if a named collection says it."""
+        return self.access.host
 
-    def list_months(self, months: Collection[Month] | None) -> Steps[dict[Month, Manifest]]:
-        """Ask the database for the versions of months.
+    def access_trial(self, month: Month | None) -> AccessTrial:
+        """Return a try to get at a month's rows, or at the table's columns."""
+        return RowsTrial(self, month)
 
-        Args:
-            months: The months; None means all that have rows.
-        """
-        if months is None:
-            pages = yield from ListObjects(name=f"Look for months in {self.place}", bucket=self.place, prefix="")
-            found = [each for page in pages for each in page.objects()]
-            return {_month_of(each.path): Manifest((each,)) for each in found}
+    @property
+    def known_columns(self) -> tuple[SqlColumn, ...]:
+        """The table's columns."""
+        return self.columns
+
+    @property
+    def why_one_by_one(self) -> str:
+        """Why its months are loaded one by one: a statement to the database reads one."""
+        return f"{self.place} has rows, which are read month by month"
+
+    @property
+    def server_identity(self) -> str:
+        """SQL of what tells a server from all others: each reads a slice of its own."""
+        return _SERVER
+
+    def read_by(self, shards: Sequence[Sequence[str]]) -> Self:
+        """Return the source as the servers of these shards read it together."""
+        return replace(self, shards=tuple(map(tuple, shards)))
+
+    def list_months(self, months: Collection[Month]) -> Steps[tuple[Self, dict[Month, Manifest]]]:
+        """Ask the database for the versions of months; a month without rows has no object."""
         listed = {}
         for month in months:
-            _, listed[month] = yield from self.list_month(month)
-        return listed
+            name = f"Look at {self.place}, {month}"
+            pages = yield from ListObjects(name=name, bucket=self.place, prefix=str(month))
+            listed[month] = Manifest.of(each for page in pages for each in page.objects())
+        return self, listed
+
+    def summarize_months(self, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
+        """Ask the database for the versions of months for a comparison alone; see `Source.summarize_months`."""
+        if months is None:
+            pages = yield from ListObjects(name=f"Look for months in {self.place}", bucket=self.place, prefix="")
+            manifests = {_month_of(each.path): Manifest((each,)) for page in pages for each in page.objects()}
+        else:
+            _, manifests = yield from self.list_months(months)
+        return {month: MonthObjects.of(manifest) for month, manifest in manifests.items()}
+
+    def describe(self, month: Month) -> Sql:
+        """Return the statement by which a server tells the columns that it gets of a month."""
+        function = self.table_function(str(month), file_format="")
+        return Sql(f"DESCRIBE TABLE {function.text}", function.secrets)
+
+    def check_access(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
+        """Check that the servers get in, and read each column as the type that its values are sent for."""
+        sql = self.describe(_month_of(manifest.objects[0].path))
+        try:
+            rows = yield from Query(name=f"Read the columns of {self.place}", sql=sql, settings=settings)
+        except ClickHouseServerError as error:
+            if error.code == UNKNOWN_FUNCTION and "`query`" in error.message:
+                finding = (
+                    f"The servers are too old to read {self.place}: 26.9 passes queries to a database, 25.8 does not."
+                )
+                raise PreflightError([finding]) from error
+            raise
+        found = {name: column_type for name, column_type, *_ in rows}
+        for each in self.columns:
+            if found.get(each.name) != each.clickhouse_type:
+                raise SourceError(
+                    f"ClickHouse reads column {each.name!r} of {self.place} ({each.type}) as {found.get(each.name)} "
+                    f"and not as {each.clickhouse_type}: leave it out with a view."
+                )
+
+    def known_rows(self, manifest: Manifest) -> int:
+        """Return the rows of all months of a manifest."""
+        return sum(_rows_and_keys(each.etag)[0] for each in manifest.objects)
+
+    def checksum_of(self, manifest: Manifest) -> Checksum | None:
+        """Return what the keys of all rows add up to, if the table has a key of whole numbers."""
+        if not any(each.is_integer and each.name == self.table.key_column for each in self.columns):
+            return None
+        total = sum(_rows_and_keys(each.etag)[1] for each in manifest.objects)
+        return Checksum(column=str(self.table.key_column), total=total)
 
     def batches(self, manifest: Manifest) -> list[Batch]:
         """Return one batch for each month."""
@@ -140,7 +206,7 @@ class SqlSource(Source):
         ]
         path = f"{literal(f'{self.place}/{month}')} AS _path"
         # A constant condition: the other servers do not ask for these rows at all.
-        where = f" WHERE {one_of(SERVER, servers)}" if servers else ""
+        where = f" WHERE {one_of(_SERVER, servers)}" if servers else ""
         return f"SELECT {', '.join([*values, path])} FROM {self._function(query)}{where}"
 
     def _function(self, query: str) -> str:
@@ -164,16 +230,6 @@ class SqlSource(Source):
         return Sql(f"SELECT {', '.join(names)} FROM cluster({literal(cluster)}, {view})", function.secrets)
 
 
-def rows_and_keys(version: str) -> tuple[int, int]:
-    """Return a month's rows and the sum of their keys.
-
-    Args:
-        version: What `version_of` returned.
-    """
-    rows, keys, _ = version.split("/")
-    return int(rows), int(keys)
-
-
 def version_of(rows: int, keys: int, digest: str) -> str:
     """Return the version of a month.
 
@@ -185,9 +241,40 @@ def version_of(rows: int, keys: int, digest: str) -> str:
     return f"{rows}/{keys}/{digest}"
 
 
-def rows_of(manifest: Manifest) -> int:
-    """Return the rows of all months of a manifest."""
-    return sum(rows_and_keys(each.etag)[0] for each in manifest.objects)
+@dataclass(frozen=True)
+class RowsTrial(AccessTrial):
+    """A try to ask the database for a month's version, and for the table's columns.
+
+    Args:
+        source: The source.
+        month: The month; None asks for columns alone, as all months take a pass over the table.
+    """
+
+    source: SqlSource
+    month: Month | None
+
+    @property
+    def where(self) -> str:
+        """The table, for messages."""
+        return self.source.place
+
+    def list_from_worker(self) -> Steps[Sequence[S3Object]] | None:
+        """Ask the database for the month's version; None without a month, as the worker knows the columns already."""
+        return None if self.month is None else self._version(self.month)
+
+    def _version(self, month: Month) -> Steps[Sequence[S3Object]]:
+        _, manifest = yield from self.source.list_month(month)
+        return manifest.objects
+
+    def read_on_server(self, listed: Sequence[S3Object]) -> Sql | None:
+        """Return the statement that reads the columns; None if the month has no rows."""
+        return None if self.month and not listed else self.source.describe(self.month or _ANY_MONTH)
+
+
+def _rows_and_keys(version: str) -> tuple[int, int]:
+    """Return a month's rows and the sum of their keys, of what `version_of` returned."""
+    rows, keys, _ = version.split("/")
+    return int(rows), int(keys)
 
 
 def _month_of(path: str) -> Month:

@@ -16,7 +16,7 @@ _TEST_EVENT = "s3:TestEvent"
 
 @dataclass(frozen=True)
 class NamedMonths:
-    """What notifications name.
+    """The months that notifications are about.
 
     Args:
         months: Months of objects that were written or deleted, in order.

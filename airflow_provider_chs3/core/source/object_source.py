@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Self
+from typing import Self, TypeVar
 
-from airflow_provider_chs3.core.source.key_template import KeyTemplate, MonthKeys
-from airflow_provider_chs3.core.source.prefixes import shared_prefix
+from airflow_provider_chs3.core.source.folding import FoldedMonth, Folding
+from airflow_provider_chs3.core.source.globs import any_name, glob_of_key, grouped_by_glob, plain_prefix
+from airflow_provider_chs3.core.source.key_template import KeyTemplate
+from airflow_provider_chs3.core.source.listing_passes import ListingPass, passes_of, run_passes
 from airflow_provider_chs3.core.source.source import Batch, Source
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals
 from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
+from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, Steps
-from airflow_provider_chs3.exceptions import SourceError
+from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
-#: Characters that are literal in every table function; all others are matched by a glob.
-_PLAIN = re.compile(r"[A-Za-z0-9/_.=-]*")
-_NOT_PLAIN = re.compile(r"[^A-Za-z0-9/_.=-]")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class ObjectSource(Source):
     @property
     @abstractmethod
     def server_url(self) -> str:
-        """Where the servers look for the storage; empty if a named collection says it."""
+        """The URL at which the servers look for the storage; empty if a named collection says it."""
 
     @property
     def place(self) -> str:
@@ -96,37 +95,93 @@ class ObjectSource(Source):
         in_order = literals(shape[argument] for argument in self.kind.shape)
         return Sql(f"{name}({first}{located.text}, {in_order})", located.secrets)
 
-    def list_month(self, month: Month) -> Steps[tuple[Self, Manifest]]:
-        """List the month's objects.
+    def list_months(self, months: Collection[Month]) -> Steps[tuple[Self, dict[Month, Manifest]]]:
+        """List the objects of months, in one pass over each prefix that they share.
 
         Returns:
-            The source, with its base known from now on, and the manifest.
+            The source, with its base known from now on, and the manifest of each month.
 
         Raises:
             SourceError: If ClickHouse cannot read an object because of its key.
         """
-        keys = self.template.keys_of(month)
-        source, pages = yield from self.list_and_inspect_quickly(keys)
-        return source, Manifest.of(_selected(pages, keys, source))
+        source, listed = self, dict[Month, Manifest]()
+        for found, manifests in (yield from self._listed_by(self._list, months)):
+            # Of a named collection, a prefix without objects does not show the base.
+            source = found if any(each.objects for each in manifests.values()) or not listed else source
+            listed |= manifests
+        return source, {month: listed[month] for month in sorted(months)}
 
-    def list_and_inspect_quickly(
-        self, keys: MonthKeys, *, narrower: Callable[[str], Sequence[str]] | None = None
-    ) -> Steps[tuple[Self, Iterable[ObjectPage]]]:
-        """List all objects that may have those keys, as a stream of pages if the worker lists.
+    def summarize_months(self, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
+        """List months for a comparison alone, page by page: all of them may not fit into memory.
 
-        Args:
-            keys: The keys.
-            narrower: How the worker may cut their prefix; see `ListObjects`.
-
-        Returns:
-            The source, with its base known from now on, and the pages.
+        S3 lists in the order of keys; other storages and ClickHouse may not. A month that was not listed in order is
+        listed again, alone. See `Source.summarize_months`.
         """
-        return (yield from self._listed(keys.prefix, levels_below=keys.levels_below, narrower=narrower))
+        folded = {month: FoldedMonth() for month in months or ()}
+        for found in (yield from self._listed_by(self._fold, months)):
+            folded.update(found)
+        if months is None and not folded:
+            raise SourceError(f"No object of any month under {self.place}/{self.pattern}: check bucket and key.")
+        listed = {month: found.summary for month, found in folded.items()}
+        for month in (month for month, found in folded.items() if not found.is_sorted):
+            _, manifest = yield from self.list_month(month)
+            listed[month] = MonthObjects.of(manifest)
+        return listed
 
-    def has_object(self, key: str) -> Steps[bool]:
-        """Check whether an object with exactly this key exists."""
+    def _listed_by(
+        self, list_pass: Callable[[ListingPass], Steps[T]], months: Collection[Month] | None
+    ) -> Steps[list[T]]:
+        """Return the results of all passes: at the same time, unless each is a query to one server."""
+        from_worker = not self.lists_through_clickhouse
+        passes = [list_pass(each) for each in passes_of(self.template, months, may_join=from_worker)]
+        return (yield from run_passes(passes, at_once=from_worker))
+
+    def _list(self, each_pass: ListingPass) -> Steps[tuple[Self, dict[Month, Manifest]]]:
+        months = each_pass.months or ()
+        source, pages = yield from self._pages(each_pass)
+        start, each_keys = len(source.base), {month: self.template.keys_of(month) for month in months}
+        found: dict[Month, list[S3Object]] = {month: [] for month in months}
+        for each in chain.from_iterable(page.objects() for page in pages):
+            key = each.path[start:]
+            for month in self._months_of(key, months):
+                if each_keys[month].select(key, each.size_bytes):
+                    source.check_readable(each, key)
+                    found[month].append(each)
+        return source, {month: Manifest.of(some) for month, some in found.items()}
+
+    def _months_of(self, key: str, months: Collection[Month]) -> Sequence[Month]:
+        if len(months) == 1:
+            return tuple(months)
+        month = self.template.month_of(key)
+        return (month,) if month is not None and month in months else ()
+
+    def _fold(self, each_pass: ListingPass) -> Steps[dict[Month, FoldedMonth]]:
+        source, pages = yield from self._pages(each_pass)
+        folding = Folding(self.template, source.base, each_pass.months)
+        for page in pages:
+            folding.add(page)
+        return folding.months
+
+    def missing_marker(self, ready_key: str, month: Month) -> Steps[str]:
+        """Return the key of a month's ready marker if it is not there; see `Source.missing_marker`."""
+        key = ready_key
+        if "{" in ready_key:
+            keys = KeyTemplate(ready_key).keys_of(month)
+            if not keys.is_one_key:
+                raise ConfigurationError(
+                    f"ready_key={ready_key!r} must name one object: take wildcards and days out of it."
+                )
+            key = keys.prefix
+        elif "/" not in ready_key:
+            prefix = self.template.keys_of(month).prefix
+            key = prefix[: prefix.rfind("/") + 1] + ready_key
         source, pages = yield from self._listed(key, levels_below=0)
-        return any(f"{source.base}{key}" in page.paths for page in pages)
+        return "" if any(f"{source.base}{key}" in page.paths for page in pages) else key
+
+    def _pages(self, each_pass: ListingPass) -> Steps[tuple[Self, Iterable[ObjectPage]]]:
+        """Return the source, with its base known from now on, and a stream of pages if the worker lists."""
+        keys, narrower = each_pass.keys, each_pass.narrower
+        return (yield from self._listed(keys.prefix, levels_below=keys.levels_below, narrower=narrower))
 
     def _listed(
         self, prefix: str, *, levels_below: int | None, narrower: Callable[[str], Sequence[str]] | None = None
@@ -140,7 +195,7 @@ class ObjectSource(Source):
         plain = plain_prefix(prefix)
         glob = plain + "**"
         if levels_below is not None:
-            glob = plain + _any_name(prefix[len(plain) :].count("/") + levels_below)
+            glob = plain + any_name(prefix[len(plain) :].count("/") + levels_below)
         function = self.table_function(glob, file_format="One")
         sql = Sql(
             f"SELECT {self.kind.path}, _size, _etag, toUnixTimestamp(_time) FROM {function.text}", function.secrets
@@ -170,47 +225,13 @@ class ObjectSource(Source):
         return first[: first.index("/") + 1]
 
     def batches(self, manifest: Manifest) -> list[Batch]:
-        """Group the manifest's objects into few batches: one, except for keys with special characters of globs.
-
-        Keys of plain characters are listed in braces, so that only these objects are opened: an INSERT reads everything
-        its glob matches, and `_path IN` only filters the rows. Other keys need wildcards, with one batch per level if
-        any contains braces, as `**` does not match those.
-        """
-        groups: dict[int, list[str]] = defaultdict(list)
-        any_braces = any(brace in each.path for each in manifest.objects for brace in "{}")
-        for each in manifest.objects:
-            is_plain = _PLAIN.fullmatch(each.path, len(self.base))
-            groups[-1 if is_plain else each.path.count("/") if any_braces else 0].append(each.path)
-        return [
-            Batch(
-                self._names(paths) if kind == -1 else self._wildcard(paths, any_braces=any_braces),
-                tuple(paths),
-                self.kind.path,
-            )
-            for kind, paths in groups.items()
-        ]
-
-    def _shared_prefix(self, paths: Sequence[str]) -> str:
-        return plain_prefix(shared_prefix([paths[0][len(self.base) :], paths[-1][len(self.base) :]]))
-
-    def _names(self, paths: Sequence[str]) -> str:
-        if len(paths) == 1:
-            return paths[0][len(self.base) :]
-        prefix = self._shared_prefix(paths)
-        folder = prefix[: prefix.rfind("/") + 1]
-        start = len(self.base) + len(folder)
-        return f"{folder}{{{','.join(path[start:] for path in paths)}}}"
-
-    def _wildcard(self, paths: Sequence[str], *, any_braces: bool) -> str:
-        if len(paths) == 1:
-            return self.glob_of(paths[0])
-        prefix = self._shared_prefix(paths)
-        levels = paths[0][len(self.base) + len(prefix) :].count("/")
-        return prefix + (_any_name(levels) if any_braces else "**")
+        """Group the manifest's objects into few batches: one, except for keys with special characters of globs."""
+        grouped = grouped_by_glob([each.path for each in manifest.objects], base=self.base)
+        return [Batch(glob, paths, self.kind.path) for glob, paths in grouped]
 
     def glob_of(self, path: str) -> str:
         """Return a glob that matches one object, and rarely another."""
-        return _NOT_PLAIN.sub("?", path[len(self.base) :])
+        return glob_of_key(path[len(self.base) :])
 
     def beginning_of(self, batch: Batch) -> str:
         """Return how the paths of a batch begin, as they are listed."""
@@ -231,22 +252,3 @@ class ObjectSource(Source):
                 f"ClickHouse cannot read {each.path}: {unreadable!r} in a key means something else to it. Copy the "
                 "object to another key, or leave it out with key=…."
             )
-
-
-def _any_name(levels: int) -> str:
-    """Return a glob for all names this many levels down. `**` matches no braces below its first level."""
-    return "*" + "/*" * levels
-
-
-def plain_prefix(text: str) -> str:
-    """Return the longest prefix of a key that is literal in a glob."""
-    matched = _PLAIN.match(text)
-    return matched[0] if matched else ""
-
-
-def _selected(pages: Iterable[ObjectPage], keys: MonthKeys, source: ObjectSource) -> Iterator[S3Object]:
-    for each in chain.from_iterable(page.objects() for page in pages):
-        key = each.path[len(source.base) :]
-        if keys.select(key, each.size_bytes):
-            source.check_readable(each, key)
-            yield each

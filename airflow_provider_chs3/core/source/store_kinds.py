@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.values.models import Setting, SettingValues
 
 @dataclass(frozen=True, kw_only=True)
 class StoreKind:
-    """What all sources of one kind share.
+    """A kind of source, with all that ClickHouse does differently for it.
 
     Args:
         title: The storage's name, for people.

@@ -1,1 +1,1 @@
-"""Each storage: how its objects are listed, by month or months together, and what reads them."""
+"""Each storage: how its objects are named, and what reads them."""

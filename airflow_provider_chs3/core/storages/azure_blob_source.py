@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.source.source import AccessTrial
 from airflow_provider_chs3.core.source.store_kinds import AZURE_BLOB
 from airflow_provider_chs3.core.sql.quoting import Sql, literals
+from airflow_provider_chs3.core.storages.object_trial import ObjectTrial
+from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 #: Azure's rule, and the three containers with names of their own.
@@ -71,8 +74,12 @@ class AzureBlobSource(ObjectSource):
 
     @property
     def server_url(self) -> str:
-        """Where the servers look for the storage; empty if a named collection says it."""
+        """The URL at which the servers look for the storage; empty if a named collection says it."""
         return self.access.account_url
+
+    def access_trial(self, month: Month | None) -> AccessTrial:
+        """Return a try to get at a month's objects, or at those of any month."""
+        return ObjectTrial(self, month)
 
     def _located(self, glob: str) -> Sql:
         given = self.access

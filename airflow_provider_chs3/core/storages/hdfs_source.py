@@ -6,10 +6,22 @@ import re
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.source.source import AccessTrial
 from airflow_provider_chs3.core.source.store_kinds import HDFS
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
-from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.core.storages.object_trial import ObjectTrial
+from airflow_provider_chs3.core.values.error_codes import is_without_name_node
+from airflow_provider_chs3.core.values.models import Manifest, Month, SettingValues
+from airflow_provider_chs3.core.workflow.operations import Query, Steps
+from airflow_provider_chs3.exceptions import (
+    ClickHouseConnectionError,
+    ClickHouseServerError,
+    ConfigurationError,
+    TransientError,
+)
 
+#: A name node lists one file within milliseconds.
+_ANSWER_SECONDS = 10.0
 _NAME_NODE = re.compile(r"hdfs://([^/@:?#\s]+@)?[^/@:?#\s]+(:[0-9]+)?")
 
 
@@ -50,13 +62,43 @@ class HdfsSource(ObjectSource):
 
     @property
     def server_url(self) -> str:
-        """Where the servers look for the storage."""
+        """The URL at which the servers look for the storage."""
         return self.name_node_url
 
     @property
     def place(self) -> str:
         """The name node, for messages."""
         return self.name_node_url
+
+    def check_access(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
+        """Check that a name node answers the servers: by themselves they try for 20 s, or for minutes if it is silent.
+
+        Raises:
+            TransientError: If none answers in time.
+        """
+        glob = self.glob_of(manifest.objects[0].path)
+        function = self.table_function(glob, file_format="One")
+        sql = Sql(f"SELECT {self.kind.path} FROM {function.text} LIMIT 1", function.secrets)
+        name = f"Look for {self.name_node_url} from ClickHouse"
+        try:
+            yield from Query(name=name, sql=sql, settings=settings, answer_seconds=_ANSWER_SECONDS)
+        except ClickHouseConnectionError as error:
+            if not error.is_timeout:
+                raise
+            raise self._is_silent(error.host) from error
+        except ClickHouseServerError as error:
+            if not is_without_name_node(error):
+                raise
+            raise self._is_silent(error.host) from error
+
+    def _is_silent(self, host: str) -> TransientError:
+        return TransientError(
+            f"{host} gets no answer from {self.name_node_url}: check hdfs_url, and that ClickHouse servers reach it."
+        )
+
+    def access_trial(self, month: Month | None) -> AccessTrial:
+        """Return a try to get at a month's objects, or at those of any month."""
+        return ObjectTrial(self, month)
 
     def path_in_error(self, name: str) -> str:
         """Return a file's path as it is listed, from what an error of ClickHouse calls it."""

@@ -6,8 +6,11 @@ import re
 from dataclasses import dataclass, field
 
 from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.source.source import AccessTrial
 from airflow_provider_chs3.core.source.store_kinds import S3
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.storages.object_trial import ObjectTrial
+from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
@@ -73,13 +76,17 @@ class S3Source(ObjectSource):
 
     @property
     def server_url(self) -> str:
-        """Where the servers look for the storage; empty if a named collection says it."""
+        """The URL at which the servers look for the storage; empty if a named collection says it."""
         return self.endpoint_url
 
     @property
     def lists_through_clickhouse(self) -> bool:
         """Whether ClickHouse lists the objects, because the worker has no keys."""
         return bool(self.named_collection or self.credentials.role_arn)
+
+    def access_trial(self, month: Month | None) -> AccessTrial:
+        """Return a try to get at a month's objects, or at those of any month."""
+        return ObjectTrial(self, month)
 
     def _located(self, glob: str) -> Sql:
         given = self.credentials

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Self
 
+from airflow_provider_chs3.core.source.source import AccessTrial, Source
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.storages.object_trial import read_a_little
 from airflow_provider_chs3.core.storages.s3_source import S3Source
-from airflow_provider_chs3.core.values.models import Manifest, Month
+from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
+from airflow_provider_chs3.core.values.month_objects import MonthObjects
+from airflow_provider_chs3.core.values.table_snapshot import TableSnapshot
 from airflow_provider_chs3.core.workflow.operations import ListSnapshot, Steps
 
 
@@ -35,45 +41,69 @@ class TableSource(S3Source):
         """All columns of the table: what files lack is a partition's value or NULL, and never the target's default."""
         return self.columns
 
-    def list_month(self, month: Month) -> Steps[tuple[Self, Manifest]]:
-        """List the month's data files.
-
-        Args:
-            month: The month.
-
-        Returns:
-            The source, pinned to its snapshot, and the manifest.
-
-        Raises:
-            SourceError: If files alone do not have the rows that the table shows of the month.
-        """
-        source, manifests = yield from self.list_months([month])
-        return source, manifests[month]
-
-    def list_months(
-        self, months: Collection[Month] | None, *, is_to_load: bool = True
-    ) -> Steps[tuple[Self, dict[Month, Manifest]]]:
+    def list_months(self, months: Collection[Month]) -> Steps[tuple[Self, dict[Month, Manifest]]]:
         """List the data files of months, all of one snapshot.
-
-        Args:
-            months: The months; None for all.
-            is_to_load: Whether their rows are wanted, or only whether they changed. Default: True.
 
         Returns:
             The source, pinned to its snapshot, and the manifest of each month.
 
         Raises:
-            SourceError: If files alone do not have the rows that the table shows of a month that is to be loaded.
+            SourceError: If files alone do not have the rows that the table shows of a month.
         """
+        found = yield from self._snapshot(months)
+        manifests = found.manifests(months, is_to_load=True)
+        for each in chain.from_iterable(manifest.objects for manifest in manifests.values()):
+            self.check_readable(each, each.key)
+        return replace(self, base=f"{self.bucket}/", snapshot=found.id, columns=found.columns), manifests
+
+    def summarize_months(self, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
+        """List the data files of months for a comparison alone; see `Source.summarize_months`."""
+        found = yield from self._snapshot(())
+        manifests = found.manifests(months, is_to_load=False)
+        return {month: MonthObjects.of(manifest) for month, manifest in manifests.items()}
+
+    def _snapshot(self, months: Collection[Month]) -> Steps[TableSnapshot]:
+        """Return the snapshot; the worker looks closely at files of these months."""
         of = f"snapshot {self.snapshot}" if self.snapshot else "the current snapshot"
-        found = yield from ListSnapshot(
-            name=f"List {of} of {self.table}",
-            snapshot=self.snapshot,
-            months=frozenset(months) if months is not None and is_to_load else frozenset(),
-        )
-        manifests = found.manifests(months, is_to_load=is_to_load)
-        for manifest in manifests.values() if is_to_load else ():
-            for each in manifest.objects:
-                self.check_readable(each, each.key)
-        pinned = replace(self, base=f"{self.bucket}/", snapshot=found.id, columns=found.columns)
-        return pinned, manifests
+        name = f"List {of} of {self.table}"
+        return (yield from ListSnapshot(name=name, snapshot=self.snapshot, months=frozenset(months)))
+
+    def access_trial(self, month: Month | None) -> AccessTrial:
+        """Return a try to get at a month's data files, or at those of any month."""
+        return TableTrial(self, month)
+
+    def list_for_trial(self, month: Month | None) -> Steps[list[S3Object]]:
+        """List the data files of a month, or of any, whether their rows may be loaded or not."""
+        found = yield from self._snapshot(())
+        manifests = found.manifests(None if month is None else [month], is_to_load=False)
+        return [each for manifest in manifests.values() for each in manifest.objects]
+
+    def missing_marker(self, ready_key: str, month: Month) -> Steps[str]:
+        """Refuse a ready marker: a snapshot is complete, and its files have no place of their own beside it."""
+        return Source.missing_marker(self, ready_key, month)
+
+
+@dataclass(frozen=True)
+class TableTrial(AccessTrial):
+    """A try to read a table's snapshot, and a data file of it.
+
+    Args:
+        source: The source.
+        month: The month; None for any.
+    """
+
+    source: TableSource
+    month: Month | None
+
+    @property
+    def where(self) -> str:
+        """The table, for messages."""
+        return self.source.table
+
+    def list_from_worker(self) -> Steps[Sequence[S3Object]]:
+        """List the data files of the month from the worker."""
+        return (yield from self.source.list_for_trial(self.month))
+
+    def read_on_server(self, listed: Sequence[S3Object]) -> Sql | None:
+        """Return the statement that reads the footer of the smallest data file."""
+        return read_a_little(replace(self.source, base=f"{self.source.bucket}/"), listed)

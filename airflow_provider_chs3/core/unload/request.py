@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.source.object_source import plain_prefix
+from airflow_provider_chs3.core.source.globs import plain_prefix
 from airflow_provider_chs3.core.storages.s3_source import S3Source
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError

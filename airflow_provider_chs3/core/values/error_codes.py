@@ -195,7 +195,7 @@ def _hint_of_source(error: ClickHouseServerError) -> str:
         return _HINTS[_NO_DATABASE]
     if _is_without_container(error):
         return "The servers find no such container: check its name, or the named collection."
-    if _HDFS_UNREACHABLE in error.message:
+    if is_without_name_node(error):
         return "The servers find no name node there: check hdfs_url, and that they reach it."
     return ""
 
@@ -246,6 +246,11 @@ def _is_of_hdfs(error: ClickHouseServerError) -> bool:
 
 def _is_without_container(error: ClickHouseServerError) -> bool:
     return _is_of_azure(error) and _NO_CONTAINER in error.message
+
+
+def is_without_name_node(error: ClickHouseServerError) -> bool:
+    """Whether the servers found no name node of HDFS."""
+    return _HDFS_UNREACHABLE in error.message
 
 
 def is_object_gone(error: ClickHouseServerError) -> bool:

@@ -83,10 +83,12 @@ class Query(Step[list[Row]]):
     Args:
         sql: The statement.
         settings: Settings to send with it.
+        answer_seconds: Time limit for its answer; None takes the connection's.
     """
 
     sql: Sql
     settings: SettingValues = field(default_factory=dict)
+    answer_seconds: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,19 +165,6 @@ class TimeQueryNodes(Step[dict[Node, TimedAnswer]]):
 
     sql: Mapping[Node, Sql]
     settings: SettingValues = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TimeListing(Step[TimedAnswer]):
-    """List the first page of a bucket from the worker. Gives `TimedAnswer` tuple of `S3Object`, or the error.
-
-    Args:
-        bucket: The bucket.
-        prefix: Beginning of the keys.
-    """
-
-    bucket: str
-    prefix: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,7 +66,7 @@ class AzureBlobListing(Listing):
     def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
     ) -> Iterator[ObjectPage]:
-        """The pages of the blobs whose names begin with a prefix, as they are asked for.
+        """Yield the pages of the blobs whose names begin with a prefix, as they are asked for.
 
         Args:
             bucket: The container.

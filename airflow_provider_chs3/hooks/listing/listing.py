@@ -12,11 +12,18 @@ from airflow_provider_chs3.core.values.object_page import ObjectPage
 class Listing(ABC):
     """Lists objects from the worker, page by page."""
 
+    def check_connection(self) -> None:  # noqa: B027  # mostly, the servers' access is asked of it anyway
+        """Check that Airflow's connection gives access, before it is used; nothing by default.
+
+        Raises:
+            ConfigurationError: If it does not.
+        """
+
     @abstractmethod
     def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
     ) -> Iterator[ObjectPage]:
-        """The pages of the objects whose keys begin with a prefix, as they are asked for.
+        """Yield the pages of the objects whose keys begin with a prefix, as they are asked for.
 
         Args:
             bucket: The bucket, or what the storage has in its place.
@@ -29,7 +36,7 @@ class Listing(ABC):
         """
 
     def objects(self, bucket: str, prefix: str) -> Iterator[S3Object]:
-        """The objects whose keys begin with a prefix, in the storage's order; they are asked for page by page.
+        """Yield the objects whose keys begin with a prefix, in the storage's order; they are asked for page by page.
 
         Args:
             bucket: The bucket, or what the storage has in its place.

@@ -123,7 +123,7 @@ class RowsListing(Listing):
     def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
     ) -> Iterator[ObjectPage]:
-        """The month as one object, if it has rows.
+        """Yield the month as one object, if it has rows.
 
         Args:
             bucket: Not needed.
@@ -183,7 +183,7 @@ class RowsListing(Listing):
 
     @abstractmethod
     def is_transient(self, error: Exception) -> bool:
-        """Whether an error may pass by itself."""
+        """Check whether an error may pass by itself."""
 
 
 class PostgresListing(RowsListing):
@@ -207,7 +207,7 @@ class PostgresListing(RowsListing):
         return error
 
     def is_transient(self, error: Exception) -> bool:
-        """Whether an error may pass by itself: a server that refuses a login names no code, but says so."""
+        """Check whether an error may pass by itself: a server that refuses a login names no code, but says so."""
         state = getattr(error, "sqlstate", None)
         if state is None:
             return "authentication failed" not in str(error) and "does not exist" not in str(error)
@@ -240,7 +240,7 @@ class MySqlListing(RowsListing):
         return error
 
     def is_transient(self, error: Exception) -> bool:
-        """Whether an error may pass by itself: no connection, too many, a lock, a shutdown."""
+        """Check whether an error may pass by itself: no connection, too many, a lock, a shutdown."""
         return bool(error.args) and error.args[0] in (1040, 1053, 1203, 1205, 1213, 2002, 2003, 2006, 2013)
 
 

@@ -34,7 +34,7 @@ _Running: TypeAlias = dict["Future[Page]", tuple[str, str | None]]
 
 
 def pages_of(fetch: Fetch, prefix: str, narrower: Callable[[str], Sequence[str]] | None) -> Iterator[ObjectPage]:
-    """The pages of a prefix.
+    """Yield the pages of a prefix.
 
     A prefix of one page takes one request. One that has more is cut, if it can be: its first page is asked for again in
     pieces, as to keep it a storage would have to be trusted to list in the order of keys. Pages of one piece come in

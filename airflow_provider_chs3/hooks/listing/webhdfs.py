@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Connection
 
 _PORT, _TLS_PORT = 9870, 9871
-_CONNECT_SECONDS, _ANSWER_SECONDS = 10.0, 60.0
+#: A name node answers within milliseconds, and pauses for seconds at most; a page has a thousand files.
+_CONNECT_SECONDS, _ANSWER_SECONDS = 3.0, 15.0
+#: A connection that is refused or lost is tried again, within about a second.
+_MORE_TRIES = 2
 #: A name node that does not lead refuses with it; another of the connection's hosts does.
 _STANDBY = "StandbyException"
 _NOT_FOUND = "FileNotFoundException"
@@ -36,7 +39,7 @@ _UNAUTHORIZED = 401
 
 @dataclass(frozen=True, kw_only=True)
 class WebHdfsAccess:
-    """What a connection says.
+    """The access that a connection gives.
 
     Args:
         urls: Of WebHDFS on each name node, without a slash at the end.
@@ -79,7 +82,7 @@ class WebHdfsListing(Listing):
     def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
     ) -> Iterator[ObjectPage]:
-        """The pages of the files whose paths begin with a prefix: folder by folder, as they are asked for.
+        """Yield the pages of the files whose paths begin with a prefix: folder by folder, as they are asked for.
 
         Args:
             bucket: Empty.
@@ -100,6 +103,10 @@ class WebHdfsListing(Listing):
                     files = [_file(f"{bucket}/{key}", each) for key, each in named if _is_file(key, each, wanted)]
                     yield ObjectPage.of(files)
                     folders += [key for key, each in named if _is_folder(key, each, wanted)]
+
+    def check_connection(self) -> None:
+        """Check that the connection names a host; see `Listing.check_connection`."""
+        self.access()
 
     def access(self) -> WebHdfsAccess:
         """Return what the connection says.
@@ -127,8 +134,9 @@ class _Client:
         logging.getLogger("httpx").setLevel(logging.WARNING)
         self._access, self._where = access, where
         self._urls = list(access.urls)
+        verify = ssl.create_default_context() if access.verify else False
         self._http = httpx.Client(
-            verify=ssl.create_default_context() if access.verify else False,
+            transport=httpx.HTTPTransport(verify=verify, retries=_MORE_TRIES, trust_env=False),
             timeout=httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS),
             auth=(access.user, access.password) if access.password else None,
             trust_env=False,
@@ -141,7 +149,7 @@ class _Client:
         self._http.close()
 
     def folder(self, folder: str) -> Iterator[list[dict[str, Any]]]:
-        """The pages of what is in a folder; none if there is no such folder."""
+        """Yield the pages of what is in a folder; none if there is no such folder."""
         start_after = ""
         while True:
             answer = self._ask(folder, {"op": "LISTSTATUS_BATCH", "startAfter": start_after})
@@ -170,7 +178,7 @@ class _Client:
                     return answer
                 why = _exception_of(response)
             except httpx.TransportError as error:
-                why = f"{type(error).__name__}, no answer"
+                why = f"no answer from {url} ({type(error).__name__}): check the connection's host and port"
             except ValueError:
                 raise SourceError(f"Cannot list /{folder} in {self._where}: {url} is not WebHDFS.") from None
             if why == _NOT_FOUND:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -79,6 +80,7 @@ class Client(clickhouse_driver.Client):
 
     Attributes:
         counters: What the servers counted for its last statement, on all nodes together: event → number.
+        deadline: When to give up a statement, by `time.monotonic()`, also if the server reports progress; None never.
     """
 
     available_client_settings = tuple(
@@ -88,6 +90,7 @@ class Client(clickhouse_driver.Client):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.counters: Counter[str] = Counter()
+        self.deadline: float | None = None
         self._receive = self.connection.receive_packet
         self.connection.receive_packet = self._receive_and_count
         self.connection.receive_exception = lambda: _read_error(self.connection.fin)
@@ -118,11 +121,20 @@ class Client(clickhouse_driver.Client):
         with self.connection.timeout_setter(self.connection.connect_timeout):
             self._receive_hello()
 
+    def _receive_in_time(self) -> Any:
+        if self.deadline is None:
+            return self._receive()
+        left_seconds = self.deadline - time.monotonic()
+        if left_seconds <= 0:
+            raise driver_errors.SocketTimeoutError(f"({self.address})")
+        with self.connection.timeout_setter(left_seconds):
+            return self._receive()
+
     def _receive_and_count(self) -> Any:
         """The connection's next packet but extremes; the driver drops those that have counters."""
-        packet = self._receive()
+        packet = self._receive_in_time()
         while packet.type == ServerPacketTypes.EXTREMES:
-            packet = self._receive()
+            packet = self._receive_in_time()
         if packet.type == ServerPacketTypes.PROFILE_EVENTS:
             names = [name for name, _ in packet.block.columns_with_types]
             for values in packet.block.get_rows():
@@ -226,7 +238,9 @@ def translated_errors(client: Client, *, query_id: str | None = None, secrets: S
     except _NETWORK_ERRORS as error:
         if untrusted := untrusted_certificate(str(error), client.address):
             raise untrusted from None
-        raise ClickHouseConnectionError(scrub(_first_line(error), secrets), client.address, query_id) from None
+        message = scrub(_first_line(error), secrets)
+        is_timeout = isinstance(error, driver_errors.SocketTimeoutError | TimeoutError)
+        raise ClickHouseConnectionError(message, client.address, query_id, is_timeout=is_timeout) from None
 
 
 def server_error(

@@ -49,9 +49,9 @@ class DeltaListing(TableListing):
         self.month_column = month_column
 
     @property
-    def bucket(self) -> str:
-        """The bucket that has the table's files; see `TableListing.bucket`."""
-        return split_url(self.uri)[0]
+    def location(self) -> tuple[str, str]:
+        """The bucket and the folder of the table; see `TableListing.location`."""
+        return split_url(self.uri.rstrip("/"))
 
     def snapshot(self, pinned: str | None, months: Collection[Month]) -> TableSnapshot:
         """Return the data files of a version; see `TableListing.snapshot`."""

@@ -49,10 +49,10 @@ class IcebergListing(TableListing):
         self.iceberg_conn_id = iceberg_conn_id
 
     @property
-    def bucket(self) -> str:
-        """The bucket that has the table's files; see `TableListing.bucket`."""
+    def location(self) -> tuple[str, str]:
+        """The bucket and the folder of the table; see `TableListing.location`."""
         with self._errors():
-            return split_url(self._loaded.location())[0]
+            return split_url(self._loaded.location())
 
     def snapshot(self, pinned: str | None, months: Collection[Month]) -> TableSnapshot:
         """Return the data files of a snapshot; see `TableListing.snapshot`."""

@@ -24,12 +24,17 @@ class TableListing(S3Listing):
 
     @property
     @abstractmethod
-    def bucket(self) -> str:
-        """The bucket that has the table's files.
+    def location(self) -> tuple[str, str]:
+        """The bucket and the folder of the table.
 
         Raises:
             ConfigurationError: If the table or the connection is wrong.
         """
+
+    @property
+    def bucket(self) -> str:
+        """The bucket that has the table's files; see `location`."""
+        return self.location[0]
 
     @abstractmethod
     def snapshot(self, pinned: str | None, months: Collection[Month]) -> TableSnapshot:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def adopt_request(task: MonthTask, month: Month, listing: Listing, *, definition: Mapping[str, Any]) -> LoadRequest:
-    """The load that would have put a month there.
+    """Return the load that would have put a month there.
 
     Args:
         task: The task, with its templates rendered.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def load_request(
     task: LoadTask, context: Context, listing: Listing, *, resumes: str | None, month: Month | None = None
 ) -> LoadRequest:
-    """One attempt at the month of a task.
+    """Return one attempt at the month of a task.
 
     Args:
         task: The task, with its templates rendered.
@@ -107,7 +107,7 @@ def end_load(request: LoadRequest, *, is_of_months: bool = False, **runner_argum
 
 
 def what_is_loaded(task: ReadsFiles, listing: Listing) -> dict[str, Any]:
-    """The part of a request that says what is read, where it goes, and with which settings of the user's.
+    """Return the part of a request that says what is read, where it goes, and with which settings of the user's.
 
     Args:
         task: The task, with its templates rendered.

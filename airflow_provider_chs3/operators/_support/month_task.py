@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
     from airflow_provider_chs3.core.request.reload import Reload
-    from airflow_provider_chs3.core.rows.sql_source import SqlSource
-    from airflow_provider_chs3.core.source.object_source import ObjectSource
+    from airflow_provider_chs3.core.source.source import Source
     from airflow_provider_chs3.core.values.models import Month
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.hooks.listing.listing import Listing
@@ -94,7 +93,7 @@ class MonthTask(BaseOperator):
 
     @property
     def store(self) -> ObjectStore:
-        """Where the objects are."""
+        """The place of the objects."""
         assert self.objects is not None  # what does without it has a store of its own
         return self.objects
 
@@ -137,7 +136,7 @@ class MonthTask(BaseOperator):
             "timezone": _timezone(self.timezone) if self.timezone else self.dag.timezone,
         }
 
-    def source(self, listing: Listing) -> ObjectSource | SqlSource:
+    def source(self, listing: Listing) -> Source:
         """Return the location of the objects, with the credentials that the servers read them with."""
         return self.store.source(listing)
 

@@ -8,7 +8,6 @@ from typing import Any
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
 from airflow_provider_chs3.core.source.csv_dialect import Dialect
 from airflow_provider_chs3.core.source.formats import format_named
-from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -45,11 +44,6 @@ def new_table_of(
         raise ConfigurationError(f"create_table={create_table!r} is not known: use one of never, if_missing.")
     if create_table == "never":
         return None
-    if not isinstance(source, ObjectSource):
-        raise ConfigurationError(
-            f"create_table='if_missing' takes the columns of files, and {source.place} has none: create "
-            f"{table} yourself."
-        )
     return NewTableRequest(
         source=source,
         table=table,

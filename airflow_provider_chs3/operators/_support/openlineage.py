@@ -38,11 +38,11 @@ class LoadLineage(MonthTask):
     _request: LoadRequest | None = None
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
-        """The table: which objects there are is found out later."""
+        """Return the table: which objects there are is found out later."""
         return self._lineage(inserts=(), inputs=[])
 
     def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage[Any, Any]:
-        """The objects that were read, the table with its rows, the statement and its id."""
+        """Return the objects that were read, the table with its rows, the statement and its id."""
         from airflow_provider_chs3.core.values.models import Month
 
         if not self.results:  # it was skipped
@@ -56,7 +56,7 @@ class LoadLineage(MonthTask):
         return self._lineage(inserts=ran, inputs=self._inputs(paths, months=months))
 
     def get_openlineage_facets_on_failure(self, task_instance: object) -> OperatorLineage[Any, Any]:
-        """The objects that were to be read, and the statement. The provider itself adds the error."""
+        """Return the objects that were to be read, and the statement. The provider itself adds the error."""
         if self._request is None:
             return self._lineage(inserts=(), inputs=[], has_failed=True)
         # Attempts before the last one have started over.
@@ -100,6 +100,12 @@ class LoadLineage(MonthTask):
 
         from airflow_provider_chs3.core.source.key_template import KeyTemplate
 
+        try:
+            table = self.store.table_dataset()
+        except Chs3Error:  # its catalog does not answer; the rest is worth telling
+            return []
+        if table:
+            return [InputDataset(*table, inputFacets=self._input_facets())]
         if 0 < len(paths) <= _MOST_OBJECTS:
             return [InputDataset(*self._named(path)) for path in sorted(paths)]
         store = self.store

@@ -12,10 +12,11 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.queries import look_up_months
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
 from airflow_provider_chs3.core.ledger.table import COLUMNS
-from airflow_provider_chs3.core.months.plan import MonthObjects, PlannedMonth, list_months
+from airflow_provider_chs3.core.months.plan import PlannedMonth
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.storages.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, TableName
+from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.workflow.driving import drive as carry_out
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, QueryNodes
 from airflow_provider_chs3.exceptions import SourceError
@@ -42,22 +43,22 @@ def objects_of(*objects: S3Object) -> MonthObjects:
 class TestListing:
     def test_a_month_has_the_fingerprint_of_its_manifest(self):
         found = written("trips/2026-10/a.parquet", "trips/2026-10/b.parquet")
-        assert drive(list_months(source(), [OCTOBER]), listed(found)).result == {OCTOBER: objects_of(*found)}
+        assert drive(source().summarize_months([OCTOBER]), listed(found)).result == {OCTOBER: objects_of(*found)}
 
     def test_months_with_prefixes_of_their_own_are_listed_by_them(self):
-        driven = drive(list_months(source(), [SEPTEMBER, OCTOBER]), listed([]), listed([]))
+        driven = drive(source().summarize_months([SEPTEMBER, OCTOBER]), listed([]), listed([]))
         assert [step.prefix for step in driven.steps] == ["trips/2026-09/", "trips/2026-10/"]
 
     def test_months_that_share_a_prefix_are_listed_in_one_pass(self):
         september, october = written("a/2026-09.csv"), written("a/2026-10.csv", "b/2026-10.csv")
         found = [september[0], *october]
-        driven = drive(list_months(source("*/{YYYY-MM}.csv"), [SEPTEMBER, OCTOBER]), listed(found))
+        driven = drive(source("*/{YYYY-MM}.csv").summarize_months([SEPTEMBER, OCTOBER]), listed(found))
         assert driven.result == {SEPTEMBER: objects_of(*september), OCTOBER: objects_of(*october)}
 
     def test_a_prefix_that_another_months_keys_begin_with_takes_none_of_them(self):
         january, october = written("t20261.csv"), written("t202610.csv")
         driven = drive(
-            list_months(source("t{YYYY}{M}.csv"), [Month(2026, 1), OCTOBER]),
+            source("t{YYYY}{M}.csv").summarize_months([Month(2026, 1), OCTOBER]),
             listed([*january, *october]),
             listed(october),
         )
@@ -65,14 +66,14 @@ class TestListing:
 
     def test_all_months_of_a_bucket_are_found_in_one_pass(self):
         september, october = written("trips/2026-09/a.parquet"), written("trips/2026-10/a.parquet")
-        driven = drive(list_months(source(), None), listed([*september, *october]))
+        driven = drive(source().summarize_months(None), listed([*september, *october]))
         assert driven.result == {SEPTEMBER: objects_of(*september), OCTOBER: objects_of(*october)}
         assert [step.prefix for step in driven.steps if isinstance(step, ListObjects)] == ["trips/"]
 
     def test_all_months_may_be_cut_by_what_months_are_called_and_given_ones_are(self):
-        step, *_ = drive(list_months(source(), None), listed(written("trips/2026-10/a.parquet"))).steps
+        step, *_ = drive(source().summarize_months(None), listed(written("trips/2026-10/a.parquet"))).steps
         assert "trips/202" in step.narrower("trips/")
-        assert drive(list_months(source(), [OCTOBER]), listed([])).steps[0].narrower is None
+        assert drive(source().summarize_months([OCTOBER]), listed([])).steps[0].narrower is None
 
     def test_a_few_prefixes_are_listed_at_the_same_time(self):
         months, sizes = [OCTOBER.shifted(-number) for number in range(4)], []
@@ -81,14 +82,14 @@ class TestListing:
             sizes.append(len(step.workflows))
             return [drive(each, listed(written("trips/2026-10/a.parquet"))).result for each in step.workflows]
 
-        found = carry_out(list_months(source(), months), perform)
+        found = carry_out(source().summarize_months(months), perform)
         assert sizes == [4]
         assert [month for month in months if found[month].count] == [OCTOBER]
 
     def test_many_prefixes_are_listed_as_what_they_have_in_common_and_cut_into_theirs(self):
         months = [OCTOBER.shifted(-number) for number in range(20)]
         found = written("trips/2026-10/a.parquet", "trips/2020-01/a.parquet")
-        driven = drive(list_months(source(), months), listed(found))
+        driven = drive(source().summarize_months(months), listed(found))
         (step,) = driven.steps
         assert step.prefix == "trips/202"
         assert step.narrower("trips/2025-0") == tuple(f"trips/2025-0{number}/" for number in range(3, 10))
@@ -97,27 +98,27 @@ class TestListing:
     def test_many_prefixes_are_listed_one_by_one_where_clickhouse_lists(self):
         months = [OCTOBER.shifted(-number) for number in range(6)]
         collection = replace(source(), credentials=Credentials(named_collection="trips"))
-        driven = drive(list_months(collection, months), *[[] for _ in months])
+        driven = drive(collection.summarize_months(months), *[[] for _ in months])
         assert [type(step) for step in driven.steps] == [Query] * 6
 
     def test_what_is_no_data_does_not_count(self):
         markers = written("trips/2026-10/_x.parquet", "trips/2026-13/a.parquet", "trips/x", "trips/2026-10/a.csv")
         empty = written("trips/2026-10/b.parquet", size_bytes=0)
         found = written("trips/2026-10/a.parquet")
-        driven = drive(list_months(source(), None), listed([*markers, *empty, *found]))
+        driven = drive(source().summarize_months(None), listed([*markers, *empty, *found]))
         assert driven.result == {OCTOBER: objects_of(*found)}
 
     def test_a_month_that_does_not_come_in_order_is_listed_once_more(self):
         found = written("trips/2026-10/b.parquet", "trips/2026-10/a.parquet")
-        driven = drive(list_months(source(), [OCTOBER]), listed(found), listed(found))
+        driven = drive(source().summarize_months([OCTOBER]), listed(found), listed(found))
         assert driven.result == {OCTOBER: objects_of(*found)}
 
     def test_a_month_without_objects_has_the_fingerprint_of_an_empty_manifest(self):
-        assert drive(list_months(source(), [OCTOBER]), listed([])).result == {OCTOBER: objects_of()}
+        assert drive(source().summarize_months([OCTOBER]), listed([])).result == {OCTOBER: objects_of()}
 
     def test_a_bucket_without_any_month_is_told(self):
         with pytest.raises(SourceError, match=r"No object of any month under taxi/trips/\{YYYY-MM\}"):
-            drive(list_months(source(), None), listed(written("other/a.parquet")))
+            drive(source().summarize_months(None), listed(written("other/a.parquet")))
 
 
 RECORD = Record("published", "nonce", "f", "d", 100, 3, 10, 5, 7, structure="{}")

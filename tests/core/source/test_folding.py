@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_chs3.core.months.folding import Folding
+from airflow_provider_chs3.core.source.folding import Folding
 from airflow_provider_chs3.core.source.key_template import END, KeyTemplate
 from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
 from airflow_provider_chs3.core.values.object_page import ObjectPage
@@ -64,7 +64,7 @@ def test_a_page_is_folded_as_its_keys_one_by_one(bucket, page_size, wanted):
     for month, each in found.items():
         manifest = Manifest.of(expected[month])
         assert each.is_sorted == (list(manifest.objects) == expected[month])
-        assert each.fingerprint == manifest.fingerprint or not each.is_sorted
+        assert each.summary.fingerprint == manifest.fingerprint or not each.is_sorted
 
 
 def page_of(months: int, of_each: int) -> str:

@@ -9,6 +9,7 @@ from operator import lt
 
 from airflow_provider_chs3.core.source.key_template import END, KeyTemplate
 from airflow_provider_chs3.core.values.models import Fingerprint, Month
+from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 
 #: What levels begin with that do not count, and how folders end; `MonthKeys.select` is the same for one key.
@@ -16,7 +17,7 @@ _MAYBE_NO_DATA = re.compile(f"/[_.{END}]")
 
 
 class FoldedMonth:
-    """What is left of a month's objects.
+    """A month's objects, folded into their number, size and fingerprint.
 
     Attributes:
         count: Number of the objects.
@@ -31,9 +32,9 @@ class FoldedMonth:
         self._fingerprint = Fingerprint()
 
     @property
-    def fingerprint(self) -> str:
-        """The fingerprint of the objects."""
-        return str(self._fingerprint)
+    def summary(self) -> MonthObjects:
+        """The objects, as far as a comparison needs them."""
+        return MonthObjects(self.count, self.size_bytes, str(self._fingerprint))
 
     def add(self, paths: Sequence[str], sizes_bytes: Sequence[int], etags: Sequence[str]) -> None:
         """Add objects, given as columns; there is at least one.

@@ -1,0 +1,42 @@
+"""Taxi trips, every night, from a Delta table: months whose data files changed are loaded again.
+
+It is `chs3_nightly` with `objects` in place of `bucket` and `key`. It needs `airflow-provider-chs3[delta]`, the
+connections `chs3_default` (ClickHouse) and `aws_default` (S3), and the table on every node, partitioned by month:
+PARTITION BY toYYYYMM(pickup_at).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from airflow.sdk import DAG, Param
+from airflow.timetables.interval import CronDataIntervalTimetable
+
+from airflow_provider_chs3.lakehouse import DeltaTable
+from airflow_provider_chs3.operators.retries import retries_by_error
+from airflow_provider_chs3.transfers.monthly_load import monthly_load
+
+with DAG(
+    dag_id="chs3_delta",
+    description="Taxi trips of the last months, from a Delta table into ClickHouse, every night",
+    schedule=CronDataIntervalTimetable("0 3 * * *", timezone="UTC"),
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    # Two runs at a time would load the same months.
+    max_active_runs=1,
+    doc_md=__doc__,
+    params={
+        "uri": Param("s3://lake/trips", type="string", description="of the Delta table"),
+        "month_column": Param("pickup_at", type="string", description="by which rows belong to months"),
+        "database": Param("taxi", type="string"),
+        "table": Param("trips_all", type="string", description="MergeTree, or a Distributed table over it"),
+    },
+):
+    monthly_load(
+        group_id="trips",
+        objects=DeltaTable(uri="{{ params.uri }}", month_column="{{ params.month_column }}"),
+        database="{{ params.database }}",
+        table="{{ params.table }}",
+        lookback_months=2,
+        default_args=retries_by_error(),
+    )

@@ -1,0 +1,43 @@
+"""A table of a database or a lakehouse, and its task: what is alike for all tasks that load."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tests.sources.row_lake import RowLake
+from tests.sources.table_lake import TableLake
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.operators._support.month_load import MonthLoad
+
+SourceLake: TypeAlias = RowLake | TableLake
+
+
+def left_behind(lake: SourceLake) -> list[str]:
+    """Staging tables and running queries of loads, on any node."""
+    sql = (
+        f"SELECT name FROM system.tables WHERE database = '{lake.database}' AND name LIKE 'chs3\\_%' "
+        "AND name NOT IN ('chs3_ledger', 'chs3_objects') UNION ALL SELECT query_id FROM system.processes "
+        f"WHERE startsWith(initial_query_id, 'chs3_') AND position(query, '{lake.database}') > 0"
+    )
+    return [name for rows in lake.on_every_node(sql) for (name,) in rows]
+
+
+def wait_for_insert(lake: SourceLake) -> None:
+    """Wait until the task inserts."""
+    sql = (
+        "SELECT count() FROM system.processes WHERE match(initial_query_id, '^chs3_.*_insert') AND is_initial_query "
+        f"AND position(query, '{lake.database}') > 0"
+    )
+    for _ in range(600):
+        if any(rows[0][0] for rows in lake.on_every_node(sql)):
+            return
+        time.sleep(0.1)
+    raise AssertionError("the insert did not start")
+
+
+def inputs_of(operator: MonthLoad) -> list[tuple[str, str, dict[str, Any]]]:
+    """What a task that is done tells OpenLineage of its inputs."""
+    lineage = operator.get_openlineage_facets_on_complete(None)
+    return [(each.namespace, each.name, each.inputFacets) for each in lineage.inputs]

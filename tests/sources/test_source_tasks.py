@@ -1,0 +1,208 @@
+"""Tasks that load from tables of databases and lakehouses do all that those of objects do, or refuse it."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
+from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
+from airflow_provider_chs3.operators.ledger import AdoptMonthsOperator
+from airflow_provider_chs3.runners import detached
+from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from tests.integration import deferring
+from tests.integration.slow import SLOW_SETTINGS
+from tests.sources.row_lake import MONTH, RowLake
+from tests.sources.source_lake import SourceLake, inputs_of, left_behind, wait_for_insert
+
+TRIPS = Trips(rows_per_month=3_000)
+#: About 5 s on each of three nodes.
+SLOW: dict[str, Any] = {
+    "select": {name: name for name in COLUMNS} | {"trip_id": "trip_id + sleepEachRow(0.005)"},
+    "settings": SLOW_SETTINGS,
+}
+OF_FILES: dict[str, Any] = {
+    "file_format": "CSV",
+    "compression": "gzip",
+    "csv": {"delimiter": ";"},
+    "naive_timestamps": "utc",
+    "count_again": True,
+    "on_new_columns": "add",
+}
+
+
+@pytest.fixture
+def lake(source_lake: SourceLake) -> SourceLake:
+    """A table of a database or a lakehouse with a month of trips, and an empty one that it is loaded into."""
+    source_lake.put(TRIPS.table(MONTH))
+    return source_lake
+
+
+def is_of_rows(lake: SourceLake) -> bool:
+    return isinstance(lake, RowLake)
+
+
+def test_a_deferred_load_goes_on_without_its_worker(lake: SourceLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    deferring.hurry(monkeypatch)
+    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)
+    assert deferring.start(lake, **SLOW).resume()["status"] == "published"
+    assert lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_on_kill_ends_the_queries_and_drops_staging(lake: SourceLake) -> None:
+    operator = lake.operator(**SLOW)
+    with ThreadPoolExecutor() as pool:
+        load = pool.submit(operator.execute, {})
+        wait_for_insert(lake)
+        operator.on_kill()
+        assert left_behind(lake) == []
+        with pytest.raises((AirflowFailException, Chs3Error)):
+            load.result(timeout=60)
+    assert sum(rows[0][0] for rows in lake.on_every_node(f"SELECT count() FROM {lake.database}.trips")) == 0
+
+
+def test_it_waits_for_merges_and_has_the_result_of_a_load(lake: SourceLake) -> None:
+    result = lake.load(wait_for_merges=True, merge_health={"settled_after_seconds": 0})
+    assert {"status", "rows", "seconds_by_step", "query_ids", "settings", "merges"} <= result.keys()
+    assert result["rows"] == 3_000
+
+
+def test_appended_rows_are_added(lake: SourceLake) -> None:
+    for rows in (3_000, 6_000):
+        assert lake.load(write_mode="append", retries=0)["status"] == "appended"
+        counted = lake.on_every_node(f"SELECT count() FROM {lake.database}.trips")
+        assert sum(each[0][0] for each in counted) == rows
+
+
+def test_lineage_tells_the_table_whether_it_was_read_or_not(lake: SourceLake) -> None:
+    for has_read in (True, False):
+        operator = lake.operator()
+        operator.execute({})
+        ((*dataset, facets),) = inputs_of(operator)
+        assert tuple(dataset) == lake.dataset
+        assert ("inputStatistics" in facets) == has_read
+
+
+def test_it_is_a_load_of_its_own_without_arguments_of_s3(lake: SourceLake) -> None:
+    operator = lake.operator()
+    assert isinstance(operator, MonthLoad)
+    assert not isinstance(operator, S3ToClickHouseOperator)
+    assert operator.operator_extra_links
+    assert "key" not in operator.template_fields
+    with pytest.raises(TypeError, match="key"):
+        lake.operator(key="trips/{YYYY-MM}/")
+
+
+def test_templates_of_the_source_and_the_month_are_rendered(lake: SourceLake) -> None:
+    name, value = lake.source_argument
+    operator = lake.operator(**{name: "{{ params.name }}", "month": "{{ params.month }}"})
+    operator.render_template_fields({"params": {"name": value, "month": MONTH}})
+    assert operator.execute({})["rows"] == 3_000
+
+
+@pytest.mark.parametrize("name", OF_FILES)
+def test_what_is_about_files_is_refused_of_rows(row_lake: RowLake, name: str) -> None:
+    row_lake.put(TRIPS.table(MONTH))
+    with pytest.raises(AirflowFailException, match=f"{name}.*: this is about files, and .* has none. Leave it out"):
+        row_lake.load(**{name: OF_FILES[name]})
+    assert sum(row_lake.rows_per_node()) == 0
+
+
+def test_a_table_is_created_from_files_alone(lake: SourceLake) -> None:
+    lake.on_every_node(f"DROP TABLE {lake.database}.trips SYNC")
+    if is_of_rows(lake):
+        with pytest.raises(AirflowFailException, match=r"takes the columns of files, and .* has none: create"):
+            lake.load(create_table="if_missing")
+        return
+    assert lake.load(create_table="if_missing")["rows"] == 3_000
+
+
+def test_new_columns_are_found(lake: SourceLake) -> None:
+    drop = f"ALTER TABLE {lake.database}.trips DROP COLUMN payment_type"
+    lake.on_every_node(drop)
+    with pytest.raises(AirflowFailException, match=r"have columns that .* lacks: .*'payment_type'"):
+        lake.load(on_new_columns="fail")
+    if not is_of_rows(lake):
+        lake.load(on_new_columns="add")
+        assert lake.facts() == TRIPS.facts(MONTH)
+
+
+def test_a_ready_marker_is_refused(lake: SourceLake) -> None:
+    with pytest.raises(AirflowFailException, match=r"ready_key='_SUCCESS' names an object, and .* has rows"):
+        lake.load(ready_key="_SUCCESS")
+
+
+def test_a_month_of_another_tool_is_adopted(lake: SourceLake) -> None:
+    lake.load()
+    lake.on_every_node(f"DROP TABLE {lake.database}.chs3_ledger SYNC")
+    where = {
+        "database": lake.database,
+        "table": "trips",
+        "cluster": lake.cluster.name,
+        "objects": lake.operator().store,
+    }
+    (adopted,) = AdoptMonthsOperator(task_id="adopt", months=MONTH, **where).execute({})
+    assert adopted["status"] == "adopted"
+    assert lake.load()["status"] == "unchanged"
+
+
+def test_a_calibration_is_refused_of_rows(row_lake: RowLake) -> None:
+    row_lake.put(TRIPS.table(MONTH))
+    where = {"database": row_lake.database, "table": "trips", "cluster": row_lake.cluster.name}
+    with pytest.raises((AirflowFailException, ConfigurationError), match=r"loads samples of files, and .* has none"):
+        CalibrateLoadOperator(task_id="calibrate", month=MONTH, objects=row_lake.store(), **where).execute({})
+
+
+def storage_check(capsys: pytest.CaptureFixture[str], lake: SourceLake, *options: str) -> dict[str, Any]:
+    """What the doctor says of the source; no other check may have a finding."""
+    capsys.readouterr()
+    table = ["--database", lake.database, "--table", "trips", "--cluster", lake.cluster.name]
+    main(["doctor", "--json", *lake.doctor_options, *table, *options])
+    checks = {each["name"]: each for each in json.loads(capsys.readouterr().out)["checks"]}
+    found = checks.pop("storage")
+    if not found["findings"]:
+        assert {name: each["findings"] for name, each in checks.items() if each["findings"] and name != "disks"} == {}
+    return found
+
+
+def test_the_doctor_finds_nothing_where_worker_and_servers_get_in(
+    lake: SourceLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check = storage_check(capsys, lake, "--month", MONTH)
+    assert check["findings"] == []
+    assert "this machine lists in" in check["summary"]
+    assert "3 of 3 nodes read" in check["summary"]
+    assert storage_check(capsys, lake)["findings"] == []
+
+
+def test_the_doctor_finds_a_month_that_is_not_there(lake: SourceLake, capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = storage_check(capsys, lake, "--month", "2019-01")["findings"]
+    assert "no object of 2019-01 fits" in found
+    assert "check --source-table and --month-column, and --month" in found
+
+
+def test_the_doctor_finds_a_database_that_neither_worker_nor_servers_get_into(
+    row_lake: RowLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    password = "wr0ng-password-of-a-test"
+    row_lake.connect(monkeypatch, password=password)
+    (found,) = storage_check(capsys, row_lake, "--month", MONTH)["findings"]
+    assert "refuses" in found
+    assert password not in found
+    row_lake.connect(monkeypatch, port=1)
+    (found,) = storage_check(capsys, row_lake)["findings"]
+    assert "does not answer" in found
+
+
+def test_the_doctor_needs_the_table_and_its_month_column(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--storage", "postgres", "--source-table", "trips"]) == 2
+    assert "needs a table: give --source-table and --month-column" in capsys.readouterr().err
+    assert main(["doctor", "--storage", "delta", "--key", "trips/{YYYY-MM}/"]) == 2
+    assert "--key: --storage delta does not take this" in capsys.readouterr().err
