@@ -92,7 +92,7 @@ _OPERATORS = ("assets", "calibrate", "clickhouse", "ledger", "optimize", "plan_m
 _DELTA = "Delta Lake"
 _S3 = "Amazon Simple Storage Service (S3)"
 #: Of what is no transfer.
-_GUIDES = ("nightly", "backfill", "calibrate", "ledger", "optimize", "wait-for-merges")
+_GUIDES = ("nightly", "backfill", "calibrate", "ledger", "optimize", "statements", "wait-for-merges")
 _INTEGRATIONS = [
     {
         "integration-name": _INTEGRATION,

@@ -30,7 +30,7 @@ class BaseClickHouseOperator(BaseOperator):
         query_id: The id of each of the statements. Default: a new one for each.
         settings: Settings for the statements; they override the connection's. May be JSON like `parameters`.
         database: The database of unqualified table names. Default: the connection's.
-        clickhouse_conn_id: Connection of type `chs3`. Default: `chs3_default`.
+        clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.
     """
 
     template_fields: Sequence[str] = (
