@@ -41,7 +41,7 @@ class MonthParts:
     Args:
         begun_at: The beginning of what is asked for, as Unix time; None if no node answered.
         now: Its end.
-        nodes: The parts of each node that logs them, the oldest first.
+        nodes: The parts of each node that logs them, the oldest first; changes within one second are one.
         silent: The reasons why the others do not.
     """
 
