@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import tested
+from tests import operator_pages, tested
+from tests.test_troubleshooting import ENTRIES
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -83,6 +84,34 @@ def test_the_api_reference_has_every_public_name(built: tuple[subprocess.Complet
     inventory = zlib.decompress((html / "objects.inv").read_bytes().split(b"\n", 4)[4]).decode()
     described = {line.split()[0] for line in inventory.splitlines()}
     assert [name for name in _public_names() if name not in described] == []
+
+
+def test_each_operator_has_a_page_and_each_page_an_operator() -> None:
+    assert sorted(operator_pages.PAGES) == sorted({*operator_pages.operators(), "monthly_load"})
+
+
+@pytest.mark.parametrize("name", sorted(operator_pages.operators()))
+def test_the_operators_page_has_its_templated_fields(
+    name: str, built: tuple[subprocess.CompletedProcess[str], Path]
+) -> None:
+    _, html = built
+    page = html / "reference" / "operators" / f"{operator_pages.PAGES[name].stem}.html"
+    field = re.search(r"Templated fields.*?<dd.*?</dd>", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert field, f"{page} names no templated fields"
+    assert set(re.findall(r'class="pre">(\w+)<', field[0])) == set(operator_pages.operators()[name].template_fields)
+
+
+@pytest.mark.parametrize("name", sorted(operator_pages.PAGES))
+def test_the_operators_page_has_an_example_and_every_key_of_the_result(name: str) -> None:
+    assert f"    {name}(" in operator_pages.text_of(name) or f" = {name}(" in operator_pages.text_of(name)
+    told = set(re.findall(r"`(\w+)`", operator_pages.section(name, "Result")))
+    assert operator_pages.keys_of_result(name) - told == set()
+
+
+@pytest.mark.parametrize("name", sorted(operator_pages.PAGES))
+def test_an_error_of_the_operators_page_is_one_of_troubleshooting(name: str) -> None:
+    rows = re.findall(r"^\| (`.*?) \|", operator_pages.section(name, "Errors"), re.MULTILINE)
+    assert [entry for row in rows for entry in re.findall("`([^`]+)`", row) if entry not in ENTRIES] == []
 
 
 def _named_tests() -> set[str]:
