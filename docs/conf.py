@@ -60,9 +60,20 @@ highlight_language = "none"
 
 
 def setup(app: Sphinx) -> None:
-    """Show defaults of dataclasses as Python: Sphinx breaks no line of a signature that it cannot parse."""
+    """Improve what autodoc writes.
+
+    Defaults of dataclasses are Python, as Sphinx breaks no line of a signature that it cannot parse; and each operator
+    names its templated fields, as no docstring does.
+    """
     app.connect("autodoc-process-signature", _without_factories)
+    # After napoleon, which ends the docstring with the list of fields that this one joins.
+    app.connect("autodoc-process-docstring", _with_template_fields, priority=600)
 
 
 def _without_factories(app: Sphinx, kind: str, name: str, what: Any, options: Any, arguments: str, result: str) -> Any:
     return (arguments.replace("<factory>", "..."), result) if arguments else None
+
+
+def _with_template_fields(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    if what == "class" and (fields := getattr(value, "template_fields", ())):
+        lines += [f":Templated fields: {', '.join(f'``{each}``' for each in fields)}", ""]

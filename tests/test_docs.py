@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sphinx.search.en import SearchEnglish
 
-from tests import tested
+from tests import operator_pages, tested
+from tests.test_troubleshooting import ENTRIES
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -83,6 +85,79 @@ def test_the_api_reference_has_every_public_name(built: tuple[subprocess.Complet
     inventory = zlib.decompress((html / "objects.inv").read_bytes().split(b"\n", 4)[4]).decode()
     described = {line.split()[0] for line in inventory.splitlines()}
     assert [name for name in _public_names() if name not in described] == []
+
+
+def test_each_operator_has_a_page_and_each_page_an_operator() -> None:
+    assert sorted(operator_pages.PAGES) == sorted({*operator_pages.operators(), "monthly_load"})
+
+
+@pytest.mark.parametrize("name", sorted(operator_pages.operators()))
+def test_the_operators_page_has_its_templated_fields(
+    name: str, built: tuple[subprocess.CompletedProcess[str], Path]
+) -> None:
+    _, html = built
+    page = html / "reference" / "operators" / f"{operator_pages.PAGES[name].stem}.html"
+    field = re.search(r"Templated fields.*?<dd.*?</dd>", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert field, f"{page} names no templated fields"
+    assert set(re.findall(r'class="pre">(\w+)<', field[0])) == set(operator_pages.operators()[name].template_fields)
+
+
+@pytest.mark.parametrize("name", sorted(operator_pages.PAGES))
+def test_the_operators_page_has_an_example_and_every_key_of_the_result(name: str) -> None:
+    assert f"    {name}(" in operator_pages.text_of(name) or f" = {name}(" in operator_pages.text_of(name)
+    told = set(re.findall(r"`(\w+)`", operator_pages.section(name, "Result")))
+    assert operator_pages.keys_of_result(name) - told == set()
+
+
+@pytest.mark.parametrize("name", sorted(operator_pages.PAGES))
+def test_an_error_of_the_operators_page_is_one_of_troubleshooting(name: str) -> None:
+    rows = re.findall(r"^\| (`.*?) \|", operator_pages.section(name, "Errors"), re.MULTILINE)
+    assert [entry for row in rows for entry in re.findall("`([^`]+)`", row) if entry not in ENTRIES] == []
+
+
+def _findings() -> Iterator[object]:
+    """Row of the tables at the top of the benchmarks, and the text of the section that it links to."""
+    folder = ROOT / "docs"
+    top, *sections = re.split(r"^## ", (folder / "benchmarks.md").read_text("utf-8"), flags=re.MULTILINE)[1:]
+    texts = {}
+    for section in sections:
+        title, _, text = section.partition("\n")
+        included = re.findall(r"{include} (benchmarks/\w+\.md)", text)
+        texts[re.sub(r"[^\w ]", "", title.lower()).replace(" ", "-")] = text + "".join(
+            (folder / name).read_text("utf-8") for name in included
+        )
+    for row, anchor in re.findall(r"^(\|.*)\[[^]]*\]\(#([\w-]+)\) \|$", top, re.MULTILINE):
+        yield pytest.param(row, texts[anchor], id=row[:60])
+
+
+@pytest.mark.parametrize(("row", "text"), _findings())
+def test_a_finding_of_the_benchmarks_is_in_the_table_that_it_links_to(row: str, text: str) -> None:
+    figures = re.findall(r"\d+\.\d+|\d[\d,]+,\d+", row)
+    assert figures
+    assert [each for each in figures if not re.search(rf"(?<![\d.,]){re.escape(each)}(?!\d)", text)] == []
+
+
+#: What people search for → the page that has to come up.
+SEARCHED = {
+    "idempotent": "protocol",
+    "exactly once": "protocol",
+    "overwrite partition": "how-to/replace",
+    "backfill": "how-to/backfill",
+    "upsert": "limits",
+    "retry": "comparison",
+    "template fields": "reference/operators/s3-to-clickhouse",
+}
+
+
+@pytest.mark.parametrize(("words", "page"), SEARCHED.items())
+def test_the_search_finds_the_page(words: str, page: str, built: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    _, html = built
+    index = json.loads((html / "searchindex.js").read_text("utf-8").removeprefix("Search.setIndex(").removesuffix(")"))
+    number = index["docnames"].index(page)
+    for word in words.split():
+        stem = SearchEnglish({}).stem(word)
+        found = [index[kind].get(stem, []) for kind in ("terms", "titleterms")]
+        assert number in {each for pages in found for each in ([pages] if isinstance(pages, int) else pages)}
 
 
 def _named_tests() -> set[str]:

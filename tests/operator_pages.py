@@ -1,0 +1,106 @@
+"""The pages of operators, sensors and transfers, and what they have to say."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+import textwrap
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.common.compat.sdk import BaseOperator
+
+from airflow_provider_chs3.core.calibration.report import _COLUMNS, Calibration
+from airflow_provider_chs3.core.merges import health, optimize_job
+from airflow_provider_chs3.core.months import status
+from airflow_provider_chs3.core.months.adopt import AdoptedMonth
+from airflow_provider_chs3.core.months.forget import ForgottenMonth
+from airflow_provider_chs3.core.staging.orphans import Orphan
+from airflow_provider_chs3.core.values.load_result import LoadResult
+from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.runners.landing import Landing
+from airflow_provider_chs3.runners.unloading import Unload
+
+_FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "operators"
+
+#: The name in a page's title → the page.
+PAGES = {page.read_text(encoding="utf-8").partition("\n")[0][2:]: page for page in _FOLDER.glob("*.md")}
+
+#: What makes the dict that an operator returns; loads from every storage return that of S3.
+_RESULTS: Mapping[str, tuple[Callable[..., Any], ...]] = {
+    "S3ToClickHouseOperator": (LoadResult.as_json, MonthLoad.done),
+    "CalibrateLoadOperator": (Calibration.as_json,),
+    "OptimizePartitionOperator": (optimize_job.results,),
+    "ClickHouseMergeHealthSensor": (health.as_json,),
+    "ListLedgerOperator": (status.MonthInLedger.as_json, status._node_as_json),
+    "AdoptMonthsOperator": (AdoptedMonth.as_json,),
+    "ForgetMonthsOperator": (ForgottenMonth.as_json,),
+    "CleanStagingOperator": (Orphan.as_json,),
+    "KafkaToS3Operator": (Landing.run, Landing._result),
+    "ClickHouseToS3Operator": (Unload._result,),
+}
+#: Those that return no dict of their own.
+_WITHOUT_KEYS = {
+    *("monthly_load", "S3MonthsToClickHouseOperator", "PlanMonthsOperator", "EmitMonthOperator"),
+    *("ClickHouseOperator", "ClickHouseSensor"),
+}
+
+
+def operators() -> dict[str, type[BaseOperator]]:
+    """Return the public operators and sensors, but for bases, which do nothing of their own."""
+    found = {}
+    for folder in ("operators", "transfers", "sensors"):
+        package = importlib.import_module(f"airflow_provider_chs3.{folder}")
+        for each in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{each.name}")
+            found |= {name: value for name, value in vars(module).items() if _is_public(value, module.__name__)}
+    return found
+
+
+def _is_public(value: Any, module_name: str) -> bool:
+    is_operator = inspect.isclass(value) and issubclass(value, BaseOperator) and value.__module__ == module_name
+    return is_operator and not value.__name__.startswith("_") and value.execute is not BaseOperator.execute
+
+
+def text_of(name: str) -> str:
+    """Return the text of an operator's page."""
+    return PAGES[name].read_text(encoding="utf-8")
+
+
+def section(name: str, title: str) -> str:
+    """Return a section of an operator's page, or the section of S3's where it says that this is the same."""
+    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", text_of(name), re.DOTALL | re.MULTILINE)
+    assert found, f"{PAGES[name]} has no section {title}"
+    is_that_of_s3 = title == "Result" and name != "S3ToClickHouseOperator" and issubclass(_type(name), MonthLoad)
+    if is_that_of_s3:
+        assert "(s3-to-clickhouse.md#result)" in found[1]
+        return section("S3ToClickHouseOperator", title)
+    return found[1]
+
+
+def keys_of_result(name: str) -> set[str]:
+    """Return the keys of what an operator returns, as the source has them."""
+    if name in _WITHOUT_KEYS:
+        return set()
+    name = "S3ToClickHouseOperator" if issubclass(_type(name), MonthLoad) else name
+    keys = {key for function in _RESULTS[name] for key in _keys(function)}
+    return keys | set(_COLUMNS) if name == "CalibrateLoadOperator" else keys
+
+
+def _type(name: str) -> type:
+    return operators().get(name, object)
+
+
+def _keys(function: Callable[..., Any]) -> set[str]:
+    """Return the keys of dicts that a function writes out, and the fields of its class that it takes all of."""
+    source = textwrap.dedent(inspect.getsource(function))
+    dicts = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Dict))
+    keys = {key.value for each in dicts for key in each.keys if isinstance(key, ast.Constant)}
+    if "__dataclass_fields__" in source:
+        owner = getattr(inspect.getmodule(function), function.__qualname__.split(".")[0])
+        keys |= set(owner.__dataclass_fields__)
+    return keys
