@@ -38,8 +38,8 @@ def _typed(lake: RowLake, columns: str) -> None:
     )
 
 
-def _load(lake: RowLake, name: str) -> dict[str, Any]:
-    return lake.load(table="typed", source_table=name, month_column="at", key_column=None)
+def _load(lake: RowLake, name: str, **options: Any) -> dict[str, Any]:
+    return lake.load(**{"table": "typed", "source_table": name, "month_column": "at", "key_column": None} | options)
 
 
 def _planned(lake: RowLake, name: str, **options: Any) -> list[str]:
@@ -64,8 +64,23 @@ def test_months_of_instants_are_planned_in_their_zone(row_lake: RowLake) -> None
     assert _planned(row_lake, name, timezone="Europe/Berlin") == [MONTH]
 
 
+def test_a_node_may_get_only_rows_without_a_key(row_lake: RowLake) -> None:
+    name = _make(row_lake, "at date, k bigint", "'2026-01-05', NULL", "'2026-01-06', 1", "'2026-01-07', 2")
+    _typed(row_lake, "at Date, k Nullable(Int64)")
+    assert _load(row_lake, name, key_column="k")["rows"] == 3
+
+
 @pytest.mark.parametrize("rows", ["mysql"], indirect=True)
 class TestMySql:
+    def test_long_bytes_are_loaded(self, row_lake: RowLake) -> None:
+        # Their hexadecimal digits would be longer than the server makes of texts: that would be NULL.
+        name = _make(row_lake, "at date, a longblob, b varbinary(9)", "'2026-01-05', x'00', x'00ff0a00'")
+        _typed(row_lake, "at Date, a Nullable(String), b String")
+        row_lake.run(f"UPDATE {name} SET a = REPEAT(x'00ff', 4500000)")
+        _load(row_lake, name)
+        sent = row_lake.on_every_node(f"SELECT length(a), hex(right(a, 2)), hex(b) FROM {row_lake.database}.typed")
+        assert [row for rows in sent for row in rows] == [(9_000_000, "00FF", "00FF0A00")]
+
     def test_texts_of_several_character_sets_are_loaded(self, row_lake: RowLake) -> None:
         columns = ", ".join(f"c{number} varchar(9) CHARACTER SET {of}" for number, of in enumerate(OF_CHARSETS))
         name = _make(row_lake, f"at date, {columns}", "'2026-01-05', 'ü', 'ж', '日', '🚕', '🚕', '🚕'")

@@ -53,9 +53,10 @@ class MySql(Dialect):
             # Servers call a narrow one a narrow type.
             cast = f"CAST({{}}, '{read}')"
             return SqlColumn(name=name, type=full, written=whole, read=cast, clickhouse_type=read, is_integer=True)
-        if kind in _BYTES or _SPATIAL.search(kind):
+        if _SPATIAL.search(kind):
             return SqlColumn(name=name, type=full, written=f"HEX({column})", read="unhex({})")
-        if kind in _TEXTS:
+        if kind in _BYTES or kind in _TEXTS:
+            # As it is: a function of a long value returns NULL (max_allowed_packet).
             return SqlColumn(name=name, type=full, written=column)
         return SqlColumn(name=name, type=full, written=_text_of(kind, column))
 
