@@ -19,7 +19,7 @@ from typing import Any, Self
 from airflow_provider_chs3.testbed.processes import kill, spawn
 
 _POLL_SECONDS = 0.1
-#: A line of Airflow's console log: time, level, message, logger, which the first of several lines of a message lacks.
+#: A line of Airflow's console log: time, level, message, logger. A message of several lines has no logger in its first.
 _LOG_LINE = re.compile(r"\S+ \[\w+ *\] (?P<message>.*?)(?: +\[(?P<logger>[\w.]+)\].*)?$")
 _LOADER = "airflow.task.operators.airflow_provider_chs3."
 _RESULT = re.compile(r" (published|unchanged) \(")
