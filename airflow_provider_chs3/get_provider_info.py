@@ -1,6 +1,8 @@
-"""What Airflow reads at start, of every provider: imports nothing."""
+"""What Airflow reads at start, of every provider: imports nothing but the version."""
 
 from __future__ import annotations
+
+from airflow_provider_chs3 import __version__
 
 
 def _option(description: str, *, default: str, example: str, kind: str = "float") -> dict[str, str]:
@@ -19,7 +21,7 @@ def get_provider_info() -> dict[str, object]:
         "package-name": "airflow-provider-chs3",
         "name": "ClickHouse loads from S3",
         "description": "Scheduled loads from S3 into ClickHouse, one month a task.",
-        "versions": ["0.1.0"],
+        "versions": [__version__],
         "integrations": _INTEGRATIONS,
         "operators": [_modules(*_OPERATORS, package="operators")],
         "transfers": [_transfer(*each) for each in _TRANSFERS],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -120,6 +122,22 @@ class ConnectionOptions:
             node_specs=parse_node_specs(extras.mapping("node_specs"), where=f"{where}: extra 'node_specs'"),
             settings=check_settings(extras.mapping("settings"), where=f"{where}: extra 'settings'"),
         )
+
+    def check_machine(self) -> None:
+        """Check that the files and libraries that the connection needs are on this machine.
+
+        Raises:
+            ConfigurationError: If one is not.
+        """
+        for name in ("ca_certs", "certfile", "keyfile"):
+            path = getattr(self, name)
+            if path and not os.path.isfile(path):
+                raise ConfigurationError(f"The connection's extra {name!r}: there is no file {path!r} on this machine.")
+        if self.compression == "zstd" and not find_spec("zstd"):
+            raise ConfigurationError(
+                "The connection's extra 'compression' is zstd, whose library is not installed on this machine: "
+                "pip install 'airflow-provider-chs3[zstd]', or use lz4."
+            )
 
     def worker_address(self, host_name: str, port: int) -> Address:
         """The address at which a worker reaches a node.

@@ -27,7 +27,10 @@ def explain_server_error(error: ClickHouseServerError, options: ConnectionOption
     if error.code == _AUTHENTICATION_FAILED:
         return f"{error.host}: user {options.user!r} or the password is wrong (516)."
     if error.code == _UNKNOWN_DATABASE:
-        return f"{error.host}: there is no database {options.database!r} (81), or {options.user!r} may not see it."
+        return (
+            f"{error.host}: there is no database {options.database!r} (81), or {options.user!r} may not see it. "
+            "Create it on every node (CREATE DATABASE), or name another one as the connection's schema."
+        )
     if error.code == _READONLY:
         return (
             f"{error.host}: user {options.user!r} has readonly = 1, which refuses log_comment (164). Use readonly = 2."

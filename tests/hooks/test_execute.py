@@ -12,6 +12,8 @@ from uuid import UUID
 
 import pytest
 
+from airflow_provider_chs3.core.sql.quoting import identifier
+from airflow_provider_chs3.core.values.error_codes import is_terminal
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError, RowError
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 
@@ -94,6 +96,24 @@ def test_a_time_with_a_zone_is_the_same_moment_in_any_other(hook: ClickHouseHook
 def test_a_time_without_a_zone_is_of_the_placeholders(hook: ClickHouseHook) -> None:
     ((found,),) = hook.execute("SELECT {a:DateTime64(6, 'Europe/Berlin')}", {"a": NOON})
     assert found.replace(tzinfo=None) == NOON
+
+
+@pytest.mark.parametrize("kind", ["{a:String}", "%(a)s", "{b:Array(String)}[1]", "%(b)s[1]"])
+def test_bytes_are_sent_as_they_are(hook: ClickHouseHook, kind: str) -> None:
+    value = bytes(range(256))
+    assert hook.execute(f"SELECT hex({kind}) AS sent", {"a": value, "b": [value]}) == [(value.hex().upper(),)]
+
+
+@pytest.mark.parametrize("name", ["it's", "a\\b", "back`tick", "tab\there", r"\N"])
+def test_any_name_can_be_a_parameter(hook: ClickHouseHook, name: str) -> None:
+    assert hook.execute(f"SELECT {{a:Identifier}} FROM (SELECT 7 AS {identifier(name)})", {"a": name}) == [(7,)]
+
+
+def test_a_parameter_that_no_retry_makes_good_is_a_terminal_error(hook: ClickHouseHook) -> None:
+    for given in ({}, {"a": "x"}):
+        with pytest.raises(ClickHouseServerError) as caught:
+            hook.execute("SELECT {a:UInt8}", given)
+        assert is_terminal(caught.value)
 
 
 def test_a_table_can_be_a_parameter(hook: ClickHouseHook, table: str) -> None:

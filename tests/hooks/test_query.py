@@ -16,6 +16,7 @@ import pytest
 
 from airflow_provider_chs3 import __version__
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
+from airflow_provider_chs3.hooks import connection
 from airflow_provider_chs3.hooks.native import driver
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
@@ -270,6 +271,14 @@ def test_a_wrong_connection_is_told_before_anything_is_sent(make_hook: MakeHook)
 def test_a_certificate_that_is_not_there_is_told(make_hook: MakeHook) -> None:
     with pytest.raises(ConfigurationError, match="'ca_certs': there is no file '/no/ca'"):
         make_hook(extra={"secure": True, "ca_certs": "/no/ca"}).query("SELECT 1")
+
+
+def test_a_compression_whose_library_is_not_installed_is_told(
+    make_hook: MakeHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r"airflow-provider-chs3\[zstd\]"):
+        make_hook(extra={"compression": "zstd"}).query("SELECT 1")
 
 
 def test_a_client_is_closed_at_the_end(hook: ClickHouseHook) -> None:

@@ -99,7 +99,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(names_in_wheel: set[str]) 
 
 
 def test_the_sdist_holds_all_that_the_package_is_made_of(names_in_sdist: set[str]) -> None:
-    assert _files_of(PACKAGE) | {"setup.cfg", "pyproject.toml", "README.md", "LICENSE"} <= names_in_sdist
+    assert _files_of(PACKAGE) | {"setup.cfg", "pyproject.toml", "README.md", "LICENSE", "NOTICE"} <= names_in_sdist
 
 
 def test_both_hold_the_built_page_with_its_notices(names_in_wheel: set[str], names_in_sdist: set[str]) -> None:
@@ -124,10 +124,27 @@ def test_its_metadata_tells_what_it_is(wheel: Path) -> None:
     assert metadata["Version"] == airflow_provider_chs3.__version__ == get_provider_info()["versions"][0]  # type: ignore[index]
     # What is bundled with the page is under these.
     assert metadata["License-Expression"] == "Apache-2.0 AND BSD-3-Clause AND MIT"
-    assert metadata.get_all("License-File") == ["LICENSE", NOTICES]
+    assert metadata.get_all("License-File") == ["LICENSE", "NOTICE", NOTICES]
     assert metadata["Requires-Python"] == ">=3.11"
     assert "Framework :: Apache Airflow :: Provider" in metadata.get_all("Classifier", [])
     assert str(metadata.get_payload()).startswith("# airflow-provider-chs3")
+
+
+@pytest.mark.thorough
+def test_it_is_the_same_whenever_it_is_built(distributions: Path, tmp_path: Path) -> None:
+    (sdist,) = distributions.glob("*.tar.gz")
+    built = []
+    for name, seconds in (("sooner", 1_700_000_000), ("later", 1_800_000_000)):
+        with tarfile.open(sdist) as archive:
+            archive.extractall(tmp_path / name, filter="data")
+        for path in (tmp_path / name).rglob("*"):
+            os.utime(path, (seconds, seconds))
+        (folder,) = (tmp_path / name).iterdir()
+        done = build(folder, "--wheel", "--outdir", str(tmp_path / f"of_{name}"), SOURCE_DATE_EPOCH="1750000000")
+        assert done.returncode == 0, done.stderr[-2000:]
+        (wheel,) = (tmp_path / f"of_{name}").iterdir()
+        built.append(wheel.read_bytes())
+    assert built[0] == built[1]
 
 
 def test_what_is_imported_is_the_wheel(installed: Run) -> None:

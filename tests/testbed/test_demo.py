@@ -42,9 +42,13 @@ def test_the_last_screen_shows_every_month_loaded_right_and_the_settings(environ
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+    told = re.findall(r"taxi\.trips (\S+) (published|unchanged) \(", done.stdout)
+    months = ("2026-01", "2026-02")
+    assert sorted(told[:2]) == [(month, "published") for month in months]
+    assert sorted(told[2:]) == [("2026-01", "unchanged"), ("2026-01", "unchanged"), ("2026-02", "published")]
     screen = done.stdout[done.stdout.index("Settings of the last load") :]
-    months = [line.split() for line in screen.splitlines() if re.match(r" ?\d{4}-\d\d ", line)]
-    assert [(row[0], row[1], row[2], row[5], row[-1]) for row in months] == [
+    rows = [line.split() for line in screen.splitlines() if re.match(r" ?\d{4}-\d\d ", line)]
+    assert [(row[0], row[1], row[2], row[5], row[-1]) for row in rows] == [
         ("2026-01", "6", "6,000", "1", "healthy"),
         ("2026-02", "6", "6,000", "2", "healthy"),
     ]

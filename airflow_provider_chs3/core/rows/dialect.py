@@ -96,7 +96,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def first_of_months(self, column: SqlColumn, timezone: str) -> str:
-        """Return the expression of the month, as `YYYY-MM`."""
+        """Return the expression of the month, as `YYYY-MM`; or several, of months which may have a row."""
 
     @abstractmethod
     def slice_of(self, column: SqlColumn, *, number: int, count: int) -> str:
@@ -140,7 +140,7 @@ class Dialect(ABC):
         return f"SELECT COUNT(*), {keys}, {changes} FROM {self.located(table)} WHERE {condition}"
 
     def months(self, table: SqlTable, columns: Sequence[SqlColumn]) -> str:
-        """Return the statement for all months that have rows."""
+        """Return the statement for all months that have rows, among what may be none, as of dates without a month."""
         (column,) = (each for each in columns if each.name == table.month_column)
         month = self.first_of_months(column, table.timezone)
         where = f"{self.quoted(column.name)} IS NOT NULL"

@@ -53,9 +53,10 @@ class MySql(Dialect):
             # Servers call a narrow one a narrow type.
             cast = f"CAST({{}}, '{read}')"
             return SqlColumn(name=name, type=full, written=whole, read=cast, clickhouse_type=read, is_integer=True)
-        if kind in _BYTES or _SPATIAL.search(kind):
+        if _SPATIAL.search(kind):
             return SqlColumn(name=name, type=full, written=f"HEX({column})", read="unhex({})")
-        if kind in _TEXTS:
+        if kind in _BYTES or kind in _TEXTS:
+            # As it is: a function of a long value returns NULL (max_allowed_packet).
             return SqlColumn(name=name, type=full, written=column)
         return SqlColumn(name=name, type=full, written=_text_of(kind, column))
 
@@ -71,9 +72,12 @@ class MySql(Dialect):
         return f"{name} >= {first} AND {name} < {end}"
 
     def first_of_months(self, column: SqlColumn, timezone: str) -> str:
-        """Return the expression of the month, in UTC where the column has instants."""
+        """Return the expression of the month; of instants, those of a day before and a day after."""
         if column.type.startswith("timestamp"):
-            return f"LEFT({column.written}, 7)"
+            # Few servers know zones by name, and no zone is a day from UTC.
+            since = f"UNIX_TIMESTAMP({self.quoted(column.name)})"
+            near = (f"'1970-01-01 00:00:00' + INTERVAL {since} {sign} 86400 SECOND" for sign in "-+")
+            return ", ".join(f"DATE_FORMAT({each}, '%Y-%m')" for each in near)
         return f"DATE_FORMAT({self.quoted(column.name)}, '%Y-%m')"
 
     def slice_of(self, column: SqlColumn, *, number: int, count: int) -> str:
@@ -84,7 +88,8 @@ class MySql(Dialect):
 
     def digest(self, columns: Sequence[SqlColumn]) -> str:
         """Return the aggregate over all values of these columns."""
-        values = ", ".join(f"QUOTE({each.written})" for each in columns)
+        # Of each value its own, as texts of several character sets, and long ones, have no common text. NULL has none.
+        values = ", ".join(f"COALESCE(MD5({each.written}), '')" for each in columns)
         return f"SUM(CAST(CONV(LEFT(MD5(CONCAT_WS(',', {values})), 15), 16, 10) AS UNSIGNED))"
 
 

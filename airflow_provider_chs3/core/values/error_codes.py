@@ -63,6 +63,7 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     ),
     (frozenset({107, 636}), "Files are missing or cannot be read: look at the bucket, the key and the format."),
     (frozenset({115}), "That node does not know the setting: leave it out, or upgrade the node."),
+    (frozenset({456, 457}), "A parameter of the statement is missing, or is not of its placeholder's type."),
     (frozenset({122}), "Tables differ in structure: give the table the same columns on every node."),
     (frozenset({164}), "The user may only read: use a user that may write, or readonly = 2 for reading."),
     (frozenset({192, ACCESS_DENIED, 516}), "The user is not known, or lacks a right: see docs/privileges.md."),
@@ -143,7 +144,7 @@ _HINTS = {code: hint for codes, hint in (*_TERMINAL, *_TRANSIENT) for code in co
 _TERMINAL_CODES = frozenset(code for codes, _ in _TERMINAL for code in codes)
 #: Errors while files are read that say nothing about the file.
 _OF_SERVERS = frozenset(
-    {159, TOO_MANY_QUERIES, 203, 209, 210, MEMORY_LIMIT_EXCEEDED, 279, QUERY_WAS_CANCELLED, S3_ERROR}
+    {81, 159, TOO_MANY_QUERIES, 203, 209, 210, MEMORY_LIMIT_EXCEEDED, 279, QUERY_WAS_CANCELLED, S3_ERROR}
 )
 
 

@@ -140,7 +140,8 @@ class RowsListing(Listing):
 
     def _months(self) -> list[Month]:
         rows = self._ask(self.dialect.months(self.table, self.columns))
-        return sorted(Month.parse(_text(row[0])) for row in rows)
+        found = (_month(_text(value)) for row in rows for value in row)
+        return sorted({month for month in found if month})
 
     def _unit(self, month: Month) -> Any:
         statement = self.dialect.version_of_month(self.table, self.columns, month)
@@ -253,6 +254,14 @@ def _driver(module: str, extra: str) -> Any:
         raise ConfigurationError(
             f"The worker needs a driver that is not installed: pip install 'airflow-provider-chs3[{extra}]'."
         ) from error
+
+
+def _month(text: str) -> Month | None:
+    """Return the month; None of a date that no table holds, such as 9999-12-31, 0000-00-00 or infinity."""
+    try:
+        return Month.parse(text)
+    except ConfigurationError:
+        return None
 
 
 def _text(value: Any) -> str:

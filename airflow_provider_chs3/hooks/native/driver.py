@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import time
 from collections import Counter
@@ -175,12 +174,9 @@ def open_client(
         send_receive_timeout_seconds: Overrides the connection's.
 
     Raises:
-        ConfigurationError: A file that the connection names is not on this machine.
+        ConfigurationError: A file or a library that the connection needs is not on this machine.
     """
-    for name in ("ca_certs", "certfile", "keyfile"):
-        path = getattr(options, name)
-        if path and not os.path.isfile(path):
-            raise ConfigurationError(f"The connection's extra {name!r}: there is no file {path!r} on this machine.")
+    options.check_machine()
     (host, port), *further = [address] if address else options.hosts
     client = Client(
         host,

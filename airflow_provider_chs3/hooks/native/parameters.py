@@ -15,7 +15,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 Parameters = Mapping[str, Any] | Sequence[Any]
 
 _PERCENT = re.compile(r"%(?:\((?P<name>[^)]+)\)s|(?P<positional>s)|(?P<doubled>%))?")
-_OF_SERVER = re.compile(r"\{\s*(\w+)\s*:\s*[A-Za-z][^{}]*\}")
+_OF_SERVER = re.compile(r"\{\s*(\w+)\s*:\s*([A-Za-z][^{}]*?)\s*\}")
 _INSERT_OF_ROWS = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/)*INSERT\s.*\bVALUES[\s;]*", re.IGNORECASE | re.DOTALL)
 
 
@@ -48,14 +48,15 @@ def bound(sql: str, parameters: Parameters | None) -> Bound:
         return Bound(sql)
     if not isinstance(parameters, Mapping):
         return Bound(sql.rstrip("; \n\t"), _rows(sql, parameters))
-    of_server = [name for name in _OF_SERVER.findall(sql) if name in parameters]
+    types = {name: kind for name, kind in _OF_SERVER.findall(sql) if name in parameters}
+    of_server = list(types)
     if not of_server:
         return Bound(*bind(sql, parameters))
     if of_client := [match["name"] for match in _PERCENT.finditer(sql) if match["name"] in parameters]:
         raise ConfigurationError(
             f"The statement has {{{of_server[0]}:…}} and %({of_client[0]})s: write all of its placeholders in one way."
         )
-    return Bound(sql, {name: _for_server(parameters[name]) for name in of_server}, is_server_side=True)
+    return Bound(sql, {name: _for_server(parameters[name], kind) for name, kind in types.items()}, is_server_side=True)
 
 
 def _rows(sql: str, rows: Sequence[Any]) -> list[Any]:
@@ -67,6 +68,27 @@ def _rows(sql: str, rows: Sequence[Any]) -> list[Any]:
             "placeholders, such as %(name)s or {name:String}."
         )
     return list(rows)
+
+
+class _Expression:
+    """A literal that the driver puts into a statement as it is.
+
+    Args:
+        text: The literal.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def _for_driver(value: Any) -> Any:
+    """Return a value whose bytes are all sent: the driver would write them as Python does."""
+    if isinstance(value, list | tuple):
+        return type(value)([_for_driver(each) for each in value]) if type(value) in (list, tuple) else value
+    return _Expression(f"'{_bytes(value)}'") if isinstance(value, bytes) else value
 
 
 class _Written:
@@ -84,14 +106,19 @@ class _Written:
         return literal(self._text)[1:-1]
 
 
-def _for_server(value: Any) -> Any:
+def _for_server(value: Any, kind: str) -> Any:
     """Return a value so that nothing of it is lost: the driver cuts times to seconds, and knows no maps."""
+    if kind == "Identifier":
+        # The server takes a name as it is.
+        return _Written(str(value))
     if value is None:
         return _Written(r"\N")
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, datetime):
         return _time(value)
+    if isinstance(value, bytes):
+        return _Written(_bytes(value))
     return _Written(_literal(value)) if isinstance(value, list | tuple | Mapping) else value
 
 
@@ -107,7 +134,13 @@ def _literal(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, int | float | Decimal):
         return str(value)
+    if isinstance(value, bytes):
+        return f"'{_bytes(value)}'"
     return literal(_time(value) if isinstance(value, datetime) else str(value))
+
+
+def _bytes(value: bytes) -> str:
+    return "".join(f"\\x{each:02x}" for each in value)
 
 
 def _time(value: datetime) -> str:
@@ -145,6 +178,7 @@ def bind(operation: str, parameters: Parameters | None) -> tuple[str, Mapping[st
         return f"%({used[-1]})s"
 
     bound_sql = _PERCENT.sub(replacement, operation)
+    values = {name: _for_driver(value) for name, value in values.items()}
     missing = [name for name in used if name not in values]
     if named and missing:
         raise ConfigurationError(f"The statement has %({missing[0]})s, but no parameter has that name.")

@@ -19,8 +19,8 @@ from typing import Any, Self
 from airflow_provider_chs3.testbed.processes import kill, spawn
 
 _POLL_SECONDS = 0.1
-#: A line of Airflow's console log: time, level, message, logger.
-_LOG_LINE = re.compile(r"\S+ \[\w+ *\] (?P<message>.*?) +\[(?P<logger>[\w.]+)\]")
+#: A line of Airflow's console log: time, level, message, logger, which the first of several lines of a message lacks.
+_LOG_LINE = re.compile(r"\S+ \[\w+ *\] (?P<message>.*?)(?: +\[(?P<logger>[\w.]+)\].*)?$")
 _LOADER = "airflow.task.operators.airflow_provider_chs3."
 _RESULT = re.compile(r" (published|unchanged) \(")
 _ERROR = re.compile(r"[\w.]*(Error|Exception): ")
@@ -110,7 +110,7 @@ def command(arguments: Sequence[str]) -> str:
 
 def _text_to_show(line: str) -> str:
     found = _LOG_LINE.match(line)
-    if found and found["logger"].startswith(_LOADER) and _RESULT.search(found["message"]):
+    if found and (found["logger"] or _LOADER).startswith(_LOADER) and _RESULT.search(found["message"]):
         return found["message"]
     return line if _ERROR.match(line) else ""
 

@@ -228,6 +228,10 @@ def test_an_error_of_another_library_is_none_of_the_storage():
     assert "A library of the server failed" in hint_of(error)
 
 
+def test_a_missing_database_is_no_unreadable_file():
+    assert is_of_servers(storage_error("Database taxi does not exist", 81))
+
+
 def test_an_answer_that_broke_off_is_no_unreadable_file():
     broken = (
         "structure cannot be extracted:\nPoco::Exception. Code: 1000, e.code() = 0, Malformed message: Unexpected EOF"
