@@ -16,6 +16,7 @@ from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_chs3.core.calibration.report import _COLUMNS, Calibration
 from airflow_provider_chs3.core.merges import health, optimize_job
+from airflow_provider_chs3.core.merges.merge_rate import MergeRate
 from airflow_provider_chs3.core.months import status
 from airflow_provider_chs3.core.months.adopt import AdoptedMonth
 from airflow_provider_chs3.core.months.forget import ForgottenMonth
@@ -35,7 +36,7 @@ _RESULTS: Mapping[str, tuple[Callable[..., Any], ...]] = {
     "S3ToClickHouseOperator": (LoadResult.as_json, MonthLoad.done),
     "CalibrateLoadOperator": (Calibration.as_json,),
     "OptimizePartitionOperator": (optimize_job.results,),
-    "ClickHouseMergeHealthSensor": (health.as_json,),
+    "ClickHouseMergeHealthSensor": (health.as_json, MergeRate.as_json),
     "ListLedgerOperator": (status.MonthInLedger.as_json, status._node_as_json),
     "AdoptMonthsOperator": (AdoptedMonth.as_json,),
     "ForgetMonthsOperator": (ForgottenMonth.as_json,),

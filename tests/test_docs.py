@@ -137,6 +137,12 @@ def test_a_finding_of_the_benchmarks_is_in_the_table_that_it_links_to(row: str, 
     assert [each for each in figures if not re.search(rf"(?<![\d.,]){re.escape(each)}(?!\d)", text)] == []
 
 
+def test_the_landing_page_links_to_each_how_to() -> None:
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    how_tos = {page.stem for page in (ROOT / "docs" / "how-to").glob("*.md")}
+    assert set(re.findall(r"\]\(how-to/([\w-]+)\.md\)", text.partition("\n## How to\n")[2])) == how_tos
+
+
 #: What people search for → the page that has to come up.
 SEARCHED = {
     "idempotent": "protocol",
