@@ -164,6 +164,16 @@ def test_values_of_all_kinds_come_back_as_they_were(loaded: Lake) -> None:
     assert names == ["at", *(f"c{number}" for number in range(len(KINDS))), "n.a", "n.b"]
 
 
+def test_types_that_servers_find_suspicious_are_unloaded(loaded: Lake) -> None:
+    name = f"{loaded.database}.odd"
+    loaded.on_every_node(
+        f"CREATE TABLE {name} (at DateTime('UTC'), v LowCardinality(UInt8)) ENGINE = MergeTree "
+        "PARTITION BY toYYYYMM(at) ORDER BY at SETTINGS allow_suspicious_low_cardinality_types = 1"
+    )
+    loaded.on_node(0, f"INSERT INTO {name} VALUES ('2026-10-05', 7)")
+    assert unload(loaded, table="odd")["rows"] == 1
+
+
 def test_values_that_parquet_changes_are_told(loaded: Lake) -> None:
     name = f"{loaded.database}.odd"
     loaded.on_every_node(
