@@ -82,6 +82,14 @@ def _columns(context: TargetContext) -> tuple[tuple[str, str], ...]:
         if facts.target
     }
     columns = by_node[context.coordinator]
+    facts = context.nodes[context.coordinator].target
+    if facts and any(each.name == "_partition_id" for each in facts.columns):
+        raise PreflightError(
+            [
+                f"Table {context.target} has a column '_partition_id', which hides ClickHouse's own, by which the "
+                "month's rows are found: rename the column."
+            ]
+        )
     if odd := [str(node) for node, others in by_node.items() if others != columns]:
         raise PreflightError(
             [
