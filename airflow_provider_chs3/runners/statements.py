@@ -94,7 +94,7 @@ class BaseClickHouseOperator(BaseOperator):
                 _parsed("parameters", self.parameters),
                 external_tables=_parsed("external_tables", self.external_tables) or (),
                 query_id=self.query_id,
-                settings=_parsed("settings", self.settings),
+                settings=_mapping("settings", self.settings),
                 **options,
             )
 
@@ -102,6 +102,13 @@ class BaseClickHouseOperator(BaseOperator):
         """End the statement that is running, on all nodes that take part in it."""
         if self._hook:
             self._hook.cancel()
+
+
+def _mapping(name: str, given: Any) -> Any:
+    parsed = _parsed(name, given)
+    if parsed is not None and not isinstance(parsed, Mapping):
+        raise ConfigurationError(f"{name} is a {type(parsed).__name__}: give a mapping of names and values.")
+    return parsed
 
 
 def _parsed(name: str, given: Any) -> Any:

@@ -40,7 +40,7 @@ def test_statements_share_a_session(hook: ClickHouseHook) -> None:
     assert hook.execute(statements) == [(7,)]
 
 
-@pytest.mark.parametrize("sql", ["", "  ", [], ["SELECT 1", ""], [7]])
+@pytest.mark.parametrize("sql", ["", "  ", [], ["SELECT 1", ""], [7], None, 7])
 def test_no_statement_is_told(hook: ClickHouseHook, sql: Any) -> None:
     with pytest.raises(ConfigurationError, match="give a statement, or a list of statements"):
         hook.execute(sql)

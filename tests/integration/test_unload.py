@@ -164,6 +164,23 @@ def test_values_of_all_kinds_come_back_as_they_were(loaded: Lake) -> None:
     assert names == ["at", *(f"c{number}" for number in range(len(KINDS))), "n.a", "n.b"]
 
 
+def test_a_column_that_hides_the_partition_is_refused(loaded: Lake) -> None:
+    loaded.on_every_node(f"ALTER TABLE {loaded.database}.{loaded.table} ADD COLUMN _partition_id String")
+    with pytest.raises(AirflowFailException, match="has a column '_partition_id', which hides ClickHouse's own"):
+        unload(loaded)
+    assert keys(loaded) == []
+
+
+def test_types_that_servers_find_suspicious_are_unloaded(loaded: Lake) -> None:
+    name = f"{loaded.database}.odd"
+    loaded.on_every_node(
+        f"CREATE TABLE {name} (at DateTime('UTC'), v LowCardinality(UInt8)) ENGINE = MergeTree "
+        "PARTITION BY toYYYYMM(at) ORDER BY at SETTINGS allow_suspicious_low_cardinality_types = 1"
+    )
+    loaded.on_node(0, f"INSERT INTO {name} VALUES ('2026-10-05', 7)")
+    assert unload(loaded, table="odd")["rows"] == 1
+
+
 def test_values_that_parquet_changes_are_told(loaded: Lake) -> None:
     name = f"{loaded.database}.odd"
     loaded.on_every_node(

@@ -79,6 +79,12 @@ def test_text_that_is_no_json_is_told(argument: str) -> None:
         execute("SELECT 1", **{argument: "{'a': 1}"})
 
 
+@pytest.mark.parametrize("settings", ["[1]", [1], "7"])
+def test_settings_that_are_no_mapping_are_told(settings: Any) -> None:
+    with pytest.raises(AirflowFailException, match=r"settings is a .*: give a mapping of names and values"):
+        execute("SELECT 1", settings=settings)
+
+
 def test_types_are_checked_if_asked(hook: ClickHouseHook, chs3_database: str) -> None:
     hook.query(f"CREATE TABLE {chs3_database}.flags (flag UInt8) ENGINE = Memory")
     rows: list[Any] = [(1,), (True,), (2.0,)]

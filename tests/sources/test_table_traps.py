@@ -145,6 +145,18 @@ class TestDelta:
             table_lake.load()
         assert table_lake.rows() == 0
 
+    @pytest.mark.parametrize("text", ["2026-13", "0000-01"])
+    def test_a_partition_that_names_no_month_is_told(self, table_lake: TableLake, text: str) -> None:
+        from deltalake import write_deltalake
+
+        rows = TRIPS.table(MONTH).select(["promo_code"])
+        rows = rows.append_column("month", [[text] * len(rows)])
+        write_deltalake(
+            table_lake.table.uri, rows, partition_by=["month"], storage_options=table_lake.table.storage_options
+        )
+        with pytest.raises(AirflowFailException, match=f"has '{text}' as a partition, which names no month"):
+            table_lake.load()
+
     def test_a_table_that_does_not_exist_is_told(self, table_lake: TableLake) -> None:
         with pytest.raises(AirflowFailException, match="There is no Delta table at s3://"):
             table_lake.load()

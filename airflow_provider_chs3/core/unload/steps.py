@@ -29,12 +29,14 @@ class UnloadContext:
         partition_id: Id of the month's partition.
         columns: Name and type of each column that is stored and can be inserted.
         nodes: The nodes that write, by name: of the replicas of a shard one.
+        permissions: Settings that the columns' types may need, also where objects are written and read.
     """
 
     target: TableName
     partition_id: str
     columns: tuple[tuple[str, str], ...]
     nodes: Mapping[str, Node]
+    permissions: SettingValues
 
     @property
     def names(self) -> str:
@@ -70,7 +72,7 @@ def inspect(request: UnloadRequest) -> Steps[UnloadContext]:
     nodes = context.publishers if context.table_facts.is_replicated else tuple(sorted(context.nodes))
     one_a_shard = have_one_replica(nodes)
     named = {f"{node.shard_num}" if one_a_shard else f"{node.shard_num}_{node.replica_num}": node for node in nodes}
-    return UnloadContext(context.target, partition_id, columns, named)
+    return UnloadContext(context.target, partition_id, columns, named, context.permissions)
 
 
 def _columns(context: TargetContext) -> tuple[tuple[str, str], ...]:
@@ -80,6 +82,14 @@ def _columns(context: TargetContext) -> tuple[tuple[str, str], ...]:
         if facts.target
     }
     columns = by_node[context.coordinator]
+    facts = context.nodes[context.coordinator].target
+    if facts and any(each.name == "_partition_id" for each in facts.columns):
+        raise PreflightError(
+            [
+                f"Table {context.target} has a column '_partition_id', which hides ClickHouse's own, by which the "
+                "month's rows are found: rename the column."
+            ]
+        )
     if odd := [str(node) for node, others in by_node.items() if others != columns]:
         raise PreflightError(
             [
@@ -108,7 +118,8 @@ def write(context: UnloadContext, request: UnloadRequest, attempt: str, nodes: M
         function = _function(context, request, attempt, name)
         text = f"INSERT INTO FUNCTION {function.text} SELECT {context.names} {context.rows}"
         sql[node] = Sql(text, function.secrets)
-    yield from QueryNodes(name="Write files", sql=sql, settings=_NEW, query_id=f"{query_id_of(attempt)}_write")
+    settings = {**context.permissions, **_NEW}
+    yield from QueryNodes(name="Write files", sql=sql, settings=settings, query_id=f"{query_id_of(attempt)}_write")
 
 
 def read_back(
@@ -119,8 +130,9 @@ def read_back(
     for name, node in nodes.items():
         function = _function(context, request, attempt, name)
         sql[node] = Sql(f"SELECT {_fingerprint(context)} FROM {function.text}", function.secrets)
+    settings = {**context.permissions, **PARSED}
     answers = yield from QueryNodes(
-        name="Read files back", sql=sql, settings=PARSED, query_id=f"{query_id_of(attempt)}_files"
+        name="Read files back", sql=sql, settings=settings, query_id=f"{query_id_of(attempt)}_files"
     )
     return _by_name(context, answers)
 

@@ -61,6 +61,7 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
         frozenset({60, 81}),
         "A table or database is not there on that node: create it on every node of the cluster, or attach it again.",
     ),
+    (frozenset({50}), "The format does not hold that type: leave the column out, or give it another type."),
     (frozenset({107, 636}), "Files are missing or cannot be read: look at the bucket, the key and the format."),
     (frozenset({115}), "That node does not know the setting: leave it out, or upgrade the node."),
     (frozenset({456, 457}), "A parameter of the statement is missing, or is not of its placeholder's type."),

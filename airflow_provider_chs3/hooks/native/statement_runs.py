@@ -124,7 +124,7 @@ class StatementRuns(RowInserts):
 
 
 def _statements(sql: str | Sequence[str]) -> list[str]:
-    statements = [sql] if isinstance(sql, str) else list(sql)
+    statements: list[Any] = list(sql) if isinstance(sql, list | tuple) else [sql]
     if not statements or not all(isinstance(each, str) and each.strip() for each in statements):
         raise ConfigurationError(f"sql={sql!r}: give a statement, or a list of statements.")
     return statements

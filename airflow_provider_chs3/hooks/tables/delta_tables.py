@@ -30,7 +30,7 @@ from airflow_provider_chs3.hooks.tables.table_listing import (
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-_TEXT = re.compile(r"(\d{4})-(\d{2})(?:-\d{2})?")
+_TEXT = re.compile(r"(?!0000)(\d{4})-(0[1-9]|1[0-2])(?:-\d{2})?")
 _MAPPING = "delta.columnMapping.mode"
 
 
