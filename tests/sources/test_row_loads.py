@@ -103,6 +103,7 @@ def test_a_writer_to_the_month_starts_the_load_over_a_few_times(
         assert sum(row_lake.rows_per_node()) == 0
 
 
+@pytest.mark.thorough(but=1)
 def test_a_load_broken_at_any_step_is_exact_when_run_again(row_lake: RowLake, breaker: Breaker) -> None:
     row_lake.rows.put(TRIPS.table(MONTH))
     for number in range(0, 100, 2):

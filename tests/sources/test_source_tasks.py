@@ -38,6 +38,10 @@ OF_FILES: dict[str, Any] = {
 }
 
 
+#: Of four sources, two always run: what differs between them is in their loads.
+pytestmark = pytest.mark.thorough(but=2)
+
+
 @pytest.fixture
 def lake(source_lake: SourceLake) -> SourceLake:
     """A table of a database or a lakehouse with a month of trips, and an empty one that it is loaded into."""
