@@ -20,7 +20,7 @@ def unbuilt(tmp_path: Path) -> Path:
     """A checkout whose page was not built."""
     left_out = shutil.ignore_patterns("__pycache__", "node_modules", "static")
     shutil.copytree(ROOT / "airflow_provider_chs3", tmp_path / "airflow_provider_chs3", ignore=left_out)
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
 
