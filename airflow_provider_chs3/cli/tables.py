@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+from airflow_provider_chs3.core.values.quantities import size_text
 
 
 def rendered(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -29,10 +29,7 @@ def rendered(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def size(size_bytes: int) -> str:
     """Return bytes in a readable unit."""
-    value, unit = float(size_bytes), 0
-    while value >= 1024 and unit < len(_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{value:.1f} {_UNITS[unit]}" if unit else f"{size_bytes} B"
+    return f"{size_bytes} B" if size_bytes < 1024 else size_text(size_bytes)
 
 
 def age(seconds: int) -> str:

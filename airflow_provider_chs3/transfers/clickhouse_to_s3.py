@@ -88,7 +88,7 @@ class ClickHouseToS3Operator(MonthTask):
 
     @property
     def store(self) -> ObjectStore:
-        """Where the objects go."""
+        """The place that the objects are written to."""
         from airflow_provider_chs3.objects import S3Objects
 
         return S3Objects(key=self.key, bucket=self.bucket, aws_conn_id=self.aws_conn_id, endpoint_url=self.endpoint_url)

@@ -1,4 +1,4 @@
-"""What a load of several months has in common: the files of its insert, and the table that it publishes from."""
+"""Hold what the months of a group share: the files of their insert, and the table that they are published from."""
 
 from __future__ import annotations
 

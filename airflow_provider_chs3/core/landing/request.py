@@ -1,4 +1,4 @@
-"""What a run lands of a topic, and the keys of what it writes."""
+"""Describe which messages of a topic a run lands, and the keys of the objects that it writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAMPLE = Month(2001, 10)
 
 @dataclass(frozen=True, kw_only=True)
 class LandingRequest:
-    """What a run lands of a topic, and where.
+    """The messages of a topic that a run lands, and the place of their objects.
 
     Args:
         topic: The topic.

@@ -34,7 +34,7 @@ class PastLoad:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a load is going to take.
+    """The expected cost of a load.
 
     Args:
         seconds: Its duration in seconds.

@@ -213,7 +213,7 @@ def _record(load: LoadContext, event: str, values: Mapping[Node, Values], *, nam
         staging=load.staging,
         is_replicated=context.table_facts.is_replicated,
     )
-    # With query ids, so that whoever takes over ends these too before it goes on.
+    # They have query ids, so that an attempt that takes over can end these statements first.
     yield from new.step(name, settings=ROOM_FOR_RECORDS, query_id=f"{load.attempt.name}_{event}")
 
 

@@ -1,4 +1,4 @@
-"""What the SQL of one database has of its own, so that each value is read as the database itself writes it."""
+"""Define what differs between the SQL of databases, so that each value is read as its database writes it."""
 
 from __future__ import annotations
 

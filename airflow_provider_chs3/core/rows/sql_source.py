@@ -26,7 +26,7 @@ _VALUE = "chs3: value {}"
 
 @dataclass(frozen=True, kw_only=True)
 class SqlAccess:
-    """How the ClickHouse servers get at the database.
+    """The access of the ClickHouse servers to the database.
 
     Args:
         host: Its host and port, as reachable from the servers; empty with a named collection.

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.workflow.operations import QueryOneOfSeveral
 
 
 class Command(NamedTuple):
-    """What an ALTER does with a partition.
+    """The change that an ALTER makes to a partition.
 
     Args:
         text: What follows ALTER TABLE, such as `ATTACH PARTITION …`.

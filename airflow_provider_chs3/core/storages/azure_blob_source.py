@@ -20,7 +20,7 @@ _CONTAINER = re.compile(r"(?=.{3,63}$)[a-z0-9]+(?:-[a-z0-9]+)*|\$root|\$web|\$lo
 
 @dataclass(frozen=True, kw_only=True)
 class AzureAccess:
-    """How the ClickHouse servers get at the container: a key, a SAS token, their own identity, or a named collection.
+    """The access of the ClickHouse servers to the container: a key, a SAS token, an identity, or a named collection.
 
     Args:
         account_url: URL of the account, as reachable from the servers; empty with a named collection.

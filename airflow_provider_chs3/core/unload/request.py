@@ -1,4 +1,4 @@
-"""What is unloaded, and how its objects are named."""
+"""Describe what is unloaded, and name its objects."""
 
 from __future__ import annotations
 

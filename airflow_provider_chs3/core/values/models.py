@@ -128,7 +128,7 @@ class Manifest:
 
     @property
     def sizes(self) -> str:
-        """How many objects there are and how large, for people."""
+        """Number and total size of the objects, for people."""
         return f"{quantity(len(self.objects), 'object')}, {size_text(self.size_bytes)}"
 
     @cached_property

@@ -35,7 +35,7 @@ class DataFile:
 
     @property
     def version(self) -> str:
-        """What changes whenever the table shows other rows of the file."""
+        """A text that changes whenever the table shows other rows of the file."""
         return f"{self.rows} rows{f': {self.problem}' if self.problem else ''}"
 
 

@@ -1,1 +1,1 @@
-"""What landing a topic needs: the topic's messages, their files, and objects that are written once."""
+"""Read a topic's messages, make files of them, and write each object once."""

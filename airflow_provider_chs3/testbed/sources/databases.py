@@ -1,4 +1,4 @@
-"""Where a database is, and its login."""
+"""Address and login of a database."""
 
 from __future__ import annotations
 
