@@ -24,9 +24,10 @@ _LEAST_WIDTH = 8
 
 @dataclass(frozen=True, kw_only=True)
 class DataVolume:
-    """One month's data, as each node gets it.
+    """The data of a load, as each node gets it.
 
     Args:
+        months: Months that are loaded together.
         share_bytes: A node's share in memory, uncompressed; None if not known.
         share_rows: A node's share of the rows; None if no footer has them.
         files_per_node: Files of a node, at least 1.
@@ -36,6 +37,7 @@ class DataVolume:
         is_on_remote_disk: Whether a node writes to anything but a local disk, such as S3.
     """
 
+    months: int = 1
     share_bytes: int | None = None
     share_rows: int | None = None
     files_per_node: int = 1
@@ -45,17 +47,21 @@ class DataVolume:
     is_on_remote_disk: bool = False
 
 
-def shape_of(files: Files, reading: Reading, *, nodes: int, is_on_remote_disk: bool) -> DataVolume:
-    """Estimate the volume of the month's files.
+def shape_of(
+    files: Files, reading: Reading, *, nodes: int, is_on_remote_disk: bool, months: int = 1
+) -> DataVolume:
+    """Estimate the volume of a load's files.
 
     Args:
         files: The files.
         reading: How they are read.
         nodes: Number of nodes that share them.
         is_on_remote_disk: As in `DataVolume`.
+        months: As in `DataVolume`. Default: 1.
     """
     objects = files.manifest.objects
     return DataVolume(
+        months=months,
         share_bytes=_memory_bytes(files, reading) // nodes if objects else None,
         share_rows=reading.rows // nodes if objects and reading.rows is not None else None,
         files_per_node=max(1, len(objects) // nodes),

@@ -131,6 +131,16 @@ class TestLittleData:
         blocks = settings["min_insert_block_size_bytes"], settings["min_insert_block_size_rows"]
         assert (settings["max_insert_threads"], blocks) == (1, (2 * GIB, 0))
 
+    @pytest.mark.parametrize(("months", "block_rows"), [(1, 9_000_000), (16, 9_000_000), (60, 2_400_000)])
+    def test_of_many_months_is_cut_to_blocks_of_four(self, months, block_rows):
+        data = DataVolume(months=months, share_bytes=6 * GIB, share_rows=36_000_000)
+        assert tuned(NodeSpec(2, 24 * GIB), data=data)["min_insert_block_size_rows"] == block_rows
+
+    def test_of_many_months_is_cut_for_one_thread_too(self):
+        data = DataVolume(months=60, share_bytes=6 * GIB, share_rows=36_000_000)
+        settings = tuned(NodeSpec(2, 24 * GIB), data=data, months=2)
+        assert (settings["max_insert_threads"], settings["min_insert_block_size_rows"]) == (1, 2_400_000)
+
     def test_is_cut_no_larger_than_the_memory_allows(self):
         assert threads_and_block(NodeSpec(2, GIB), data=DataVolume(share_bytes=100 * MIB)) == (2, GIB // 12)
 
