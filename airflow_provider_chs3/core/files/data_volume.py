@@ -47,9 +47,7 @@ class DataVolume:
     is_on_remote_disk: bool = False
 
 
-def shape_of(
-    files: Files, reading: Reading, *, nodes: int, is_on_remote_disk: bool, months: int = 1
-) -> DataVolume:
+def shape_of(files: Files, reading: Reading, *, nodes: int, is_on_remote_disk: bool, months: int = 1) -> DataVolume:
     """Estimate the volume of a load's files.
 
     Args:
