@@ -102,8 +102,10 @@ def plan_insert(
     request, context = load.request, load.context
     nodes = size_nodes(context, now, argument=request.node_specs, connection=request.connection_node_specs)
     is_remote = any(each.is_on_remote_disk for each in now.values())
-    months = len(load.group.months.months) if load.group else 1
-    data = shape_of(load.files, reading, nodes=len(nodes), is_on_remote_disk=is_remote, months=months)
+    largest_bytes = load.group.largest_bytes if load.group else None
+    data = shape_of(
+        load.files, reading, nodes=len(nodes), is_on_remote_disk=is_remote, largest_month_bytes=largest_bytes
+    )
     spec = smallest(each.spec for each in nodes.values())
     profile, told = history.usable_profile(
         circumstances_of(load.files, nodes=len(nodes), spec=spec, version=history.version)

@@ -15,10 +15,12 @@ class GroupOfFiles:
     Args:
         months: The months.
         is_of_month: Condition that a row belongs to the month of its file.
+        largest_bytes: Stored size of the objects of the largest month in bytes.
     """
 
     months: MonthGroup
     is_of_month: str
+    largest_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

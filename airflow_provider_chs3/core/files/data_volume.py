@@ -27,7 +27,7 @@ class DataVolume:
     """The data of a load, as each node gets it.
 
     Args:
-        months: Months that are loaded together.
+        months: As how many months of the size of the largest one the load is; 1 if it loads a single one.
         share_bytes: A node's share in memory, uncompressed; None if not known.
         share_rows: A node's share of the rows; None if no footer has them.
         files_per_node: Files of a node, at least 1.
@@ -47,7 +47,9 @@ class DataVolume:
     is_on_remote_disk: bool = False
 
 
-def shape_of(files: Files, reading: Reading, *, nodes: int, is_on_remote_disk: bool, months: int = 1) -> DataVolume:
+def shape_of(
+    files: Files, reading: Reading, *, nodes: int, is_on_remote_disk: bool, largest_month_bytes: int | None = None
+) -> DataVolume:
     """Estimate the volume of a load's files.
 
     Args:
@@ -55,11 +57,11 @@ def shape_of(files: Files, reading: Reading, *, nodes: int, is_on_remote_disk: b
         reading: How they are read.
         nodes: Number of nodes that share them.
         is_on_remote_disk: As in `DataVolume`.
-        months: As in `DataVolume`. Default: 1.
+        largest_month_bytes: Stored size of the largest month in bytes; None if there is but one. Default: None.
     """
     objects = files.manifest.objects
     return DataVolume(
-        months=months,
+        months=files.manifest.size_bytes // largest_month_bytes if largest_month_bytes else 1,
         share_bytes=_memory_bytes(files, reading) // nodes if objects else None,
         share_rows=reading.rows // nodes if objects and reading.rows is not None else None,
         files_per_node=max(1, len(objects) // nodes),

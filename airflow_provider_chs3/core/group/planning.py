@@ -182,7 +182,7 @@ def plan_group(request: LoadRequest, months: Sequence[MonthOfGroup], timer: Step
     parts = yield from parts_of_key(context)
     written = of_key.cast(null_as_default=False).value
     condition = is_of_month(of_key.column, parts, written, _partition_ids(same), request.source.kind.path)
-    load = replace(load, group=GroupOfFiles(MonthGroup(tuple(each.month for each in same)), condition))
+    load = replace(load, group=_group(same, is_of_month=condition))
     return GroupPlan(load=(yield from load.end_step("plan")), plan=plan, months=tuple(same))
 
 
@@ -198,8 +198,15 @@ def _of_all(request: LoadRequest, months: Sequence[MonthOfGroup], timer: StepTim
         partition_id=first.key.partition_id,
         timer=timer,
     )
-    names = MonthGroup(tuple(each.month for each in months))
-    return replace(load, group=GroupOfFiles(names, is_of_month="1"))
+    return replace(load, group=_group(months, is_of_month="1"))
+
+
+def _group(months: Sequence[MonthOfGroup], *, is_of_month: str) -> GroupOfFiles:
+    return GroupOfFiles(
+        MonthGroup(tuple(each.month for each in months)),
+        is_of_month=is_of_month,
+        largest_bytes=max(each.load.files.manifest.size_bytes for each in months),
+    )
 
 
 def _differs(each: MonthOfGroup, plan: InsertPlan) -> bool:

@@ -180,7 +180,7 @@ def _block_of_little(data: DataVolume, threads: int, blocks: int, in_memory: Set
     part_bytes, part_rows = (data.share_bytes or 0) // blocks, -(-(data.share_rows or 0) // blocks)
     reason = f"a node's share of the month / {blocks}: two blocks for each of {threads} threads, so that all have work"
     if data.months > 1:
-        reason = f"a node's share of {data.months} months / {blocks}, so that all {threads} threads have work"
+        reason = f"a node's share of the months / {blocks}: each block is split by month"
     smallest_bytes = min(DEFAULT_BLOCK_BYTES, int(in_memory.value))
     if part_bytes < smallest_bytes and part_rows <= DEFAULT_BLOCK_ROWS:
         # With so little data, the server's own limits make no more parts than that.
