@@ -20,6 +20,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
+from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from tests.integration.lake import Lake, lake_on
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 from tests.plugin.browsing import SCREENSHOTS
@@ -27,8 +28,10 @@ from tests.plugin.test_months import TASK
 
 STUCK, FAILED, PUBLISHED, LOADING = "2026-08", "2026-09", "2026-10", "2026-11"
 
-#: Pictures show a table that has been there for a while.
-_EARLIER = [str(Month(2025, 1).shifted(count)) for count in range(19) if count != 14] if SCREENSHOTS else []
+#: Pictures show tables that have been there for a while, one of them with a gap.
+_GAP = "2026-03"
+_EARLIER = [str(Month(2025, 1).shifted(count)) for count in range(19)] if SCREENSHOTS else []
+_OTHER_TABLES = ("airport_trips", "green_trips", "payments", "tips", "zones") if SCREENSHOTS else ()
 _TRIPS = Trips(rows_per_month=600, files_per_month=3)
 #: Its insert lasts until it is ended, and gets on file by file.
 _LONG = Trips(rows_per_month=60_000, files_per_month=60)
@@ -47,7 +50,10 @@ def scene(airflow_db: None, chs3_cluster: Cluster, chs3_s3: S3Endpoint) -> Itera
         # A mutation counts as a change of all parts that are there before it, in other partitions too.
         with _stuck(lake):
             for month in (*_EARLIER, PUBLISHED):
-                _load(lake, month)
+                if month != _GAP:
+                    _load(lake, month)
+            for number, table in enumerate(_OTHER_TABLES):
+                _load_earlier(lake, table, without=number * 3)
             _fail(lake)
             with _loading(lake):
                 # The page asks as somebody who may see whatever there is to see.
@@ -58,6 +64,23 @@ def scene(airflow_db: None, chs3_cluster: Cluster, chs3_s3: S3Endpoint) -> Itera
 def _load(lake: Lake, month: str) -> None:
     lake.upload(_TRIPS, month)
     lake.load(month=month)
+
+
+def _load_earlier(lake: Lake, table: str, *, without: int) -> None:
+    """Load the months of the first table into another one, but for so many at the beginning."""
+    for month in (_GAP, FAILED):
+        lake.upload(_TRIPS, month)
+    lake.on_every_node(f"CREATE TABLE {lake.database}.{table} AS {lake.database}.trips")
+    operator = S3MonthsToClickHouseOperator(
+        task_id="load",
+        bucket=lake.bucket,
+        key="trips/{YYYY-MM}/",
+        database=lake.database,
+        table=table,
+        months=[*_EARLIER[without:], STUCK, FAILED, PUBLISHED],
+        cluster=lake.cluster.name,
+    )
+    operator.execute({})
 
 
 @contextmanager
