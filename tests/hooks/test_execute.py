@@ -234,6 +234,21 @@ def test_a_type_that_the_driver_does_not_know_is_told(hook: ClickHouseHook) -> N
         hook.execute(sql)
 
 
+@pytest.mark.parametrize(
+    ("sql", "parameters"),
+    [
+        ("SELECT '\ud800'", None),
+        ("SELECT %(x)s", {"x": "\ud800"}),
+        ("SELECT {x:String}", {"x": "\ud800"}),
+        ("SELECT {x:Array(String)}", {"x": ["\ud800"]}),
+    ],
+)
+def test_half_a_character_is_told(hook: ClickHouseHook, sql: str, parameters: Any) -> None:
+    with pytest.raises(ConfigurationError, match="is half a character"):
+        hook.execute(sql, parameters)
+    assert hook.execute("SELECT 1") == [(1,)]
+
+
 def test_cancel_ends_the_statement_that_runs(hook: ClickHouseHook) -> None:
     query_id = f"endless_{time.time_ns()}"
     ended: list[BaseException] = []

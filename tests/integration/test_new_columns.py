@@ -106,3 +106,24 @@ def test_choices_that_contradict_each_other_are_refused(numbers: Lake) -> None:
         numbers, "on_new_columns='add' makes columns of all", key="n/{YYYY-MM}/", on_new_columns="add", columns=["n"]
     )
     refused(numbers, "on_new_columns='keep' is not known", key="n/{YYYY-MM}/", on_new_columns="keep")
+
+
+@pytest.mark.parametrize("how", ["create", "add"])
+def test_columns_with_names_of_virtual_ones_are_loaded(lake: Lake, how: str) -> None:
+    lake.table = "numbers"
+    if how == "add":
+        lake.on_every_node(
+            f"CREATE TABLE {lake.database}.numbers (day Date32, n Int64) ENGINE = MergeTree PARTITION BY toYYYYMM(day) "
+            "ORDER BY n"
+        )
+    options = {"create_table": "if_missing"} if how == "create" else {"on_new_columns": "add"}
+    put(lake, MONTH, "a", 1, _file="one", _size=7, _time="noon", _etag="x", _partition_id="y")
+    assert load(lake, **options) == "published"
+    assert rows(lake, "_file, _size, _time, _etag, _partition_id") == [("one", 7, "noon", "x", "y")]
+
+
+def test_a_new_column_named_path_is_refused(numbers: Lake) -> None:
+    put(numbers, MONTH, "a", 1, _path="here")
+    refused(numbers, "would need a column '_path'", key="n/{YYYY-MM}/", on_new_columns="add")
+    assert len(types(numbers)[0]) == 2
+    assert load(numbers) == "published"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -153,6 +154,28 @@ def test_what_is_missing_is_told(row_lake: RowLake) -> None:
         row_lake.load(month_column="at")
     with pytest.raises(AirflowFailException, match="give the column of a date or a time"):
         row_lake.load(month_column="zone")
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "said"),
+    [
+        ("fingerprint", " ", "fingerprint=' ' is empty"),
+        ("key_column", "", "key_column='' is empty"),
+        ("schema", "", "schema='' is empty"),
+        ("month_column", "", "month_column='' is empty"),
+        ("month_column", None, "month_column=None is empty"),
+        ("fingerprint", "\ud800", "not a text that a database knows"),
+        ("source_table", "a\0b", "not a text that a database knows"),
+        ("row_timezone", "Europe", "timezone='Europe' is not known"),
+        ("fingerprint", "max(fare)), (1", "has several values"),
+        ("fingerprint", "fare", "refuses"),
+    ],
+)
+def test_arguments_without_sense_are_told(row_lake: RowLake, argument: str, value: Any, said: str) -> None:
+    row_lake.rows.put(TRIPS.table(MONTH))
+    with pytest.raises(AirflowFailException, match=re.escape(said)):
+        row_lake.load(**{argument: value})
+    assert sum(row_lake.rows_per_node()) == 0
 
 
 def test_a_database_that_does_not_answer_is_worth_a_retry(row_lake: RowLake, monkeypatch: pytest.MonkeyPatch) -> None:

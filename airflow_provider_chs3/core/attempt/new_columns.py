@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.files.file_groups import Reading
-from airflow_provider_chs3.core.files.loaded_columns import VIRTUAL_COLUMNS
 from airflow_provider_chs3.core.new_table.file_columns import columns_of
 from airflow_provider_chs3.core.new_table.sample import read_sample
 from airflow_provider_chs3.core.new_table.suggestion import new_column
@@ -31,7 +30,7 @@ def settle_new_columns(load: LoadContext, reading: Reading) -> Steps[None]:
     policy = load.request.policies.on_new_columns
     if policy == "tell" or not load.files.manifest.objects:
         return
-    known = {*VIRTUAL_COLUMNS, *(column.name for column in load.context.table_facts.columns)}
+    known = {column.name for column in load.context.table_facts.columns}
     lacking = [name for name in (yield from _names(load, reading)) if name not in known]
     if not lacking:
         return

@@ -10,7 +10,6 @@ from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnT
 from airflow_provider_chs3.core.conversion.server_casts import is_integer
 from airflow_provider_chs3.core.files.file_columns import describe
 from airflow_provider_chs3.core.files.file_kinds import FileKind, common_type, kinds_of
-from airflow_provider_chs3.core.files.loaded_columns import VIRTUAL_COLUMNS
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import SourceError
@@ -40,7 +39,7 @@ def columns_of(files: Files) -> Steps[list[FileColumn]]:
         files: The files; at least one.
 
     Raises:
-        SourceError: If a file cannot be read, or no type holds what the files have in a column.
+        SourceError: If a file cannot be read, no type holds what the files have in a column, or one is called `_path`.
     """
     if files.format.is_typed:
         kinds, _ = yield from kinds_of(files, ())
@@ -50,8 +49,13 @@ def columns_of(files: Files) -> Steps[list[FileColumn]]:
     examples: dict[str, dict[str, str]] = defaultdict(dict)
     for kind in kinds:
         for name, of_file in kind.types.items():
-            if name not in VIRTUAL_COLUMNS:
-                examples[name].setdefault(str(_without_null(ColumnType(of_file))), kind.example)
+            examples[name].setdefault(str(_without_null(ColumnType(of_file))), kind.example)
+    if "_path" in examples:
+        raise SourceError(
+            "A table for these files would need a column '_path', which hides ClickHouse's own, by which a load reads "
+            "just the month's objects. Rename the column in the files, or create the table without it, and load with "
+            "on_new_columns='tell'."
+        )
     found = []
     for name, by_type in examples.items():
         widest = yield from _widest(name, by_type)

@@ -29,6 +29,9 @@ class SqlTable:
         fingerprint: An aggregate that changes with the month's rows, in the database's SQL; None takes a digest of all
             their values.
         timezone: The zone in which months of a column begin that has instants.
+
+    Raises:
+        ConfigurationError: If a text is empty or has characters that databases do not know, or there is no such zone.
     """
 
     name: str
@@ -37,6 +40,15 @@ class SqlTable:
     key_column: str | None
     fingerprint: str | None
     timezone: str
+
+    def __post_init__(self) -> None:
+        given = {"schema": self.schema, "key_column": self.key_column, "fingerprint": self.fingerprint}
+        optional = {name: value for name, value in given.items() if value is not None}
+        for name, value in {"table": self.name, "month_column": self.month_column, **optional}.items():
+            if not _is_text(value):
+                way_out = "give one, or leave it out" if name in optional else "give one"
+                raise ConfigurationError(f"{name}={value!r} is empty, or not a text that a database knows: {way_out}.")
+        zone_of(self.timezone)
 
     @property
     def shown(self) -> str:
@@ -160,18 +172,32 @@ def not_a_month(column: SqlColumn) -> ConfigurationError:
 
 
 def bounds_of(month: Month, timezone: str) -> tuple[datetime, datetime]:
-    """Return the instants in which a month begins and ends in a zone.
+    """Return the instants in which a month begins and ends in a zone."""
+    zone, after = zone_of(timezone), month.shifted(1)
+    return datetime(month.year, month.number, 1, tzinfo=zone), datetime(after.year, after.number, 1, tzinfo=zone)
+
+
+def zone_of(timezone: str) -> ZoneInfo:
+    """Return a zone.
 
     Raises:
-        ConfigurationError: If there is no such zone.
+        ConfigurationError: If there is none of this name.
     """
     try:
-        zone, after = ZoneInfo(timezone), month.shifted(1)
-    except (ZoneInfoNotFoundError, ValueError):
+        return ZoneInfo(timezone)
+    # A folder of zones, such as 'Europe', is an error of the operating system.
+    except (ZoneInfoNotFoundError, TypeError, ValueError, OSError):
         raise ConfigurationError(f"timezone={timezone!r} is not known: give a name such as 'Europe/Berlin'.") from None
-    return datetime(month.year, month.number, 1, tzinfo=zone), datetime(after.year, after.number, 1, tzinfo=zone)
 
 
 def days_of(month: Month) -> tuple[str, str]:
     """Return the first days of a month and of the next one."""
     return f"{month}-01", f"{month.shifted(1)}-01"
+
+
+def _is_text(value: object) -> bool:
+    """Tell whether a value, which a template may have rendered, can be sent to a database."""
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        return False
+    # A lone surrogate has no UTF-8.
+    return not any("\ud800" <= each <= "\udfff" for each in value)

@@ -145,10 +145,16 @@ class RowsListing(Listing):
 
     def _unit(self, month: Month) -> Any:
         statement = self.dialect.version_of_month(self.table, self.columns, month)
-        rows, keys, changes = self._ask(statement)[0]
+        table = self.table
+        answers = self._ask(statement)
+        # Rows and keys come first.
+        if len(answers) != 1 or len(answers[0]) != 3:
+            raise SourceError(
+                f"fingerprint={table.fingerprint!r} has several values: give one aggregate, as 'max(at)'."
+            )
+        rows, keys, changes = answers[0]
         if not rows:
             return None
-        table = self.table
         # What is read of the rows is part of it: another column, or another zone, is another month.
         read = [(each.name, each.type) for each in self.columns]
         parts = [read, table.month_column, table.timezone, table.fingerprint, str(changes)]
@@ -232,6 +238,8 @@ class MySqlListing(RowsListing):
             password=given.password or "",
             charset="utf8mb4",
             connect_timeout=_CONNECT_SECONDS,
+            # Else a fingerprint that is no aggregate would be that of any row.
+            init_command="SET SESSION sql_mode = CONCAT(@@sql_mode, ',ONLY_FULL_GROUP_BY')",
             **tls,
         )
 

@@ -215,7 +215,7 @@ def translated_errors(client: Client, *, query_id: str | None = None, secrets: S
     Raises:
         ClickHouseServerError: The server answered with an error.
         ClickHouseConnectionError: It did not answer.
-        ConfigurationError: Its certificate is not trusted, or the driver does not know the type of a column.
+        ConfigurationError: Its certificate is not trusted, or the driver cannot send or read a value.
     """
     secrets = (*secrets, client.connection.password)
     try:
@@ -231,6 +231,10 @@ def translated_errors(client: Client, *, query_id: str | None = None, secrets: S
             f"{error.message}: the driver cannot read or send values of this type. Convert them in the statement, as "
             "toString(…) does."
         ) from None
+    except UnicodeEncodeError as error:
+        # Not the text around it, which may be a secret.
+        half = error.object[error.start]
+        raise ConfigurationError(f"{half!r} is half a character, without UTF-8: remove it, or send bytes.") from None
     except _NETWORK_ERRORS as error:
         if untrusted := untrusted_certificate(str(error), client.address):
             raise untrusted from None
