@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.models.dag import DagModel
@@ -15,10 +15,15 @@ from sqlalchemy import update
 from airflow_provider_chs3.runners.blocking import Runner
 from tests.integration.lake import MONTH, Lake
 from tests.plugin import runs
+from tests.plugin.browsing import PAGE
 from tests.plugin.runs import LOADER
 from tests.plugin.test_months import TRIPS, loaded, months
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
 AsUser = Callable[[str | None], TestClient]
+Open = Callable[..., tuple["Page", list[str]]]
 
 #: The DAG is due for a run of that month.
 DUE = {"next_dagrun_data_interval_start": datetime.fromisoformat(f"{MONTH}-05T03:00:00+00:00")}
@@ -107,3 +112,33 @@ def test_nothing_of_a_dag_is_told_to_who_may_not_read_it(
     monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"other"})
     month = months(as_user, trips_lake)[MONTH]
     assert (month["state"], LOADER in str(month)) == ("published", False)
+
+
+def test_a_held_month_is_among_those_that_need_somebody_with_a_link_to_its_dag(
+    as_user: AsUser, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch, open_page: Open
+) -> None:
+    leave_unfinished(trips_lake, task, monkeypatch)
+    set_dag(is_paused=True)
+    page, troubles = open_page(PAGE)
+    needs = page.get_by_role("region", name="What needs you")
+    assert "1 month needs you" in needs.inner_text()
+    assert f"The DAG {LOADER}, which loaded it last, is paused" in needs.inner_text()
+    page.get_by_role("button", name=f"{MONTH}: held").click()
+    page.get_by_role("dialog").get_by_text(f"{LOADER}, which loaded it last, is paused").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+    needs.get_by_role("link", name=LOADER).click()
+    page.wait_for_url(f"**/dags/{LOADER}")
+    assert troubles == []
+
+
+def test_a_late_month_says_when_its_run_was_due_and_needs_nobody(
+    as_user: AsUser, trips_lake: Lake, task: Any, open_page: Open
+) -> None:
+    load(trips_lake, task)
+    set_dag(**due(LONG_AGO))
+    page, troubles = open_page(PAGE)
+    page.get_by_role("button", name=f"{MONTH}: late").click()
+    page.get_by_role("dialog").get_by_text(f"a run of the DAG {LOADER} was due at").wait_for()
+    assert page.get_by_text("No month needs you.").count() == 1
+    assert troubles == []

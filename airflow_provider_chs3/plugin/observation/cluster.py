@@ -177,6 +177,7 @@ class InsertOverview:
         memory_bytes: Memory in use, on all nodes.
         peak_memory_bytes: Peak memory on one node.
         seconds: Seconds since it began.
+        rows_per_second: Rows read per second so far.
     """
 
     query_id: str
@@ -185,11 +186,7 @@ class InsertOverview:
     memory_bytes: int
     peak_memory_bytes: int
     seconds: float
-
-    @property
-    def rows_per_second(self) -> int:
-        """Rows read per second so far."""
-        return round(self.read_rows / max(self.seconds, 0.001))
+    rows_per_second: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,11 +216,13 @@ class ClusterOverview:
     def _insert(self, query_id: str, rows: Iterable[Row]) -> InsertOverview:
         own = [row for row in rows if row[0] == query_id]
         progress = progress_of(query_id, [row[:7] for row in own], self.cluster)
+        seconds = max(row[7] for row in own)
         return InsertOverview(
             query_id=query_id,
             read_rows=progress.read_rows,
             read_bytes=progress.read_bytes,
             memory_bytes=sum(each.memory_bytes for each in progress.nodes),
             peak_memory_bytes=max((each.peak_memory_bytes for each in progress.nodes), default=0),
-            seconds=max(row[7] for row in own),
+            seconds=seconds,
+            rows_per_second=round(progress.read_rows / max(seconds, 0.001)),
         )
