@@ -123,6 +123,16 @@ class ConnectionOptions:
             settings=check_settings(extras.mapping("settings"), where=f"{where}: extra 'settings'"),
         )
 
+    @property
+    def sent_settings(self) -> dict[str, SettingValue]:
+        """The settings of every statement: the connection's, and how the server is to compress its answers.
+
+        It does not go by how the client compresses: by default 26.9 answers in ZSTD, whose library may not be here.
+        """
+        if self.compression == "none":
+            return dict(self.settings)
+        return {**self.settings, "network_compression_method": self.compression.upper()}
+
     def check_machine(self) -> None:
         """Check that the files and libraries that the connection needs are on this machine.
 

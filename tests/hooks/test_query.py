@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import sys
 import threading
 import time
 import traceback
@@ -38,6 +39,15 @@ def server_error(hook: ClickHouseHook, sql: str, **arguments: Any) -> ClickHouse
 
 def test_rows_come_back_as_tuples(hook: ClickHouseHook) -> None:
     assert hook.query("SELECT number, toString(number) FROM numbers(2)") == [(0, "0"), (1, "1")]
+
+
+def test_a_server_that_would_answer_in_zstd_needs_no_zstd_here(
+    make_hook: MakeHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "clickhouse_driver.compression.zstd", raising=False)
+    monkeypatch.setitem(sys.modules, "zstd", None)
+    hook = make_hook(extra={"settings": {"network_compression_method": "ZSTD"}})
+    assert hook.query("SELECT sum(number) FROM numbers(10)") == [(45,)]
 
 
 def test_extremes_are_no_rows(make_hook: MakeHook) -> None:

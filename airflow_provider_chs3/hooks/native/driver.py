@@ -199,7 +199,7 @@ def open_client(
         tcp_keepalive=True,
     )
     # Not through the constructor: that takes out what it believes to be the client's.
-    client.settings.update(options.settings)
+    client.settings.update(options.sent_settings)
     return client
 
 
