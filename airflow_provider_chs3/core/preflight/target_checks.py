@@ -63,7 +63,10 @@ def _missing(context: TargetContext) -> Iterator[str]:
     if no_database:
         yield f"Database {target.database!r} does not exist {where}: create it, or check the name."
     elif absent and len(absent) == len(nodes):
-        yield f"Table {target} does not exist {where}: create it, or check the name."
+        yield (
+            f"Table {target} does not exist {where}: create it (chs3 ddl writes its statement, and "
+            "create_table='if_missing' lets a load create it), or check the name."
+        )
     elif absent:
         present = _named(node for node in nodes if node not in absent)
         yield f"Table {target} exists on {present} but not {where}: create it on every node of {context.cluster!r}."
