@@ -125,9 +125,9 @@ class ConnectionOptions:
 
     @property
     def sent_settings(self) -> dict[str, SettingValue]:
-        """The settings of every statement: the connection's, and how the server is to compress its answers.
+        """The settings of every statement: the connection's, and the compression of the server's answers.
 
-        It does not go by how the client compresses: by default 26.9 answers in ZSTD, whose library may not be here.
+        A server does not follow the client's compression: by default 26.9 answers in ZSTD, an optional library here.
         """
         if self.compression == "none":
             return dict(self.settings)

@@ -172,22 +172,24 @@ def test_a_column_that_hides_the_partition_is_refused(loaded: Lake) -> None:
     assert keys(loaded) == []
 
 
-def test_types_that_servers_find_suspicious_are_unloaded(loaded: Lake) -> None:
-    name = f"{loaded.database}.odd"
-    loaded.on_every_node(
-        f"CREATE TABLE {name} (at DateTime('UTC'), v LowCardinality(UInt8)) ENGINE = MergeTree "
+def create_odd_table(lake: Lake, column_type: str) -> str:
+    """Create a table with a column of that type, and return its name."""
+    name = f"{lake.database}.odd"
+    lake.on_every_node(
+        f"CREATE TABLE {name} (at DateTime('UTC'), v {column_type}) ENGINE = MergeTree "
         "PARTITION BY toYYYYMM(at) ORDER BY at SETTINGS allow_suspicious_low_cardinality_types = 1"
     )
+    return name
+
+
+def test_types_that_servers_find_suspicious_are_unloaded(loaded: Lake) -> None:
+    name = create_odd_table(loaded, "LowCardinality(UInt8)")
     loaded.on_node(0, f"INSERT INTO {name} VALUES ('2026-10-05', 7)")
     assert unload(loaded, table="odd")["rows"] == 1
 
 
 def test_values_that_parquet_changes_are_told(loaded: Lake) -> None:
-    name = f"{loaded.database}.odd"
-    loaded.on_every_node(
-        f"CREATE TABLE {name} (at DateTime('UTC'), v AggregateFunction(sum, UInt64)) ENGINE = MergeTree "
-        "PARTITION BY toYYYYMM(at) ORDER BY at"
-    )
+    name = create_odd_table(loaded, "AggregateFunction(sum, UInt64)")
     loaded.on_node(0, f"INSERT INTO {name} SELECT '2026-10-05', sumState(toUInt64(7))")
     with pytest.raises(Exception, match=r"AggregateFunction|Parquet"):
         unload(loaded, table="odd")

@@ -1,4 +1,4 @@
-"""What users install: the package without extras loads a month."""
+"""The package loads a month as most users install it: without extras."""
 
 from __future__ import annotations
 

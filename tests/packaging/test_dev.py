@@ -21,7 +21,7 @@ echo "end $*" >>"$NPM_LOG"
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The page's sources, and in place of Node what takes a while and writes down what it was told."""
+    """A checkout with the page's sources, whose npm takes a while and logs its arguments."""
     page = tmp_path / "airflow_provider_chs3/plugin/page"
     page.mkdir(parents=True)
     (page / "package.json").write_text("{}")
