@@ -14,6 +14,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.integration import slow_merges
 from tests.integration.lake import MONTH, Lake
+from tests.waiting import wait_until
 
 #: A single row to a block, and so to a part.
 PART_BY_PART = {"max_block_size": 1, "min_insert_block_size_rows": 1, "max_insert_threads": 1, "max_threads": 1}
@@ -101,7 +102,7 @@ def merging(lake: Lake) -> Iterator[None]:
         f"ALTER TABLE {lake.database}.{lake.table} MODIFY SETTING min_parts_to_merge_at_once = 0, "
         "parts_to_delay_insert = 300",
     )
-    _wait_until(lambda: slow_merges.merging(lake)[0])
+    wait_until(lambda: slow_merges.merging(lake)[0])
     time.sleep(0.5)
     yield
 
@@ -112,7 +113,7 @@ def mutation_failed(lake: Lake) -> Iterator[None]:
     insert(lake)
     with _mutation(lake, "DELETE WHERE throwIf(trip_id >= 0, 'no good')"):
         failed = f"SELECT 1 FROM system.mutations WHERE database = '{lake.database}' AND latest_fail_reason != ''"
-        _wait_until(lambda: lake.on_node(0, failed))
+        wait_until(lambda: lake.on_node(0, failed))
         yield
 
 
@@ -157,13 +158,6 @@ def disk_full(lake: Lake) -> Iterator[None]:
     merges(lake, "START")
     yield
     filler.unlink()
-
-
-def _wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass in time"
-        time.sleep(0.1)
 
 
 STEADY = Thresholds()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,10 +13,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes, strikes
-from tests.integration import deferring
+from tests.integration import deferring, slow_merges
 from tests.integration.lake import MONTH, Lake
 from tests.integration.slow import SLOW_SETTINGS
 from tests.integration.test_ledger_admin import adopt
+from tests.waiting import wait_until
 
 __all__ = ["strikes"]
 
@@ -225,6 +227,31 @@ class TestChangesMeanwhile:
         merge = f"OPTIMIZE TABLE {events.database}.events FINAL"
         strikes.before(f"Attach the published rows of {MONTH}", lambda: events.on_every_node(merge))
         assert load(events)["loaded_objects"] == 1
+        assert numbers(events) == list(range(80))
+
+    def test_a_merge_that_runs_is_waited_for_and_ends(
+        self, events: Lake, strikes: Strikes, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        # A part is one granule, for which merges compute the index: a second in all.
+        seconds_a_row = 1 / 35
+        alter(events, f"ADD INDEX slow sleepEachRow({seconds_a_row}) TYPE minmax")
+        alter(events, "MODIFY SETTING min_parts_to_merge_at_once = 1000")
+        put(events, 6)
+        load(events)
+        put(events, 7)
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            merges = list[Future[object]]()
+
+            def merge() -> None:
+                optimize = f"OPTIMIZE TABLE {events.database}.events FINAL"
+                merges.append(pool.submit(events.on_every_node, optimize))
+                wait_until(lambda: any(slow_merges.merging(events)))
+
+            strikes.before("Look for merges of the month", merge)
+            assert load(events)["loaded_objects"] == 1
+            # A cancelled merge fails with code 236.
+            merges[0].result()
+        assert f"Waiting for merges of {MONTH} on" in capfd.readouterr().out
         assert numbers(events) == list(range(80))
 
 

@@ -14,6 +14,7 @@ from airflow.providers.common.compat.sdk import DAG, AirflowFailException, PokeR
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.integration.lake import MONTH, Lake
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -49,13 +50,6 @@ def insert(lake: Lake, node: int, *, parts: int = 1, month: str = MONTH) -> None
 
 def merges(lake: Lake, node: int, verb: str) -> None:
     lake.on_node(node, f"SYSTEM {verb} MERGES {lake.database}.{lake.table}")
-
-
-def wait_until(condition: Callable[[], object], *, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass in time"
-        time.sleep(0.2)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,6 +19,7 @@ from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
 from tests.integration.slow_merges import address, create, insert, merging, parts, running
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.three_nodes
 
@@ -40,13 +41,6 @@ def operator(lake: Lake, **options: Any) -> OptimizePartitionOperator:
 
 def optimize(lake: Lake, **options: Any) -> dict[str, Any]:
     return operator(lake, **options).execute({})
-
-
-def wait_until(condition: Callable[[], object], *, seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass in time"
-        time.sleep(0.1)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -21,6 +20,7 @@ from airflow_provider_chs3.testbed.programs.keeper import Keeper
 from tests.core.merges.test_health import FEW
 from tests.replicated import debian_cluster
 from tests.replicated.conftest import FIRST, FOLLOWER, Replicated
+from tests.waiting import wait_until
 
 #: Situation → verdict, as docs/merge-health.md has them.
 ON_REPLICAS = {
@@ -44,13 +44,6 @@ def replica(ask: Callable[[str], list[tuple[Any, ...]]], table: str) -> Replica:
 
 def verdict(seen: Replica, thresholds: Thresholds) -> Verdict:
     return judge(replace(FEW, parts=0, replica=seen), thresholds)
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass in time"
-        time.sleep(0.2)
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerE
 
 #: REPLACE PARTITION cancels the merges of its partition. With a load every few minutes no longer one would ever end.
 _LONGEST_WAIT_FOR_MERGES_SECONDS = 600
-_POLL_SECONDS = 5
+#: Most merges of a night's parts end within a second: wait as long again as was waited, up to this.
+_FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.25, 5.0
 
 
 def _check_base(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[dict[Node, MonthOnNode]]:
@@ -155,7 +156,8 @@ def _wait_for_merges(load: LoadContext) -> Steps[None]:
         f"SELECT max(elapsed), min(progress) FROM system.merges WHERE database = {literal(target.database)} "
         f"AND table = {literal(target.table)} AND partition_id = {literal(load.key.partition_id)} HAVING count() > 0"
     )
-    for waited_seconds in range(0, _LONGEST_WAIT_FOR_MERGES_SECONDS, _POLL_SECONDS):
+    waited_seconds = 0.0
+    while waited_seconds < _LONGEST_WAIT_FOR_MERGES_SECONDS:
         answers = yield from TryQueryNodes(name="Look for merges of the month", sql=dict.fromkeys(context.nodes, sql))
         running = list(_running(answers.values()))
         if not running:
@@ -166,7 +168,9 @@ def _wait_for_merges(load: LoadContext) -> Steps[None]:
                 name=f"Waiting for merges of {load.request.month} on {quantity(len(running), 'node')}, which "
                 f"publishing would cancel: the longest has run for {seconds:.0f} s and is {progress:.0%} done."
             )
-        yield from Sleep(name="Wait for merges of the month", seconds=_POLL_SECONDS)
+        pause_seconds = min(max(waited_seconds, _FIRST_WAIT_SECONDS), _LONGEST_POLL_SECONDS)
+        yield from Sleep(name="Wait for merges of the month", seconds=pause_seconds)
+        waited_seconds += pause_seconds
     yield from Log(
         name=f"Merges of {load.request.month} still run after {_LONGEST_WAIT_FOR_MERGES_SECONDS} s: not waiting."
     )
