@@ -57,6 +57,7 @@ def _privileges() -> list[str]:
         "reads HDFS",
         "a table of PostgreSQL",
         "a table of MySQL",
+        "looks values up in the dictionary",
         "create_table='if_missing'",
         "on_new_columns='add'",
     ):

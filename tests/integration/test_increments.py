@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -253,6 +253,59 @@ class TestChangesMeanwhile:
             merges[0].result()
         assert f"Waiting for merges of {MONTH} on" in capfd.readouterr().out
         assert numbers(events) == list(range(80))
+
+
+@pytest.fixture
+def function(events: Lake) -> Iterator[str]:
+    """The name of a function of this test."""
+    name = f"rate_of_{events.database}"
+    yield name
+    events.on_every_node(f"DROP FUNCTION IF EXISTS {name}")
+
+
+class TestLookups:
+    """What an expression looks up may have changed since: old and new rows must show one state of it."""
+
+    @pytest.mark.parametrize("expression", ["`dictGet`({})", "dictGet /* why */ ({})", "{function}(n)"])
+    def test_of_dictionaries(
+        self, events: Lake, function: str, expression: str, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        rates = f"{events.database}.rates"
+        self._set(events, rates, 1)
+        arguments = f"'{rates}', 'rate', toUInt64(0 * toUInt64(n))"
+        events.on_every_node(f"CREATE FUNCTION {function} AS n -> dictGet({arguments})")
+        select = self._select(expression.format(arguments, function=function))
+        assert load(events, select=select)["loaded_objects"] == FIRST_FILES
+        self._set(events, rates, 2)
+        put(events, 6)
+        assert load(events, select=select)["loaded_objects"] == FIRST_FILES + 1
+        called = function if "function" in expression else "dictGet"
+        assert f"All objects are loaded: select calls {called}, whose value may" in capfd.readouterr().out
+        assert self._values(events) == [2]
+
+    def test_of_functions_that_are_redefined(self, events: Lake, function: str) -> None:
+        select = self._select(f"{function}(n)")
+        for number, rate in ((6, 1), (7, 2)):
+            events.on_every_node(f"CREATE OR REPLACE FUNCTION {function} AS n -> {rate}")
+            put(events, number)
+            load(events, select=select)
+            assert self._values(events) == [rate]
+
+    @staticmethod
+    def _select(expression: str) -> dict[str, str]:
+        return {"ts": "toDateTime(ts, 'UTC')", "n": "toInt64(n)", "s": f"toInt64({expression})"}
+
+    @staticmethod
+    def _set(lake: Lake, rates: str, rate: int) -> None:
+        lake.on_every_node(
+            f"CREATE OR REPLACE DICTIONARY {rates} (id UInt64, rate UInt64) PRIMARY KEY id "
+            f"SOURCE(CLICKHOUSE(QUERY 'SELECT 0 AS id, {rate} AS rate')) LAYOUT(FLAT()) LIFETIME(0)"
+        )
+
+    @staticmethod
+    def _values(lake: Lake) -> list[int]:
+        sql = f"SELECT DISTINCT s FROM cluster('{lake.cluster.name}', {lake.database}, events)"
+        return sorted(value for (value,) in lake.on_node(0, sql))
 
 
 class TestEngines:

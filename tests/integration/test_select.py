@@ -50,3 +50,18 @@ def test_an_expression_sees_the_files_columns_and_not_the_other_expressions(trip
     select = {"pickup_at": "pickup_at", "passenger_count": "trip_id + 70000", "trip_id": "toUInt8(7)"}
     with pytest.raises(AirflowFailException, match="'passenger_count' is UInt8"):
         trips_lake.load(select=select)
+
+
+@pytest.mark.parametrize(
+    ("body", "what"), [("(SELECT count() FROM system.tables)", "a sub-query"), ("arrayJoin([n, n])", "arrayJoin")]
+)
+def test_functions_of_users_are_looked_into(trips_lake: Lake, body: str, what: str) -> None:
+    trips_lake.upload(TRIPS)
+    name = f"each_of_{trips_lake.database}"
+    trips_lake.on_every_node(f"CREATE FUNCTION {name} AS n -> {body}")
+    try:
+        with pytest.raises(AirflowFailException, match=f"A function in select holds {what}"):
+            trips_lake.load(select={"pickup_at": "pickup_at", "trip_id": f"{name}(trip_id)"})
+    finally:
+        trips_lake.on_every_node(f"DROP FUNCTION {name}")
+    assert column(trips_lake, "trip_id") == []

@@ -41,6 +41,11 @@ class Reading:
         """Column → type, of the first group."""
         return self.groups[0].types if self.groups else {}
 
+    @property
+    def depends_on(self) -> str:
+        """A function in `select` whose value may change between two loads; empty if there is none."""
+        return next((each.depends_on for group in self.groups for each in group.loaded if each.depends_on), "")
+
     def batches(self, files: Files) -> list[tuple[FileGroup, Batch]]:
         """Return what each statement reads.
 

@@ -125,6 +125,7 @@ class LoadedColumn:
         is_lossy: Whether what does not fit may be lost.
         has_date64: As in `Casting`.
         written: The expression as the user wrote it in `select`; empty if the column is a field.
+        depends_on: A function in it whose value depends on more than the row, such as `dictGet`; empty if none does.
     """
 
     column: Column
@@ -134,6 +135,7 @@ class LoadedColumn:
     is_lossy: bool = False
     has_date64: bool = False
     written: str = ""
+    depends_on: str = ""
 
     @property
     def looked_at(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.conversion.strict_casts import strict
@@ -26,14 +26,21 @@ _REFUSED_NODES = {
     r"WindowDefinition\b": "a window function",
     r"(Qualified)?Asterisk\b": "an asterisk",
     r"Columns[A-Za-z]*Matcher\b": "a column matcher",
-    r"Function (arrayJoin|(?i:unnest))\b": "arrayJoin",
-    r"Function untuple\b": "untuple",
+}
+#: Which functions it may not call.
+_REFUSED_FUNCTIONS = {
+    r"arrayJoin|(?i:unnest)": "arrayJoin",
+    r"untuple": "untuple",
     # What counts or compares rows of a block sees those of one node, in the order of its reading.
-    r"Function (?i:rowNumberInBlock|rowNumberInAllBlocks|blockNumber|blockSize|neighbor|lagInFrame|leadInFrame)\b": (
+    r"(?i:rowNumberInBlock|rowNumberInAllBlocks|blockNumber|blockSize|neighbor|lagInFrame|leadInFrame)": (
         "a function of neighbouring rows"
     ),
-    r"Function (?i:runningDifference\w*|runningAccumulate|runningConcurrency)\b": "a function of neighbouring rows",
+    r"(?i:runningDifference\w*|runningAccumulate|runningConcurrency)": "a function of neighbouring rows",
 }
+#: Functions whose value depends on more than the row: a dictionary, a table, a file of the server.
+_LOOKUPS = re.compile(r"dict[A-Z]\w*|joinGet\w*|region[A-Z]\w*|catboostEvaluate|file")
+_FUNCTION_OF_AST = re.compile(r"Function (.+?)(?: \(alias .+\))?(?: \(children \d+\))?$")
+_FUNCTION_OF_TREE = re.compile(r"FUNCTION id: \d+, function_name: (.+), function_type: ")
 _ALIAS = re.compile(r" \(alias .+\)$")
 #: What only the plan shows.
 _REFUSED_IN_PLAN = {
@@ -51,8 +58,9 @@ def check_row_wise(
     Raises:
         ConfigurationError: If one is not a single row-wise expression over the files' columns.
     """
+    functions = dict[str, list[str]]()
     for name, expression in select.items():
-        yield from _check_one(name, expression)
+        functions[name] = yield from _functions_of(name, expression)
     # Under names of their own: under the target's, an expression would see another one in the place of a file's column.
     made = {name: f"(\n{strict(expression)}\n)" for name, expression in select.items()}
     listed = ",\n".join(f"{text} AS `select {number}`" for number, text in enumerate(made.values()))
@@ -69,13 +77,41 @@ def check_row_wise(
     for node, what in _REFUSED_IN_PLAN.items():
         if node in plan[0][0]:
             raise ConfigurationError(_refusal("select", what))
+    own = yield from _functions_of_users(set().union(*functions.values()), query)
     return [
-        LoadedColumn(column, made[column.name], row[1], written=select[column.name])
+        LoadedColumn(
+            column,
+            made[column.name],
+            row[1],
+            written=select[column.name],
+            depends_on=next((each for each in functions[column.name] if each in own or _LOOKUPS.fullmatch(each)), ""),
+        )
         for column, row in zip(columns, described, strict=True)
     ]
 
 
-def _check_one(name: str, expression: str) -> Steps[None]:
+def _functions_of_users(functions: Iterable[str], query: str) -> Steps[set[str]]:
+    """Return which of the functions users have created, and check what these are made of."""
+    if not functions:
+        return set()
+    listed = ", ".join(map(literal, sorted(functions)))
+    found = yield from Query(
+        name="Look for functions of users in select",
+        sql=Sql(f"SELECT name FROM system.functions WHERE origin != 'System' AND name IN ({listed})"),
+    )
+    if found:
+        # The tree has their bodies in their place.
+        tree = yield from Query(name="Ask for the tree of select", sql=Sql(f"EXPLAIN QUERY TREE passes = 1 {query}"))
+        for (line,) in tree:
+            if "is_subquery: 1" in line:
+                raise ConfigurationError(_refusal("A function in select", "a sub-query"))
+            if called := _FUNCTION_OF_TREE.match(line.strip()):
+                _check_function("A function in select", called[1])
+    return {name for (name,) in found}
+
+
+def _functions_of(name: str, expression: str) -> Steps[list[str]]:
+    """Return the functions that one expression calls, once it is checked."""
     where = f"select[{name!r}]"
     try:
         rows = yield from Query(name=f"Parse select for {name}", sql=Sql(f"EXPLAIN AST SELECT {expression}"))
@@ -84,12 +120,23 @@ def _check_one(name: str, expression: str) -> Steps[None]:
     lines = [row[0] for row in rows]
     if lines[: len(_ONE_EXPRESSION)] != _ONE_EXPRESSION:
         raise ConfigurationError(f"{where}={expression!r} is more than one expression: give just the value's.")
+    functions = []
     for line in lines:
         for node, what in _REFUSED_NODES.items():
             if re.match(node, line.strip()):
                 raise ConfigurationError(_refusal(where, what))
+        if called := _FUNCTION_OF_AST.match(line.strip()):
+            _check_function(where, called[1])
+            functions.append(called[1])
         if _ALIAS.search(line):
             raise ConfigurationError(f"{where}={expression!r} names a value, which the others would see: leave out AS.")
+    return functions
+
+
+def _check_function(where: str, function: str) -> None:
+    for names, what in _REFUSED_FUNCTIONS.items():
+        if re.fullmatch(names, function):
+            raise ConfigurationError(_refusal(where, what))
 
 
 def _refusal(where: str, what: str) -> str:

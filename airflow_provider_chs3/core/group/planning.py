@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.months_together import GroupOfFiles
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.group.dead_groups import drop_dead_groups
-from airflow_provider_chs3.core.increment.decision import differs_in_columns, find_increment
+from airflow_provider_chs3.core.increment.decision import find_increment, why_not_alone
 from airflow_provider_chs3.core.load.month_check import MonthToLoad, check_month
 from airflow_provider_chs3.core.load.planning import plan_objects
 from airflow_provider_chs3.core.preflight.partition_key import is_of_month, parts_of_key
@@ -210,7 +210,7 @@ def _group(months: Sequence[MonthOfGroup], *, is_of_month: str) -> GroupOfFiles:
 
 
 def _differs(each: MonthOfGroup, plan: InsertPlan) -> bool:
-    return each.load.increment is not None and differs_in_columns(each.load, each.to_load.before, plan.reading)
+    return each.load.increment is not None and bool(why_not_alone(each.load, each.to_load.before, plan.reading))
 
 
 def _partition_ids(months: Sequence[MonthOfGroup]) -> Mapping[str, str]:

@@ -68,16 +68,20 @@ def find_increment(load: LoadContext, before: Mapping[Node, MonthOnNode], found:
     return Decision(load.of_increment(increment, new), text)
 
 
-def differs_in_columns(load: LoadContext, before: Mapping[Node, MonthOnNode], reading: Reading) -> bool:
-    """Whether the new objects have other columns than those that the month was loaded from.
+def why_not_alone(load: LoadContext, before: Mapping[Node, MonthOnNode], reading: Reading) -> str:
+    """Return why the new objects cannot be loaded alone, by what is read from them; empty if they can.
 
     Args:
         load: The load of the new objects.
         before: The month on each node.
         reading: What is read from the new objects.
     """
+    if reading.depends_on:
+        return f"select calls {reading.depends_on}, whose value may have changed since"
     loaded = (each.column.name for each in reading.loaded)
-    return not loaded_as_recorded(_record_of(before).structure, loaded, reading.names)
+    if not loaded_as_recorded(_record_of(before).structure, loaded, reading.names):
+        return "the new ones have other columns than those before"
+    return ""
 
 
 def load_of_resumable(load: LoadContext, resumable: ResumableLoad, listed: Manifest) -> Steps[LoadContext]:
@@ -114,7 +118,7 @@ def _why_whole(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[s
         return f"{', '.join(map(str, context.absent))} is down"
     if not all(facts.object_columns for facts in context.nodes.values()):
         return "a node has no record of the objects that were loaded before"
-    if why := why_whole(table_facts, request.selection.select.values()):
+    if why := why_whole(table_facts):
         return why
     if why := why_no_base(before, table_facts):
         return why

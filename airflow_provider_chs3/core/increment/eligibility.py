@@ -6,35 +6,34 @@ docs/protocol.md lists the engines with what was run on each.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 
 _ENGINES = frozenset(f"{kind}MergeTree" for kind in ("", "Replacing", "Summing", "Aggregating", "Coalescing"))
-#: Functions whose value depends on another table: old and new rows would show two states of it.
+#: What depends on another table in a default, as servers write it: old and new rows would show two states of it.
 _LOOKUPS = re.compile(r"\b(dict[A-Z]\w*|joinGet\w*)\s*\(|\(\s*SELECT\b", re.IGNORECASE)
 _GROUP_BY_TTL = re.compile(r"\bTTL\b.*\bGROUP BY\b", re.DOTALL)
 
 
-def why_whole(table_facts: TableFacts, expressions: Iterable[str]) -> str:
+def why_whole(table_facts: TableFacts) -> str:
     """Return why a table's months are always loaded whole; empty if increments give the same rows.
 
     Args:
         table_facts: The table.
-        expressions: The expressions of the load's `select`.
     """
     engine = table_facts.engine.removeprefix("Replicated").removeprefix("Shared")
     if engine not in _ENGINES:
         return f"rows that {table_facts.engine} has merged do not combine with new ones as all rows would"
     if "replacing_merge_with_cleanup" in table_facts.engine_full:
-        return "its merges may remove deleted rows (CLEANUP), and a late older version of one would come back"
+        return "the table's merges may remove deleted rows (CLEANUP), and a late older version of one would come back"
     if _GROUP_BY_TTL.search(table_facts.engine_full):
-        return "its TTL aggregates rows"
+        return "the table's TTL aggregates rows"
     if table_facts.may_be_patched:
-        return "it takes lightweight updates, which may apply to other rows once parts are attached"
+        return "the table takes lightweight updates, which may apply to other rows once parts are attached"
     defaults = (each.default_expression for each in table_facts.columns)
-    if found := next(filter(None, map(_LOOKUPS.search, (*defaults, *expressions))), None):
-        return f"it looks values up in another table ({found[0].strip()}…), which may have changed since"
+    if found := next(filter(None, map(_LOOKUPS.search, defaults)), None):
+        what = f"calls {found[1]}" if found[1] else "holds a sub-query"
+        return f"the default of a column {what}, whose value may have changed since"
     return ""
 
 

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.new_columns import settle_new_columns
 from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
-from airflow_provider_chs3.core.increment.decision import differs_in_columns, find_increment
+from airflow_provider_chs3.core.increment.decision import find_increment, why_not_alone
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, check_taken
@@ -37,8 +37,8 @@ def plan_load(
         yield from Log(name=decision.text)
     load = decision.load
     plan = yield from plan_objects(load)
-    if load.increment and differs_in_columns(load, before, plan.reading):
-        yield from Log(name="All objects are loaded: the new ones have other columns than those before.")
+    if load.increment and (why := why_not_alone(load, before, plan.reading)):
+        yield from Log(name=f"All objects are loaded: {why}.")
         load = load.whole()
         plan = yield from plan_objects(load)
     return load, plan

@@ -33,6 +33,8 @@ PLUS = parsed(
     "    Function plus (children 1)", "     ExpressionList (children 2)", "      Identifier a", "      Literal UInt64_1"
 )
 DESCRIBED = [("x", "Int64", "", "", "", "", "")]
+#: Which of the functions users have created.
+NONE: list[tuple[str]] = []
 
 
 def check(*answers, expression: str = "a + 1") -> Driven:
@@ -62,14 +64,15 @@ class TestARowWiseExpression:
         ],
     )
     def test_is_loaded_with_the_type_that_the_server_gives_it(self, expression, answer):
-        driven = check(answer, ROW_WISE_PLAN, DESCRIBED, expression=expression)
+        asked = [NONE] if any(line.strip().startswith("Function ") for (line,) in answer) else []
+        driven = check(answer, ROW_WISE_PLAN, DESCRIBED, *asked, expression=expression)
         assert driven.result == [LoadedColumn(X, f"(\n{expression}\n)", "Int64", written=expression)]
 
     def test_is_parsed_by_the_server(self):
-        assert check(PLUS, ROW_WISE_PLAN, DESCRIBED).steps[0].sql.text == "EXPLAIN AST SELECT a + 1"
+        assert check(PLUS, ROW_WISE_PLAN, DESCRIBED, NONE).steps[0].sql.text == "EXPLAIN AST SELECT a + 1"
 
     def test_is_read_over_the_files_columns(self):
-        _, plan, describe = (step.sql.text for step in check(PLUS, ROW_WISE_PLAN, DESCRIBED).steps)
+        _, plan, describe, _ = (step.sql.text for step in check(PLUS, ROW_WISE_PLAN, DESCRIBED, NONE).steps)
         query = plan.removeprefix("EXPLAIN PLAN json = 1 ")
         assert query.startswith("SELECT (\na + 1\n) AS `select 0` FROM null('")
         assert query.endswith(r"`a` Int64, `b\\`x` String')")
@@ -77,7 +80,7 @@ class TestARowWiseExpression:
 
     @pytest.mark.parametrize("name", ["_path", "_file", "_size", "_time", "_etag"])
     def test_may_use_what_is_known_of_the_file(self, name):
-        assert f"`{name}` " in check(PLUS, ROW_WISE_PLAN, DESCRIBED).steps[1].sql.text
+        assert f"`{name}` " in check(PLUS, ROW_WISE_PLAN, DESCRIBED, NONE).steps[1].sql.text
 
     def test_each_expression_is_parsed_by_itself(self):
         select = {"x": "a", "y": "b"}
@@ -89,6 +92,39 @@ class TestARowWiseExpression:
             [*DESCRIBED, ("y", "String", "", "", "", "", "")],
         )
         assert [(each.column.name, each.source_type) for each in driven.result] == [("x", "Int64"), ("y", "String")]
+
+
+def called(name: str) -> list[tuple[str]]:
+    return parsed(f"    Function {name} (children 1)", "     ExpressionList (children 1)", "      Identifier a")
+
+
+class TestFunctions:
+    @pytest.mark.parametrize("name", ["dictGet", "dictGetOrDefault", "dictHas", "joinGet", "regionToName", "file"])
+    def test_that_look_values_up_are_noted(self, name):
+        (loaded,) = check(called(name), ROW_WISE_PLAN, DESCRIBED, NONE).result
+        assert loaded.depends_on == name
+
+    @pytest.mark.parametrize("name", ["dictionary", "profile", "toDate", "now"])
+    def test_that_look_nothing_up_are_not(self, name):
+        (loaded,) = check(called(name), ROW_WISE_PLAN, DESCRIBED, NONE).result
+        assert loaded.depends_on == ""
+
+    def test_of_users_are_noted_as_their_definition_may_change(self):
+        tree = [("QUERY id: 0",), ("      FUNCTION id: 2, function_name: plus, function_type: ordinary",)]
+        driven = check(called("double it"), ROW_WISE_PLAN, DESCRIBED, [("double it",)], tree)
+        assert driven.result[0].depends_on == "double it"
+        assert "name IN ('double it')" in driven.steps[3].sql.text
+
+    @pytest.mark.parametrize(
+        ("line", "what"),
+        [
+            ("          QUERY id: 9, is_subquery: 1", "a sub-query"),
+            ("      FUNCTION id: 13, function_name: arrayJoin, function_type: ordinary, result_type: X", "arrayJoin"),
+        ],
+    )
+    def test_of_users_are_looked_into(self, line, what):
+        with pytest.raises(ConfigurationError, match=f"A function in select holds {what}"):
+            check(called("f"), ROW_WISE_PLAN, DESCRIBED, [("f",)], [("QUERY id: 0",), (line,)])
 
 
 class TestMoreThanOneExpression:
