@@ -124,5 +124,5 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
         if found := [name for name, is_asked in asked.items() if is_asked]:
             raise ConfigurationError(
                 f"{', '.join(found)}: a task of several months does not take this. Map S3ToClickHouseOperator over the "
-                "months, or use monthly_load, which does so where it must."
+                "months, or use monthly_load, which does that where needed."
             )

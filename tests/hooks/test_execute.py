@@ -126,7 +126,7 @@ def test_a_table_can_be_a_parameter(hook: ClickHouseHook, table: str) -> None:
     [
         ("SELECT {a:UInt8}, %(b)s", {"a": 1, "b": 2}, r"has \{a:…\} and %\(b\)s: write all of its placeholders in one"),
         ("SELECT %(a)s", {"b": 1}, r"has %\(a\)s, but no parameter has that name"),
-        ("SELECT 1", [(1,)], "parameters is a list, but the statement is no INSERT"),
+        ("SELECT 1", [(1,)], "parameters is a list, but the statement is not an INSERT"),
         ("SELECT 1", "x", "parameters is a str: give a mapping, or a list of rows"),
     ],
 )
@@ -244,7 +244,7 @@ def test_a_type_that_the_driver_does_not_know_is_told(hook: ClickHouseHook) -> N
     ],
 )
 def test_half_a_character_is_told(hook: ClickHouseHook, sql: str, parameters: Any) -> None:
-    with pytest.raises(ConfigurationError, match="is half a character"):
+    with pytest.raises(ConfigurationError, match="is half of a surrogate pair"):
         hook.execute(sql, parameters)
     assert hook.execute("SELECT 1") == [(1,)]
 

@@ -191,7 +191,7 @@ def test_values_of_settings_that_no_server_takes_are_not_blamed_on_files(
     trips_lake: Lake, name: str, value: str
 ) -> None:
     trips_lake.upload(TRIPS)
-    refused(trips_lake, f"settings: .* does not take {name} = '{value}'", settings={name: value})
+    refused(trips_lake, f"settings: .* does not accept {name} = '{value}'", settings={name: value})
 
 
 def test_settings_that_would_make_loads_inexact(trips_lake: Lake) -> None:

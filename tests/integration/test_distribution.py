@@ -74,7 +74,7 @@ def test_an_append_can_go_by_the_key(trips_lake: Lake) -> None:
 def test_a_local_table_has_no_key(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     refused(
-        trips_lake, rf"{trips_lake.database}.trips is none: give the Distributed table", distribution="sharding_key"
+        trips_lake, rf"{trips_lake.database}.trips is not one: give the Distributed table", distribution="sharding_key"
     )
 
 

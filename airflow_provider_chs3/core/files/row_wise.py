@@ -80,20 +80,22 @@ def _check_one(name: str, expression: str) -> Steps[None]:
     try:
         rows = yield from Query(name=f"Parse select for {name}", sql=Sql(f"EXPLAIN AST SELECT {expression}"))
     except ClickHouseServerError as error:
-        raise ConfigurationError(f"{where}={expression!r} is no expression: {error.message}") from error
+        raise ConfigurationError(f"{where}={expression!r} is not an expression: {error.message}") from error
     lines = [row[0] for row in rows]
     if lines[: len(_ONE_EXPRESSION)] != _ONE_EXPRESSION:
-        raise ConfigurationError(f"{where}={expression!r} is more than one expression: give just the value's.")
+        raise ConfigurationError(f"{where}={expression!r} is more than one expression: give one.")
     for line in lines:
         for node, what in _REFUSED_NODES.items():
             if re.match(node, line.strip()):
                 raise ConfigurationError(_refusal(where, what))
         if _ALIAS.search(line):
-            raise ConfigurationError(f"{where}={expression!r} names a value, which the others would see: leave out AS.")
+            raise ConfigurationError(
+                f"{where}={expression!r} gives its value a name, which the others would see: leave out AS."
+            )
 
 
 def _refusal(where: str, what: str) -> str:
     return (
-        f"{where} holds {what}: every node loads its own files row by row, so that it would be one of each node. "
+        f"{where} holds {what}: every node loads its own files row by row, and would see only these. "
         "Give row-wise expressions, and aggregate in the table or downstream."
     )

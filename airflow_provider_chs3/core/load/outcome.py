@@ -166,7 +166,7 @@ def _error_as_json(error: Exception) -> dict[str, object]:
     """Return an error of this package, whose text has no secrets; of other errors only the type."""
     kind = type(error).__name__
     if not isinstance(error, Chs3Error):
-        return {"type": kind, "message": f"{kind}, which the task's log tells more of."}
+        return {"type": kind, "message": f"{kind}, see the task's log."}
     told: dict[str, object] = {
         "type": kind,
         "message": textwrap.shorten(str(error), _ERROR_CHARACTERS, placeholder=" …"),

@@ -172,7 +172,7 @@ class LoadRequest(TableRequest):
         names = " and ".join(name for name, is_asked in asked.items() if is_asked)
         if names and (selection.select or selection.columns):
             raise ConfigurationError(
-                f"{names} makes columns of all that the files have, and columns or select name those to load: leave "
+                f"{names} creates all columns that the files have, and columns or select name those to load: leave "
                 "one of them out."
             )
 
@@ -238,6 +238,6 @@ class LoadRequest(TableRequest):
             raise ConfigurationError(
                 f"The month's objects have several formats: {key} looks like {one.name}, {other_key} like "
                 f"{other.name}. "
-                "Give file_format=…, or a key template that takes only one of them."
+                "Give file_format=…, or a key template that matches only one of them."
             )
         return next(iter(found))
