@@ -143,8 +143,8 @@ def _check_replication(location: TableLocation) -> Steps[None]:
             [
                 f"Cluster {location.cluster!r} has internal_replication = false: with a sharding key it would write "
                 "each row to every replica of a shard, and these replicate it as well. Set "
-                "internal_replication to true in the definition of the cluster, or leave distribution out, so that each "
-                "node keeps the rows that it reads."
+                "internal_replication to true in the definition of the cluster, or leave distribution out, so that "
+                "each node keeps the rows that it reads."
             ]
         )
 

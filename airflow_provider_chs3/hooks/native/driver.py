@@ -234,9 +234,7 @@ def translated_errors(client: Client, *, query_id: str | None = None, secrets: S
     except UnicodeEncodeError as error:
         # Not the text around it, which may be a secret.
         half = error.object[error.start]
-        raise ConfigurationError(
-            f"{half!r} is half of a surrogate pair, not a character: remove it, or send bytes."
-        ) from None
+        raise ConfigurationError(f"{half!r} is half of a surrogate pair: remove it, or send bytes.") from None
     except _NETWORK_ERRORS as error:
         if untrusted := untrusted_certificate(str(error), client.address):
             raise untrusted from None
