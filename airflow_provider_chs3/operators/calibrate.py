@@ -154,7 +154,7 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
 
         if self._request is None or not self.cancel_on_kill:
             return
-        self.log.info("Ending the tries of this calibration, and dropping their tables.")
+        self.log.info("Ending the trials of this calibration, and dropping their tables.")
         self._runner(None, in_turns=True).run(stop_calibration(self._request))
 
     def _load_request(self, context: Context, listing: Listing) -> LoadRequest:

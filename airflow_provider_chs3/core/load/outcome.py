@@ -159,7 +159,7 @@ def record_unchanged(load: LoadContext) -> Steps[None]:
         if rows in ([("failed", 0)], [("inserting", 0)]):
             yield from _record(load, "unchanged", {"owner": load.request.owner})
     except Chs3Error as error:
-        yield from Log(name=f"That the month is as published could not be recorded: {error}")
+        yield from Log(name=f"It could not be recorded that the month is as published: {error}")
 
 
 def _error_as_json(error: Exception) -> dict[str, object]:

@@ -201,7 +201,7 @@ def check_passed_on(context: TargetContext, sent: SettingValues) -> Steps[None]:
         if error.code != ACCESS_DENIED:
             raise
         # Which loads can do without.
-        yield from Log(name="Without READ ON REMOTE nobody knows whether the settings of this load reach all nodes.")
+        yield from Log(name="Without READ ON REMOTE, it is unknown whether the settings of this load reach all nodes.")
         return
     if findings := list(_not_passed_on(by_node, sent, nodes=len(context.nodes))):
         raise PreflightError(findings)
