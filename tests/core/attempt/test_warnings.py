@@ -131,7 +131,7 @@ class TestWhatHangsOnTheTarget:
 
     def test_a_view_whose_definition_may_not_be_seen_is_told_all_the_same(self):
         (remark,) = said(self.VIEWED, views=())
-        assert remark.endswith("Fill them from the table afterwards.")
+        assert remark.endswith("Fill such views from the table afterwards.")
 
     def test_an_append_is_seen_by_views(self):
         assert said(self.VIEWED, write_mode="append") == []
