@@ -172,8 +172,9 @@ def check_taken(own: SettingValues) -> Steps[None]:
         except ClickHouseServerError as error:
             if is_of_servers(error):
                 raise
-            refused = f"settings: {error.host} does not accept {name} = {value!r}"
-            finding = f"{refused} ({error.message}): give another value."
+            finding = (
+                f"settings: {error.host} does not accept {name} = {value!r} ({error.message}): give another value."
+            )
             raise PreflightError([finding]) from error
 
 
