@@ -21,14 +21,14 @@ _FORM = "give clickhouse://host:port/database/table"
 def create_asset(
     *, host: str, database: str, table: str, port: int = _NATIVE_PORT, extra: dict[str, Any] | None = None
 ) -> Asset:
-    """Return the asset of a table.
+    """The asset of a table.
 
     Args:
         host: The first host of the connection.
         database: The table's database.
         table: The table.
         port: The connection's native port, 9000 by default; with TLS it is 9440.
-        extra: The asset's `extra`. Default: none.
+        extra: What else the asset tells.
 
     Raises:
         ValueError: If a part is empty.
@@ -38,7 +38,7 @@ def create_asset(
 
 
 def sanitize_uri(uri: SplitResult) -> SplitResult:
-    """Return one spelling for each table: lower-case host, a port, no user.
+    """One spelling for each table: lower-case host, a port, no user.
 
     Args:
         uri: As the DAG has it.
@@ -56,7 +56,7 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
 
 
 def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> Dataset:
-    """Return the dataset that lineage has for the table, the same as for `S3ToClickHouseOperator`.
+    """The dataset that lineage has for the table, which is the one of `S3ToClickHouseOperator` too.
 
     Args:
         asset: The asset.

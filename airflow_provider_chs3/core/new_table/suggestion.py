@@ -54,7 +54,7 @@ class NewTableRequest:
     def __post_init__(self) -> None:
         if not self.source.has_files:
             raise ConfigurationError(
-                f"create_table='if_missing' takes the columns from files, and {self.source.place} has none: create "
+                f"create_table='if_missing' takes the columns of files, and {self.source.place} has none: create "
                 f"{self.table} yourself."
             )
 

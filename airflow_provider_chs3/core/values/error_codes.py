@@ -59,7 +59,7 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     ),
     (
         frozenset({60, 81}),
-        "A table or database is missing on that node: create it on every node of the cluster, or attach it again.",
+        "A table or database is not there on that node: create it on every node of the cluster, or attach it again.",
     ),
     (frozenset({50}), "The format cannot hold that type: leave the column out, or give it another type."),
     (frozenset({107, 636}), "Files are missing or cannot be read: check the bucket, the key and the format."),

@@ -234,7 +234,7 @@ def translated_errors(client: Client, *, query_id: str | None = None, secrets: S
     except UnicodeEncodeError as error:
         # Not the text around it, which may be a secret.
         half = error.object[error.start]
-        raise ConfigurationError(f"{half!r} is half of a surrogate pair: remove it, or send bytes.") from None
+        raise ConfigurationError(f"{half!r} is half a character, without UTF-8: remove it, or send bytes.") from None
     except _NETWORK_ERRORS as error:
         if untrusted := untrusted_certificate(str(error), client.address):
             raise untrusted from None
@@ -284,7 +284,7 @@ def _about_certificate(address: str, reason: str) -> str:
         way_out = "reach the server under a name that its certificate holds (host, 'alt_hosts', 'node_addresses')"
     if "expired" in reason:
         way_out = "have it renewed"
-    return f"{address} has a certificate that is not trusted: {reason}. To fix it: {way_out}."
+    return f"{address} has a certificate that is not trusted: {reason}. The way out: {way_out}."
 
 
 def _first_line(error: BaseException) -> str:

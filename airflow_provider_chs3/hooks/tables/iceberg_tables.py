@@ -170,7 +170,7 @@ _TERMINAL = {
 def _problem(path: str, table: str, *, has_deletes: bool) -> str:
     if has_deletes:
         return (
-            f"{path} of {table} has rows that delete files remove, and a load reads only data files. Compact the "
+            f"{path} of {table} has rows that delete files remove, and a load reads data files alone. Compact the "
             "table (rewrite_data_files), then load the month again."
         )
     return f"{path} of {table} is not Parquet: rewrite the table's files as Parquet."
