@@ -42,9 +42,9 @@ def months_of_events(
     own = context["triggering_asset_events"].get(asset, ())
     named = named_months((*_bodies(own), *_bodies(recent)), bucket=bucket, template=KeyTemplate(key))
     if named.not_understood:
-        _LOG.warning("%d messages are no notifications of S3, and were left out.", named.not_understood)
+        _LOG.warning("%d messages are not notifications of S3, and were ignored.", named.not_understood)
     months = [str(month) for month in named.months]
-    _LOG.info("Months that events name: %s", ", ".join(months) or "none")
+    _LOG.info("Months named by events: %s", ", ".join(months) or "none")
     return months
 
 

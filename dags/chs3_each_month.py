@@ -3,7 +3,7 @@
 `chs3_nightly` emits an event of the asset `chs3_trips` for each of them, once its merges have settled. From Airflow 3.3
 on each event starts a run of its own, whose partition key is the month; with older versions one run has all months that
 were published since the last one. What it does is mapped over the months, which is right for both: here, it compares
-the table's rows with those that the load has told.
+the table's rows with the number that the load reported.
 
 It needs the connection `chs3_default` (ClickHouse).
 """

@@ -34,7 +34,7 @@ objects = Asset(
 
 with DAG(
     dag_id="chs3_events",
-    description="Taxi trips, from S3 into ClickHouse, as soon as events tell of them",
+    description="Taxi trips, from S3 into ClickHouse, as soon as their objects arrive",
     schedule=[objects],
     start_date=datetime(2026, 1, 1),
     catchup=False,

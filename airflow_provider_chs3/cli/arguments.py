@@ -187,7 +187,7 @@ def _add_ddl(commands: Any) -> None:
     command.add_argument("--database", help="its database; the connection's by default")
     command.add_argument("--cluster", help="cluster; the connection's by default, else one server")
     _add_source(command)
-    command.add_argument("--month", required=True, metavar="YYYY-MM", help="month whose files tell the columns")
+    command.add_argument("--month", required=True, metavar="YYYY-MM", help="month whose files define the columns")
     command.add_argument("--file-format", metavar="NAME", help="format of the files; by their endings by default")
 
 

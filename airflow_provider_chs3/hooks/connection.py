@@ -200,10 +200,10 @@ def check_settings(settings: Mapping[str, Any], *, where: str) -> Mapping[str, S
     checked: dict[str, SettingValue] = {}
     for name, value in settings.items():
         if not isinstance(name, str) or not _SETTING_NAME.fullmatch(name):
-            raise ConfigurationError(f"{where}: {name!r} is no name of a setting.")
+            raise ConfigurationError(f"{where}: {name!r} is not the name of a setting.")
         if not isinstance(value, str | int | float):
             raise ConfigurationError(
-                f"{where}: {name!r} must be text, a number or true/false, no {type(value).__name__}."
+                f"{where}: {name!r} must be text, a number or true/false, not {type(value).__name__}."
             )
         checked[name] = int(value) if isinstance(value, bool) else value
     return MappingProxyType(checked)

@@ -59,7 +59,7 @@ def described(connection: Connection, *, where: str) -> Described:
     if extras.mapping("client_kwargs"):
         raise ConfigurationError(
             f"{where}: extra 'client_kwargs' is for clickhouse-connect, and this package speaks the native protocol: "
-            "make a connection of type chs3."
+            "create a connection of type chs3."
         )
     own = {name: value for name, value in given.items() if name not in _OFFICIAL_EXTRAS and name != "native_port"}
     translated = {ours: given[theirs] for theirs, ours in _SAME.items() if theirs in given}

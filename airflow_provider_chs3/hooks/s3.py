@@ -152,7 +152,7 @@ class S3Listing(Listing):
         found = hook.get_session(region_name=hook.region_name).get_credentials()
         if found is None:
             raise ConfigurationError(
-                f"AWS connection {self.aws_conn_id!r} gives no keys, and nothing else on this machine does: give it "
+                f"AWS connection {self.aws_conn_id!r} has no keys, and nothing else on this machine has any: give it "
                 "login and password or a role, or aws_conn_id=None for a public bucket."
             )
         keys = found.get_frozen_credentials()
@@ -171,7 +171,7 @@ def _page(client: Any, bucket: str, prefix: str, token: str | None) -> Page:
     following = page.get("NextContinuationToken") if page.get("IsTruncated") else None
     if page.get("IsTruncated") and following in (None, "", token):
         raise TransientError(
-            f"Cannot list s3://{bucket}/{prefix}: the storage says that there is more, and not how to go on."
+            f"Cannot list s3://{bucket}/{prefix}: the storage says that there is more, but not how to continue."
         )
     if LISTED not in page:
         return Page(ObjectPage.of([_s3_object(bucket, each) for each in page.get("Contents", ())]), following)

@@ -63,7 +63,7 @@ class EmitMonthOperator(BaseOperator):
         month, status = self.result["month"], self.result["status"]
         context["month"] = month  # type: ignore[typeddict-unknown-key]  # for map_index_template
         if status not in _NEW:
-            raise AirflowSkipException(f"{month} is {status}: there is nothing to tell.")
+            raise AirflowSkipException(f"{month} is {status}: no event is emitted.")
         emit_month(self, context, self.result)
 
 

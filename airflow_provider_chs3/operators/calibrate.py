@@ -23,19 +23,18 @@ if TYPE_CHECKING:
 class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
     """Load a sample of a month's files under a few settings, and keep the best for the table's loads.
 
-    The tries go into tables of their own, which are dropped; the table and its months stay as they are. Settings take
-    turns with those of the rules, and win only if they are faster by more than noise. What was found is recorded on
-    every node; loads of the table go by it, and say so, as long as table, format, nodes and ClickHouse's version are
-    the same.
+    Trials load into separate tables, which are dropped; the table and its months do not change. Settings alternate with
+    those of the rules, and win only if they are faster by more than noise. The result is recorded on every node; loads
+    of the table use it, and say so, as long as table, format, nodes and ClickHouse's version are the same.
 
-    Besides the arguments of `MonthlyOperator` (table, objects, credentials) it takes these. Give those that loads have
-    as loads have them.
+    It takes the arguments of `MonthlyOperator` (table, objects, credentials) and these. Give the same values as the
+    table's loads have.
 
     Args:
         month: `YYYY-MM`: whose files are the sample. Default: the run's partition key, else the month of its data
             interval.
-        budget_seconds: What all tries may take; the sample is as large as fits. Default: 300.
-        least_try_seconds: A sample that loads in less tells nothing, and is an error. Default: 1.
+        budget_seconds: Time limit for all trials; the sample is as large as fits. Default: 300.
+        least_try_seconds: A sample that loads in less is too small to measure, and is an error. Default: 1.
         file_format: As for loads.
         compression: As for loads.
         columns: As for loads.
@@ -45,14 +44,14 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
         naive_timestamps: As for loads.
         csv: As for loads.
         distribution: As for loads.
-        settings: As for loads: they win over what is tried.
+        settings: As for loads; they override what is tried.
         node_specs: As for loads.
-        memory_share: As for loads: no try may take more memory than a load.
-        cancel_on_kill: End the tries on all nodes, and drop their tables, if a person ends the task, or the worker is
-            told to stop. Default: True.
+        memory_share: As for loads; no trial may take more memory than a load.
+        cancel_on_kill: End the trials on all nodes, and drop their tables, if a person ends the task, or the worker has
+            to stop. Default: True.
 
     Returns:
-        The profile, how many times as fast as the rules it is, and why it was chosen; the tries with their seconds,
+        The profile, how many times as fast as the rules it is, and why it was chosen; the trials with their seconds,
         parts and memory; sample, versions and node specs. As JSON-safe values.
     """
 
@@ -149,12 +148,12 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
         return found
 
     def on_kill(self) -> None:
-        """End the tries on every node, and drop their tables."""
+        """End the trials on every node, and drop their tables."""
         from airflow_provider_chs3.core.calibration.run import stop_calibration
 
         if self._request is None or not self.cancel_on_kill:
             return
-        self.log.info("Ending the tries of this calibration, and dropping their tables.")
+        self.log.info("Ending the trials of this calibration, and dropping their tables.")
         self._runner(None, in_turns=True).run(stop_calibration(self._request))
 
     def _load_request(self, context: Context, listing: Listing) -> LoadRequest:

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 class ClickHouseOperator(BaseClickHouseOperator):
-    """Run statements of your own: any that ClickHouse knows, with parameters and external tables.
+    """Run your own statements, any that ClickHouse knows, with parameters and external tables.
 
-    A retry runs all of them again: whatever an earlier try inserted is then there twice. To load objects so that each
+    A retry runs all of them again: what an earlier try inserted is then there twice. To load objects so that each
     month is exact after every retry, use `S3ToClickHouseOperator`.
 
     Args:

@@ -82,7 +82,9 @@ class Landing:
             self._log.info("All of it was landed before.")
             return {**json.loads(done), "status": "unchanged"}
         if request.end > datetime.now(UTC):
-            raise NotReadyError(f"The end of what is to be landed, {request.end.isoformat()}, is yet to come.")
+            raise NotReadyError(
+                f"The end of the landing, {request.end.isoformat()}, is in the future: a retry after it succeeds."
+            )
         self._claim()
         starts, ends = self._offsets_at(request.start), self._offsets_at(request.end)
         for each in ranges_between(starts, ends):
@@ -127,8 +129,8 @@ class Landing:
         if end < offsets.end:
             raise SourceError(
                 f"The end of what is to be landed of {topic}, offset {offsets.end}, is recorded, and the log ends at "
-                f"{end}: the topic was made anew, or lost messages. Land the new one under another key, or delete "
-                f"{self._request.records} to begin anew."
+                f"{end}: the topic was created again, or lost messages. Land it under another key, or delete "
+                f"{self._request.records} to start over."
             )
         if first <= offsets.first:
             return offsets.first
@@ -167,7 +169,7 @@ class Landing:
             landed.objects += 1
             landed.size_bytes += path.stat().st_size
             landed.months.add(month)
-            self._log.info("%s: %d messages%s", key, messages, "" if is_new else ", as it was")
+            self._log.info("%s: %d messages%s", key, messages, "" if is_new else ", unchanged")
 
     def _result(self) -> dict[str, Any]:
         request, landed = self._request, self._landed

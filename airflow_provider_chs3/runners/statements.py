@@ -121,5 +121,5 @@ def _parsed(name: str, given: Any) -> Any:
         return json.loads(given)
     except json.JSONDecodeError as error:
         raise ConfigurationError(
-            f"{name} is text, but no JSON: {error}. Does its template end in `| tojson`?"
+            f"{name} is text, but not JSON: {error}. Does its template end in `| tojson`?"
         ) from None

@@ -84,7 +84,7 @@ class Unload:
         held = UnloadManifest.of_text(body, where)
         if (held.table, held.month) != (str(context.target), str(self._request.month)):
             raise SourceError(
-                f"{where} is of {held.table}, {held.month}: give {context.target} a key of its own, as what another "
+                f"{where} is of {held.table}, {held.month}: give {context.target} its own key, because what another "
                 "table unloaded would be deleted."
             )
         return held, etag
@@ -144,12 +144,12 @@ class Unload:
         """Say why files do not hold the rows that were found."""
         what = f"{context.target} {self._request.month}"
         if self._runner.run(steps.fingerprints(context, self._attempt)) != found:
-            raise TransientError(f"{what} changed while it was unloaded: the retry unloads it anew.")
+            raise TransientError(f"{what} changed while it was unloaded: the retry unloads it again.")
         name = next(name for name in found if written.get(name) != found[name])
         rows = written[name].rows if name in written else 0
         raise VerificationError(
             f"{what} on {context.nodes[name]}: the file, read back, holds {rows} rows, and the table has "
-            f"{found[name].rows}; or their values differ. Parquet cannot hold a column of this table as it is: convert "
+            f"{found[name].rows}; or their values differ. Parquet cannot hold a column of this table: convert "
             "it in another table or view, and unload that."
         )
 

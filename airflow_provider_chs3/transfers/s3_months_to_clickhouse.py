@@ -31,9 +31,9 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
     Months are loaded one after the other where they cannot share a statement: with `null_as_default=True`, with
     `on_other_months='leave_out'`, in a run that asks for a reload, or if the column of the partition key is not loaded.
 
-    It takes the arguments of `S3ToClickHouseOperator` except `month`, `deferrable` and `wait_for_merges`, does not take
-    `write_mode='append'`, and has no asset event, as a task emits one for each asset; `monthly_load` has a task for
-    each month where one of these is asked for.
+    It takes the arguments of `S3ToClickHouseOperator` except `month`, `deferrable`, `wait_for_merges`,
+    `write_mode='append'` and `outlets`, because a task emits one event for each asset. For any of these, `monthly_load`
+    creates a task for each month.
 
     Args:
         months: The months, `YYYY-MM`, as a list or separated by commas. Up to 100 share a statement.
@@ -124,5 +124,5 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
         if found := [name for name, is_asked in asked.items() if is_asked]:
             raise ConfigurationError(
                 f"{', '.join(found)}: a task of several months does not take this. Map S3ToClickHouseOperator over the "
-                "months, or use monthly_load, which does so where it must."
+                "months, or use monthly_load, which does that where needed."
             )

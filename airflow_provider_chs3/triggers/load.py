@@ -123,7 +123,7 @@ class InsertTrigger(BaseTrigger):
     async def on_kill(self) -> None:
         """End the load when a person ends the task."""
         if not self.cancel_on_kill:
-            self.log.info("Insert %s goes on, as cancel_on_kill is False.", self.query_id)
+            self.log.info("Insert %s continues, as cancel_on_kill is False.", self.query_id)
             return
         self.log.info("Ending insert %s, and dropping its staging.", self.query_id)
         await run_blocking(self.clickhouse_conn_id, self._stop)

@@ -74,7 +74,7 @@ class OptimizeTrigger(BaseTrigger):
     async def on_kill(self) -> None:
         """End the OPTIMIZEs when a person ends the task."""
         if not self.cancel_on_kill:
-            self.log.info("The OPTIMIZEs go on, as cancel_on_kill is False.")
+            self.log.info("The OPTIMIZEs continue, as cancel_on_kill is False.")
             return
         self.log.info("Ending the OPTIMIZEs of this task.")
         with server(self.clickhouse_conn_id) as shared:

@@ -95,7 +95,7 @@ def _options(conn_id: str) -> ConnectionOptions:
         # Looking it up again would fail the same way.
         raise
     except Exception as error:
-        raise TransientError(f"Airflow does not give the connection {conn_id!r}: {error}") from error
+        raise TransientError(f"Airflow did not return the connection {conn_id!r}: {error}") from error
     options = ConnectionOptions.from_airflow(connection)
     timeout_seconds = min(options.send_receive_timeout_seconds, _SEND_RECEIVE_TIMEOUT_SECONDS)
     return replace(options, send_receive_timeout_seconds=timeout_seconds)

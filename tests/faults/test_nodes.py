@@ -147,7 +147,7 @@ def test_a_query_that_reads_what_was_replaced_keeps_the_month_unpublished(
         asked = "SELECT count() > 1 FROM system.processes WHERE query LIKE 'SELECT%sleepEachRow%'"
         while mortal_lake.on_node(0, asked) != [(1,)]:
             assert not reading.done()
-        with pytest.raises(TransientError, match="queries that began before still read what it held"):
+        with pytest.raises(TransientError, match="queries that began before still read its old rows"):
             mortal_lake.load()
         reading.result()
     assert mortal_lake.load()["status"] == "published"

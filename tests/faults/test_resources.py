@@ -67,7 +67,7 @@ def test_a_load_lowers_its_memory_until_it_fits_and_the_next_month_begins_with_t
     strikes.reset()
     put_in_small_groups(trips_lake, trips, "2026-11")
     trips_lake.load(month="2026-11", **options)
-    assert told(strikes, "this one begins with less of it")
+    assert told(strikes, "this one begins with less")
     assert told(strikes, OUT_OF_MEMORY) == []
     assert_exact(trips_lake, trips, "2026-11")
 
@@ -193,8 +193,8 @@ def test_a_damaged_file_ends_the_task_and_is_named(trips_lake: Lake, damage: str
 @pytest.mark.parametrize(
     ("variable", "field", "said"),
     [
-        ("AIRFLOW_CONN_CHS3_DEFAULT", "password", "516 .*The user is not known, or lacks a right"),
-        ("AIRFLOW_CONN_CHS3_DEFAULT", "login", "516 .*The user is not known, or lacks a right"),
+        ("AIRFLOW_CONN_CHS3_DEFAULT", "password", "516 .*The user is unknown, or lacks a privilege"),
+        ("AIRFLOW_CONN_CHS3_DEFAULT", "login", "516 .*The user is unknown, or lacks a privilege"),
         ("AIRFLOW_CONN_AWS_DEFAULT", "password", "Cannot list s3://.* the secret key is wrong"),
         ("AIRFLOW_CONN_AWS_DEFAULT", "login", "Cannot list s3://.* the access key is not known there"),
     ],

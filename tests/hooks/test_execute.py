@@ -124,9 +124,9 @@ def test_a_table_can_be_a_parameter(hook: ClickHouseHook, table: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "parameters", "told"),
     [
-        ("SELECT {a:UInt8}, %(b)s", {"a": 1, "b": 2}, r"has \{a:…\} and %\(b\)s: write all of its placeholders in one"),
+        ("SELECT {a:UInt8}, %(b)s", {"a": 1, "b": 2}, r"has \{a:…\} and %\(b\)s: use one kind of placeholder"),
         ("SELECT %(a)s", {"b": 1}, r"has %\(a\)s, but no parameter has that name"),
-        ("SELECT 1", [(1,)], "parameters is a list, but the statement is no INSERT"),
+        ("SELECT 1", [(1,)], "parameters is a list, but the statement is not an INSERT"),
         ("SELECT 1", "x", "parameters is a str: give a mapping, or a list of rows"),
     ],
 )

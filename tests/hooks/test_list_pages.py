@@ -237,12 +237,12 @@ class TestGoingOn:
     @pytest.mark.parametrize("token", ["", "<NextContinuationToken/>"])
     def test_more_without_a_way_to_it_is_an_error_and_not_the_end(self, token: str) -> None:
         page = body(item("a"), end=f"<IsTruncated>true</IsTruncated>{token}")
-        with pytest.raises(TransientError, match="the storage says that there is more, and not how to go on"):
+        with pytest.raises(TransientError, match="the storage says that there is more, but not how to continue"):
             list(listing_of(Answers(page).client(lean=True)).objects("b", ""))
 
     def test_a_circle_is_an_error(self) -> None:
         page = body(item("a"), end=self.MORE.format(1))
-        with pytest.raises(TransientError, match="the storage says that there is more, and not how to go on"):
+        with pytest.raises(TransientError, match="the storage says that there is more, but not how to continue"):
             list(listing_of(Answers(page).client(lean=True)).objects("b", ""))
 
     @pytest.mark.parametrize("answer", [(503, ERROR % b"SlowDown"), (200, ERROR % b"InternalError"), (500, b"")])

@@ -64,7 +64,7 @@ def test_extras_of_type_chs3_may_stand_beside_them() -> None:
 
 
 def test_what_only_their_client_understands_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"client_kwargs.*make a connection of type chs3"):
+    with pytest.raises(ConfigurationError, match=r"client_kwargs.*create a connection of type chs3"):
         options({"client_kwargs": {"http_proxy": "http://proxy:8080"}})
 
 

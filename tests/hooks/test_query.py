@@ -126,7 +126,7 @@ def test_a_setting_that_the_server_does_not_know_fails(hook: ClickHouseHook) -> 
 
 
 def test_a_setting_whose_name_is_none_fails_before_anything_is_sent(hook: ClickHouseHook) -> None:
-    with pytest.raises(ConfigurationError, match="is no name of a setting"):
+    with pytest.raises(ConfigurationError, match="is not the name of a setting"):
         hook.query("SELECT 1", settings={"a = 1, b": 1})
 
 

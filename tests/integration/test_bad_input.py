@@ -181,7 +181,7 @@ def test_unknown_columns_are_told_with_the_known(trips_lake: Lake) -> None:
 
 def test_unknown_settings(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
-    refused(trips_lake, "max_insert_treads not known", settings={"max_insert_treads": 2})
+    refused(trips_lake, "not known to every node of the cluster: max_insert_treads", settings={"max_insert_treads": 2})
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_values_of_settings_that_no_server_takes_are_not_blamed_on_files(
     trips_lake: Lake, name: str, value: str
 ) -> None:
     trips_lake.upload(TRIPS)
-    refused(trips_lake, f"settings: .* does not take {name} = '{value}'", settings={name: value})
+    refused(trips_lake, f"settings: .* does not accept {name} = '{value}'", settings={name: value})
 
 
 def test_settings_that_would_make_loads_inexact(trips_lake: Lake) -> None:

@@ -175,7 +175,7 @@ def test_an_error_of_the_insert_is_that_of_the_load_whoever_finds_it(trips_lake:
     trips_lake.upload(TRIPS)
     failing = SLOW_LOAD["select"] | {"trip_id": "trip_id + sleepEachRow(0.005) + throwIf(trip_id % 1000 = 999)"}
     deferred = deferring.start(trips_lake, select=failing, settings=SLOW_SETTINGS)
-    with pytest.raises((AirflowFailException, Chs3Error), match=r"'trip_id' cannot be made of row \d+ of .*throwIf"):
+    with pytest.raises((AirflowFailException, Chs3Error), match=r"trip_id' cannot be filled from row \d+ of .*throwIf"):
         deferred.resume()
     assert not any(trips_lake.rows_per_node())
 
@@ -187,7 +187,7 @@ def test_an_error_of_the_insert_may_quote_bytes_that_are_no_text(trips_lake: Lak
     failing = SLOW_LOAD["select"] | {
         "trip_id": f"trip_id + sleepEachRow({sleep_seconds}) + throwIf(trip_id % 1000 = 999, unhex('35fffe'))"
     }
-    with pytest.raises((AirflowFailException, Chs3Error), match=r"'trip_id' cannot be made of row \d+ of .*5�"):
+    with pytest.raises((AirflowFailException, Chs3Error), match=r"'trip_id' cannot be filled from row \d+ of .*5�"):
         deferring.start(trips_lake, select=failing, settings=SLOW_SETTINGS).resume()
     assert not any(trips_lake.rows_per_node())
 

@@ -50,7 +50,7 @@ def test_a_month_is_loaded_again_once_it_is_to_lie_by_the_key(trips_lake: Lake) 
     create_distributed(trips_lake)
     trips_lake.upload(TRIPS)
     trips_lake.load(table="all_trips", cluster=None)
-    assert trips_lake.load(**BY_KEY)["reason"] == "what is made of its objects changed since it was published"
+    assert trips_lake.load(**BY_KEY)["reason"] == "its definition changed since it was published"
     assert trips_lake.load(**BY_KEY)["status"] == "unchanged"
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
@@ -74,7 +74,7 @@ def test_an_append_can_go_by_the_key(trips_lake: Lake) -> None:
 def test_a_local_table_has_no_key(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     refused(
-        trips_lake, rf"{trips_lake.database}.trips is none: give the Distributed table", distribution="sharding_key"
+        trips_lake, rf"{trips_lake.database}.trips is not one: give the Distributed table", distribution="sharding_key"
     )
 
 

@@ -204,7 +204,7 @@ class TestS3:
         monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
         monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps({"conn_type": "aws"}))
         _, checks, _ = doctor(*where(trips_lake))
-        assert "AWS connection 'aws_default' gives no keys" in checks["storage"]["findings"][0]
+        assert "AWS connection 'aws_default' has no keys" in checks["storage"]["findings"][0]
         assert checks["table"]["outcome"] == "well"
 
     def test_a_month_without_objects_is_found(self, trips_lake: Lake, doctor: Doctor) -> None:

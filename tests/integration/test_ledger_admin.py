@@ -137,7 +137,7 @@ class TestAdopt:
         definition = {"null_as_default": True}
         adopt(foreign, definition=definition)
         assert foreign.load(**definition)["status"] == "unchanged"
-        assert foreign.load()["reason"] == "what is made of its objects changed since it was published"
+        assert foreign.load()["reason"] == "its definition changed since it was published"
 
     def test_it_mends_the_loss_of_all_ledgers(self, loaded: Lake) -> None:
         loaded.on_every_node(f"DROP TABLE {loaded.database}.chs3_ledger SYNC")

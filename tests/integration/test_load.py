@@ -100,7 +100,7 @@ def test_another_definition_loads_the_month_again(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()
     result = trips_lake.load(null_as_default=True)
-    assert result["reason"] == "what is made of its objects changed since it was published"
+    assert result["reason"] == "its definition changed since it was published"
 
 
 def test_a_table_that_was_made_anew_is_loaded_again(trips_lake: Lake) -> None:

@@ -138,7 +138,7 @@ ENDINGS = {
     "the servers get a 403": Ending("refused the servers' keys", actions=LIST_ONLY),
     "the servers find no storage": Ending("Connection refused", {"endpoint_url": "http://127.0.0.1:1"}),
     "a column is missing": Ending("no_such_column", {"columns": ["no_such_column"]}),
-    "an expression cannot be parsed": Ending("is no expression", {"select": {"trip_id": "(trip_id"}}),
+    "an expression cannot be parsed": Ending("is not an expression", {"select": {"trip_id": "(trip_id"}}),
     "a value does not fit": Ending("does not fit|trip_id", {"select": {"trip_id": "-1 - toInt64(trip_id % 2)"}}),
     "a setting's value is wrong": Ending("many", {"settings": {"max_threads": "many"}}),
     "a setting would not let it be parsed": Ending("cannot be changed", {"settings": {"max_parser_depth": 5}}),

@@ -186,7 +186,7 @@ def test_a_cluster_that_cannot_be_looked_up_stops_with_the_privilege(
 
 
 def test_a_profile_that_forbids_it_is_named_instead_of_a_grant(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(AirflowFailException, match=r"a profile of the user has readonly = 2, against which no GRANT"):
+    with pytest.raises(AirflowFailException, match=r"a profile of the user has readonly = 2, which no GRANT"):
         load_as(own_lake, READER_BY_PROFILE, monkeypatch)
 
 

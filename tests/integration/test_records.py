@@ -28,7 +28,7 @@ class TestAttempts:
     def test_nodes_that_different_attempts_have_published_load_again(self, events: Lake) -> None:
         published(events)
         alter_ledger(events, 1, "UPDATE attempt = 'another' WHERE event = 'published'")
-        assert load(events)["reason"] == "an earlier load did not finish, or a node has not got it"
+        assert load(events)["reason"] == "an earlier load did not finish, or a node does not have it"
 
 
 class TestLostLedger:

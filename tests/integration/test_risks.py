@@ -29,7 +29,7 @@ def test_materialized_views_are_told_that_will_not_see_the_month(
     )
     trips_lake.upload(TRIPS)
     trips_lake.load()
-    assert f"{database}.by_zone read from {database}.trips, but see no rows of {MONTH}" in capfd.readouterr().out
+    assert f"{database}.by_zone will not see the rows of {MONTH} in {database}.trips" in capfd.readouterr().out
 
 
 def test_a_ttl_is_told(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:

@@ -81,7 +81,7 @@ def test_a_table_that_was_made_anew_gets_nothing_of_what_was_staged_for_the_old_
 
     trips_lake.upload(FIRST)
     once_staged(make_anew)
-    with pytest.raises(TransientError, match="it was dropped and made anew"):
+    with pytest.raises(TransientError, match="it was dropped and created again"):
         trips_lake.load()
     assert not any(trips_lake.rows_per_node())
     trips_lake.load()

@@ -211,7 +211,7 @@ def test_an_empty_file_of_longer_texts(lake: Lake) -> None:
 
 
 def test_an_empty_file_of_what_cannot_be_cast(lake: Lake) -> None:
-    with pytest.raises(AirflowFailException, match=r"Column 'v' cannot be made of \S+/0.parquet"):
+    with pytest.raises(AirflowFailException, match=r"Column 'v' cannot be filled from \S+/0.parquet"):
         loaded(lake, "UUID", pa.array([], pa.float64()))
 
 

@@ -54,7 +54,7 @@ def decimals(*values: str) -> pa.Array:
     ],
 )
 def test_what_the_column_cannot_hold_is_refused(lake: Lake, column: str, array: pa.Array) -> None:
-    with pytest.raises(AirflowFailException, match=r"(?s)Column 'v' (is|cannot be made of).*0\.arrow"):
+    with pytest.raises(AirflowFailException, match=r"(?s)Column 'v' (is|cannot be filled from).*0\.arrow"):
         load(lake, column, array)
     assert lake.rows_per_node() == [0]
 

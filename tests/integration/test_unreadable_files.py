@@ -143,7 +143,7 @@ def test_an_expression_that_fails_tells_object_and_row(lake: Lake) -> None:
     create(lake, "n Nullable(String)")
     lake.put(PREFIX + "a.csv", f"ts,n\n{AT},1\n{AT},2\n{AT},3\n".encode())
     lake.put(PREFIX + "b.csv", f"ts,n\n{AT},1\nnonsense,2\n{AT},3\n".encode())
-    told = r"^Column 'ts' cannot be made of row 2 of \S+b.csv: Cannot read DateTime: unexpected word\. Fix the file"
+    told = r"^Column 'ts' cannot be filled from row 2 of \S+b.csv: Cannot read DateTime: unexpected word\. Fix the file"
     refused(lake, told, select={"n": "n", "ts": "parseDateTimeBestEffort(ts)"})
 
 

@@ -75,7 +75,7 @@ def test_templates_of_parameters_may_be_json() -> None:
 
 @pytest.mark.parametrize("argument", ["parameters", "external_tables", "settings"])
 def test_text_that_is_no_json_is_told(argument: str) -> None:
-    with pytest.raises(AirflowFailException, match=rf"{argument} is text, but no JSON.*Does its template end in"):
+    with pytest.raises(AirflowFailException, match=rf"{argument} is text, but not JSON.*Does its template end in"):
         execute("SELECT 1", **{argument: "{'a': 1}"})
 
 

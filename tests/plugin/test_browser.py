@@ -163,7 +163,7 @@ def test_a_month_that_failed_is_told_in_detail(
     page.get_by_role("button", name=f"{MONTH}: failed").click()
     panel = page.get_by_role("dialog")
     panel.get_by_text("settings, with reasons").click()
-    assert "cannot be made of row 1 of" in panel.get_by_role("alert").inner_text()
+    assert "cannot be filled from row 1 of" in panel.get_by_role("alert").inner_text()
     texts = {
         name: panel.get_by_role("group", name=name, exact=True).first.inner_text()
         for name in ("Load that published it", "Where its time went", "Rows by node", "SQL", "Settings")

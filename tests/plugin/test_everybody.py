@@ -81,7 +81,7 @@ def test_who_logs_in_sees_how_all_months_are(scene: Lake, log_in: Callable[[str 
     keep(page, "month-running")
     page.keyboard.press("Escape")
     months.get_by_role("button", name=FAILED).click()
-    page.get_by_role("alert").get_by_text("cannot be made of row").wait_for()
+    page.get_by_role("alert").get_by_text("cannot be filled from row").wait_for()
     keep(page, "month-details")
     page.keyboard.press("Escape")
     months.get_by_role("button", name=f"{PUBLISHED}: published").click()

@@ -56,7 +56,7 @@ def test_a_failed_month_tells_its_error_until_a_load_succeeds(as_user: AsUser, t
     loaded(trips_lake)
     fail(trips_lake, TASK)
     found = details(as_user, trips_lake)
-    assert "cannot be made of row 1 of" in json.dumps(found["failure"])
+    assert "cannot be filled from row 1 of" in json.dumps(found["failure"])
     assert found["load"]["is_published"]
     trips_lake.load()
     assert details(as_user, trips_lake)["failure"] is None

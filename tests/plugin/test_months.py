@@ -161,7 +161,7 @@ def test_a_load_that_failed_is_told_with_its_error(
     fail(trips_lake, TASK)
     month = months(as_user, trips_lake)[MONTH]
     assert (month["state"], month["rows"]) == ("failed", 600 if is_published_before else 0)
-    assert month["why"].startswith("its newest load failed: Column 'trip_id' cannot be made of row 1 of")
+    assert month["why"].startswith("its newest load failed: Column 'trip_id' cannot be filled from row 1 of")
 
 
 def test_the_values_that_an_error_quotes_are_for_readers_of_the_logs(

@@ -27,7 +27,7 @@ def test_a_topic_that_was_made_anew_is_an_error(lake: LandingLake, kafka: KafkaS
         Bucket=lake.bucket, Key=f"events/_kafka/{anew.name}/offsets/20260201T000000.000Z.json", Body=b'{"0": 5}'
     )
     lake.topic = anew
-    with pytest.raises(AirflowFailException, match="is recorded, and the log ends at 1: the topic was made anew"):
+    with pytest.raises(AirflowFailException, match="is recorded, and the log ends at 1: the topic was created again"):
         lake.land(1)
 
 
@@ -56,7 +56,7 @@ def dead(*_: Any) -> None:
 
 
 def test_an_end_that_is_yet_to_come_is_waited_for(lake: LandingLake) -> None:
-    with pytest.raises(NotReadyError, match="is yet to come"):
+    with pytest.raises(NotReadyError, match="is in the future"):
         lake.land(0, end=datetime.now(UTC) + HOUR)
 
 

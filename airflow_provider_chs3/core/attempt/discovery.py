@@ -55,7 +55,7 @@ def check_manifest(request: LoadRequest, manifest: Manifest) -> None:
         where = f"{request.source.place}/{request.source.pattern}"
         raise NotReadyError(
             f"No objects for {request.month} under {where}. If that is right for this month, "
-            "on_no_objects='skip' leaves it as it is and 'empty' publishes it without rows."
+            "on_no_objects='skip' leaves it unchanged, and 'empty' publishes it without rows."
         )
     youngest = max(manifest.objects, key=lambda each: each.last_modified, default=None)
     # With no age asked for no clock is looked at: the storage's may be ahead, and objects may come after `now`.

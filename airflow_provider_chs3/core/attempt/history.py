@@ -67,7 +67,7 @@ def read_history(load: LoadContext) -> Steps[TableHistory]:
     if not load.context.nodes[coordinator].has_ledger:
         return TableHistory()
     sql = _history_query(load)
-    answer = yield from QueryNodes(name="Look up what earlier loads of the table tell", sql={coordinator: sql})
+    answer = yield from QueryNodes(name="Look up earlier loads of the table", sql={coordinator: sql})
     loads, profiles, version = answer[coordinator][0]
     memory_steps, memory_bytes = loads[0] if loads else (0, 0)
     uuid, details = profiles[0] if profiles else ("", "")

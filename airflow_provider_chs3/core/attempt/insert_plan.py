@@ -148,9 +148,7 @@ def _with_what_worked(load: LoadContext, history: TableHistory, memory_bytes: in
     """
     steps = history.memory_steps if history.memory_bytes >= memory_bytes else 0
     if steps:
-        yield from Log(
-            name=f"The last load of {load.context.target} ran out of memory: this one begins with less of it."
-        )
+        yield from Log(name=f"The last load of {load.context.target} ran out of memory: this one begins with less.")
     return replace(load.retry_state, memory_steps=load.retry_state.memory_steps + steps)
 
 

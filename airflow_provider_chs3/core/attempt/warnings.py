@@ -94,11 +94,11 @@ def _tell_of_views(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None
     # Of several months it would be a page of them.
     statements = [] if load.group else (yield from fill_statements(load, viewed[0]))
     text = (
-        f"{', '.join(views)} read from {load.context.target}, but see no rows of {load.months}: to a "
-        "materialized view, a partition that is put into place is no INSERT. Fill them from the table afterwards."
+        f"{', '.join(views)} will not see the rows of {load.months} in {load.context.target}: for a "
+        "materialized view, replacing a partition is no INSERT. Fill such views from the table afterwards."
     )
     if statements:
-        text += " On every node these do it once; the how-to guide on views has a way that may be repeated:"
+        text += " These statements, on every node, do it once; the guide on materialized views has a repeatable way:"
     yield from Log(name="\n  ".join((text, *statements)))
 
 

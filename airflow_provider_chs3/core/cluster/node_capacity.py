@@ -246,7 +246,7 @@ def _of_macros(node: Node, facts: NodeFacts) -> SizedNode | None:
     except ValueError:
         raise ConfigurationError(
             f"Node {shown(node)}: its macros {dict(macros)!r} must be like cores 8 and memory '32GiB'; "
-            "node_specs of the operator or the connection win over them."
+            "node_specs of the operator or the connection override them."
         ) from None
     rest = "".join(f", {name} measured" for name in ("cores", "memory") if name not in macros)
     return SizedNode(NodeSpec(cores, memory_bytes), f"its macros{rest}")

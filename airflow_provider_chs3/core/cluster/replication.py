@@ -42,5 +42,5 @@ def follow(context: TargetContext, name: TableName, *, wait_seconds: int | None 
             raise ReplicasBehindError(
                 f"Replicas of {name} have not caught up with each other in time (159, from {error.host}). Look at "
                 "system.replication_queue on each of them: postpone_reason and last_exception say what they wait for. "
-                "If somebody stopped them, SYSTEM START FETCHES and SYSTEM START REPLICATION QUEUES let them go on."
+                "If somebody stopped them, SYSTEM START FETCHES and SYSTEM START REPLICATION QUEUES start them again."
             ) from error

@@ -119,12 +119,12 @@ def check_distribution(location: TableLocation, *, distribution: str, target: Ta
     way_out = "leave distribution out, so that each node keeps the rows that it reads"
     if location.sharding_key is None:
         finding = (
-            f"distribution='sharding_key' takes a Distributed table with a sharding key, and {target} is none: give "
+            f"distribution='sharding_key' needs a Distributed table with a sharding key, and {target} is not one: give "
             f"the Distributed table over it as table, or {way_out}."
         )
     else:
         finding = (
-            f"distribution='sharding_key' takes the sharding key of {target}, which has none: create it with one, as "
+            f"distribution='sharding_key' needs the sharding key of {target}, which has none: create it with one, as "
             f"Distributed(cluster, database, table, key), or {way_out}."
         )
     raise PreflightError([finding])
@@ -141,9 +141,10 @@ def _check_replication(location: TableLocation) -> Steps[None]:
     if not rows[0][0]:
         raise PreflightError(
             [
-                f"Cluster {location.cluster!r} has internal_replication = false: by a sharding key it would write each "
-                "row on every replica of a shard, which replicate it as well. Set internal_replication to true in the "
-                "definition of the cluster, or leave distribution out, so that each node keeps the rows that it reads."
+                f"Cluster {location.cluster!r} has internal_replication = false: with a sharding key it would write "
+                "each row to every replica of a shard, and these replicate it as well. Set "
+                "internal_replication to true in the definition of the cluster, or leave distribution out, so that "
+                "each node keeps the rows that it reads."
             ]
         )
 

@@ -239,7 +239,7 @@ def plain_columns(
             raise SourceError(_is_missing(column.name, lacking, by_file))
         if column.name == "_path":
             raise SourceError(
-                "The files have a column '_path', which hides ClickHouse's own, by which a load reads just "
+                "The files have a column '_path', which hides ClickHouse's own, with which a load reads only "
                 "the month's objects. Rename the column in the files, or load the others with columns=[…]."
             )
         loaded.append(LoadedColumn(column, identifier(column.name), types[column.name]))

@@ -89,6 +89,6 @@ def unreadable(path: str, file_format: Format, error: ClickHouseServerError) -> 
 
 def _escaped_sentence(where: str, key: str) -> str:
     return (
-        f"{where} has the key '{key}', written with escapes, which ClickHouse does not know as the name of a Tuple's "
+        f"{where} has the key '{key}', written with escapes, which ClickHouse does not recognize as a Tuple's "
         "element. Write keys as UTF-8: json.dumps(…, ensure_ascii=False) in Python."
     )

@@ -116,10 +116,10 @@ def _functions_of(name: str, expression: str) -> Steps[list[str]]:
     try:
         rows = yield from Query(name=f"Parse select for {name}", sql=Sql(f"EXPLAIN AST SELECT {expression}"))
     except ClickHouseServerError as error:
-        raise ConfigurationError(f"{where}={expression!r} is no expression: {error.message}") from error
+        raise ConfigurationError(f"{where}={expression!r} is not an expression: {error.message}") from error
     lines = [row[0] for row in rows]
     if lines[: len(_ONE_EXPRESSION)] != _ONE_EXPRESSION:
-        raise ConfigurationError(f"{where}={expression!r} is more than one expression: give just the value's.")
+        raise ConfigurationError(f"{where}={expression!r} is more than one expression: give one.")
     functions = []
     for line in lines:
         for node, what in _REFUSED_NODES.items():
@@ -129,7 +129,9 @@ def _functions_of(name: str, expression: str) -> Steps[list[str]]:
             _check_function(where, called[1])
             functions.append(called[1])
         if _ALIAS.search(line):
-            raise ConfigurationError(f"{where}={expression!r} names a value, which the others would see: leave out AS.")
+            raise ConfigurationError(
+                f"{where}={expression!r} gives its value a name, which the others would see: leave out AS."
+            )
     return functions
 
 
@@ -141,6 +143,6 @@ def _check_function(where: str, function: str) -> None:
 
 def _refusal(where: str, what: str) -> str:
     return (
-        f"{where} holds {what}: every node loads its own files row by row, so that it would be one of each node. "
+        f"{where} holds {what}: every node loads its own files row by row, and would see only these. "
         "Give row-wise expressions, and aggregate in the table or downstream."
     )

@@ -54,8 +54,8 @@ def check_orders(by_file: Iterable[tuple[str, Sequence[LoadedColumn]]]) -> None:
                     raise SourceError(
                         f"Column {name!r} is {column_type}, with elements without names, and its structs have the "
                         f"fields {', '.join(map(identifier, order))} in {first}, but in another order in {path}: "
-                        f"{', '.join(map(identifier, labels))}. Name the elements in the table, write the files alike, "
-                        "or give the column in select={…}."
+                        f"{', '.join(map(identifier, labels))}. Name the elements in the table, write all files in one "
+                        "order, or give the column in select={…}."
                     )
 
 

@@ -136,7 +136,7 @@ def _one_by_one_after(error: Chs3Error, outcome: MonthsOutcome) -> Steps[MonthsO
     was_ended = isinstance(error, ClickHouseServerError) and error.code == QUERY_WAS_CANCELLED
     if was_ended or isinstance(error, (SupersededError, *_OF_ALL_MONTHS)):
         raise error
-    yield from Log(name=f"{sentence(str(error))} The months are loaded one by one, so that each tells of itself.")
+    yield from Log(name=f"{sentence(str(error))} The months are loaded one by one, so that each reports its own error.")
     return outcome
 
 

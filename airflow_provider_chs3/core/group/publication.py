@@ -66,7 +66,7 @@ def publish_group(staged: GroupStaged) -> Steps[dict[Month, LoadResult | Chs3Err
         outcomes |= found
         lost = [month for month, each in found.items() if isinstance(each, SupersededError) and month not in rivals]
         if lost:
-            yield from Log(name=f"Another load dropped the table of {len(lost)} months that go out: they get another.")
+            yield from Log(name=f"Another load dropped the staging table of {len(lost)} months: creating another.")
         remaining = [each for each in remaining if each.month in lost]
     often = TransientError(f"Other loads ended the publication {_MOST_TABLES} times. Nothing more was published.")
     return outcomes | {each.month: often for each in remaining}

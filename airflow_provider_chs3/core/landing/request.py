@@ -118,8 +118,8 @@ class LandingRequest:
             f"{name} was {was.get(name)!r} and is {now[name]!r}" for name in now if was.get(name) != now[name]
         ]:
             raise SourceError(
-                f"An earlier try of this run of topic {self.topic!r} landed in another way: {'; '.join(other)}. Set it "
-                f"back, or delete that try's objects and {self.run_key}."
+                f"An earlier try of this run of topic {self.topic!r} landed with other arguments: {'; '.join(other)}. "
+                f"Change them back, or delete that try's objects and {self.run_key}."
             )
 
     def check_overlaps(self, run_keys: Iterable[str]) -> None:

@@ -145,7 +145,7 @@ def make_ledger(ledger: TableName, known: Mapping[Node, Collection[str]]) -> Ste
         statements = "; ".join(f"{sql} (on {node})" for node, sql in added.items())
         raise PreflightError(
             [
-                "The ledger is of an older version of this package, and the user may not add columns to it: run "
+                "The ledger is from an older version of this package, and the user may not add columns to it: run "
                 f"{statements}; or GRANT ALTER ADD COLUMN ON {table(ledger)} to the user."
             ]
         ) from error

@@ -159,14 +159,14 @@ def record_unchanged(load: LoadContext) -> Steps[None]:
         if rows in ([("failed", 0)], [("inserting", 0)]):
             yield from _record(load, "unchanged", {"owner": load.request.owner})
     except Chs3Error as error:
-        yield from Log(name=f"That the month is as published could not be recorded: {error}")
+        yield from Log(name=f"It could not be recorded that the month is as published: {error}")
 
 
 def _error_as_json(error: Exception) -> dict[str, object]:
     """Return an error of this package, whose text has no secrets; of other errors only the type."""
     kind = type(error).__name__
     if not isinstance(error, Chs3Error):
-        return {"type": kind, "message": f"{kind}, which the task's log tells more of."}
+        return {"type": kind, "message": f"{kind}, see the task's log."}
     told: dict[str, object] = {
         "type": kind,
         "message": textwrap.shorten(str(error), _ERROR_CHARACTERS, placeholder=" …"),

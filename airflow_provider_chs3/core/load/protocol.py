@@ -145,7 +145,7 @@ def _load_into(load: LoadContext) -> Steps[LoadResult]:
 
 def _go_on(request: LoadRequest, resumable: ResumableLoad, timer: StepTimer) -> Steps[LoadResult]:
     """Resume the insert that an earlier process of the same task started."""
-    yield from Log(name=f"{request.month}: going on with attempt {resumable.nonce}, which this task began before.")
+    yield from Log(name=f"{request.month}: resuming attempt {resumable.nonce}, which this task began before.")
     source, listed = yield from request.source.list_month(request.month)
     timer = yield from timer.after(resumable.seconds_by_step).end("list")
     partition_id = yield from partition_id_of(resumable.context, request.month)

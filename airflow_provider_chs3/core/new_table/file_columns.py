@@ -52,9 +52,9 @@ def columns_of(files: Files) -> Steps[list[FileColumn]]:
             examples[name].setdefault(str(_without_null(ColumnType(of_file))), kind.example)
     if "_path" in examples:
         raise SourceError(
-            "A table for these files would need a column '_path', which hides ClickHouse's own, by which a load reads "
-            "just the month's objects. Rename the column in the files, or create the table without it, and load with "
-            "on_new_columns='tell'."
+            "A table for these files would need a column '_path', which hides ClickHouse's own, with which a load "
+            "reads only the month's objects. Rename the column in the files, or create the table without it, and load "
+            "with on_new_columns='log'."
         )
     found = []
     for name, by_type in examples.items():
@@ -84,8 +84,8 @@ def _widest(name: str, examples: dict[str, str]) -> Steps[str]:
     if any(each.name in COMPOUND for each in parsed):
         shown = ", ".join(f"{of} in {path}" for of, path in examples.items())
         raise SourceError(
-            f"No type holds column {name!r} of all files: it is {shown}. Write the files alike, or load them into two "
-            "tables."
+            f"No type holds column {name!r} of all files: it is {shown}. Write them with one type, or load them into "
+            "two tables."
         )
     return _wide_scalar(parsed)
 

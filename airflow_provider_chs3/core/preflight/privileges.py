@@ -238,8 +238,8 @@ def _lacks(node: Node, privileges: Sequence[str], user: str, readonly: int, allo
     forbids = "readonly = " + str(readonly) if readonly else "" if allow_ddl else "allow_ddl = 0"
     if forbids:
         return (
-            f"User {user!r} may not load on {shown(node)}: a profile of the user has {forbids}, against which no GRANT "
-            "helps. Take it out of the profile, or load as another user."
+            f"User {user!r} may not load on {shown(node)}: a profile of the user has {forbids}, which no GRANT "
+            "overrides. Remove it from the profile, or load as another user."
         )
     granted = f"{', '.join(privileges)} TO {identifier(user)}"
     return f"User {user!r} lacks privileges on {shown(node)}: run GRANT {granted} there."

@@ -172,7 +172,9 @@ def check_taken(own: SettingValues) -> Steps[None]:
         except ClickHouseServerError as error:
             if is_of_servers(error):
                 raise
-            finding = f"settings: {error.host} does not take {name} = {value!r} ({error.message}): give another value."
+            finding = (
+                f"settings: {error.host} does not accept {name} = {value!r} ({error.message}): give another value."
+            )
             raise PreflightError([finding]) from error
 
 
@@ -200,7 +202,7 @@ def check_passed_on(context: TargetContext, sent: SettingValues) -> Steps[None]:
         if error.code != ACCESS_DENIED:
             raise
         # Which loads can do without.
-        yield from Log(name="Without READ ON REMOTE nobody knows whether the settings of this load reach all nodes.")
+        yield from Log(name="Without READ ON REMOTE, it is unknown whether the settings of this load reach all nodes.")
         return
     if findings := list(_not_passed_on(by_node, sent, nodes=len(context.nodes))):
         raise PreflightError(findings)
@@ -235,13 +237,13 @@ def _not_passed_on(by_node: _ByNode, sent: SettingValues, *, nodes: int) -> Iter
         if other:
             wanted = ", ".join(f"{name} = {str(sent[name])!r} (it is {value!r} there)" for name, value in other.items())
             yield (
-                f"Node {host}:{port}: {_named(profiles)} of the user as whom other nodes ask it does not let a load "
-                f"have {wanted}: change that constraint of the profile, or give the cluster a secret."
+                f"Node {host}:{port}: {_named(profiles)} of the user with which other nodes query it does not let a "
+                f"load have {wanted}: change that constraint of the profile, or give the cluster a secret."
             )
     if len(by_node) < nodes or any(len(there) < len(sent) for there in by_node.values()):
         yield (
-            "Answers of other nodes are cut off by the profile of the user as whom nodes ask each other, which no "
-            "statement can change: take limit and offset out of that profile."
+            "Answers of other nodes are cut off by the profile of the user with which nodes query each other, which no "
+            "statement can change: remove limit and offset from that profile."
         )
 
 

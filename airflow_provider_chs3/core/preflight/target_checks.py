@@ -126,7 +126,7 @@ def _engines(context: TargetContext) -> Iterator[str]:
             yield (
                 f"Shard {node.shard_num} of cluster {context.cluster!r} has {shards[node.shard_num]} replicas, but "
                 f"{context.target} on {node} is a plain {engine}: each replica would get a part of the rows. "
-                "Name a cluster with one replica a shard."
+                "Name a cluster with one replica per shard."
             )
 
 
@@ -147,7 +147,7 @@ def _ledgers(context: TargetContext) -> Iterator[str]:
         elif facts.ledger_engine and not facts.ledger_engine.endswith("MergeTree"):
             yield (
                 f"{context.ledger} on {node} is a {facts.ledger_engine}, which keeps no records: rename it, so that "
-                "the next load makes a new one."
+                "the next load creates a new one."
             )
 
 

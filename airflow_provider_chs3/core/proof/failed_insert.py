@@ -176,7 +176,9 @@ def _conversion_sentence(each: LoadedColumn, where: str, value: str | None, erro
     reason = "" if says_nothing else f": {reason_of(error)}"
     name = each.column.name
     if value is None:
-        return f"Column {name!r} cannot be made of {where}{reason}. Fix the file, or the expression in select={{…}}."
+        return (
+            f"Column {name!r} cannot be filled from {where}{reason}. Fix the file, or the expression in select={{…}}."
+        )
     return (
         f"Column {name!r} is {each.column.type}, but {where} has {value[:SHOWN_CHARACTERS]!r} for it{reason}. "
         "Widen the column, fix the file, or give an expression with select={…}."

@@ -95,7 +95,7 @@ def _why_not_proven(load: LoadContext, reading: Reading, done: Sequence[DoneInse
         read = each.stats.source or (yield from _read_by_logs(load, store.bytes_event, batch, each))
         wanted = SourceRead(len(batch.paths), sum(sizes[path] for path in batch.paths))
         if read is None:
-            return f"no server tells what {each.query_id} read"
+            return f"no server reports what {each.query_id} read"
         if read != wanted:
             _check_all_was_sent(load, read, wanted)
             return (

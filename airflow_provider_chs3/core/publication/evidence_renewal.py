@@ -82,10 +82,10 @@ def renew_records(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Step
             for node, each in old.items()
         }
         yield from QueryNodes(
-            name=f"Record the parts of {load.request.month} anew", sql=statements, settings=ROOM_FOR_RECORDS
+            name=f"Record the parts of {load.request.month} again", sql=statements, settings=ROOM_FOR_RECORDS
         )
     except Chs3Error as error:
-        yield from Log(name=f"The month is as published, but what it is made of now could not be recorded: {error}")
+        yield from Log(name=f"The month is as published, but its current parts could not be recorded: {error}")
 
 
 def _copy(load: LoadContext, node: Node, newest: Record, state: PartitionState, shards: Mapping[int, int]) -> Sql:

@@ -129,7 +129,7 @@ def _replace(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[None]:
             raise
         raise VerificationError(
             f"Staging {load.staging} lost its rows on {error.host} right before they were published: somebody drops "
-            "parts of it. There the month is as it was; other nodes may have the new one. The next run loads it again."
+            "parts of it. There the month is unchanged; other nodes may have the new one. The next run loads it again."
         ) from error
 
 
@@ -187,7 +187,7 @@ def _remove_replaced(load: LoadContext, before: Mapping[Node, PartitionState]) -
             yield from Sleep(name="Wait for queries that read replaced parts", seconds=seconds)
     raise TransientError(
         f"{load.context.target} on {', '.join(map(str, nodes))}: {load.request.month} was replaced, but queries that "
-        f"began before still read what it held {sum(_WAITS_FOR_REPLACED_SECONDS)} s later (see system.processes). If "
+        f"began before still read its old rows {sum(_WAITS_FOR_REPLACED_SECONDS)} s later (see system.processes). If "
         "the server died now, those rows would come back; so the month is not recorded as published, and the next "
         "try loads it again. Run long queries at another time, or give them max_execution_time."
     )

@@ -39,7 +39,7 @@ def check_schema_drift(load: LoadContext) -> Steps[None]:
 
 def _differences(was: TableFacts, is_now: TableFacts) -> Iterator[str]:
     if was.uuid != is_now.uuid:
-        yield "it was dropped and made anew"
+        yield "it was dropped and created again"
     for part in _COMPARED:
         before, now = getattr(was, part), getattr(is_now, part)
         if before != now:

@@ -141,7 +141,7 @@ def _hindrances(where: Where, context: TargetContext) -> Iterator[str]:
     elif like is None and len(context.publishers) < len(context.nodes):
         yield (
             f"Cluster {context.cluster!r} has shards of several replicas, which a plain MergeTree would not keep "
-            "alike: give --like DATABASE.TABLE, the replicated table that loads go into."
+            "in sync: give --like DATABASE.TABLE, the replicated table that loads go into."
         )
     elif like and (lacking := [node for node, facts in context.nodes.items() if facts.target is None]):
         yield f"Table {like} does not exist on {', '.join(map(shown, lacking))}: check --like DATABASE.TABLE."

@@ -27,7 +27,7 @@ _CHOICES = {
     "on_other_months": ("fail", "leave_out"),
     "write_mode": ("replace", "append"),
     "distribution": ("where_read", "sharding_key"),
-    "on_new_columns": ("tell", "fail", "add"),
+    "on_new_columns": ("log", "fail", "add"),
 }
 
 
@@ -49,7 +49,7 @@ class Policies:
         incremental: Whether to load new objects alone where all else is as it was published.
         max_increments: Load the month whole after so many increments, where merges remove rows, so that the rows in the
             table prove nothing.
-        on_new_columns: What to do if files have columns that the table lacks: `tell`, `fail`, or `add` them to it.
+        on_new_columns: What to do if files have columns that the table lacks: `log`, `fail`, or `add` them to it.
         count_again: Count rows of files other than Parquet by a second read, even where the insert's own read is
             proof.
 
@@ -69,7 +69,7 @@ class Policies:
     count_again: bool = False
     incremental: bool = True
     max_increments: int = 30
-    on_new_columns: str = "tell"
+    on_new_columns: str = "log"
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -172,7 +172,7 @@ class LoadRequest(TableRequest):
         names = " and ".join(name for name, is_asked in asked.items() if is_asked)
         if names and (selection.select or selection.columns):
             raise ConfigurationError(
-                f"{names} makes columns of all that the files have, and columns or select name those to load: leave "
+                f"{names} creates all columns that the files have, and columns or select name those to load: leave "
                 "one of them out."
             )
 
@@ -238,6 +238,6 @@ class LoadRequest(TableRequest):
             raise ConfigurationError(
                 f"The month's objects have several formats: {key} looks like {one.name}, {other_key} like "
                 f"{other.name}. "
-                "Give file_format=…, or a key template that takes only one of them."
+                "Give file_format=…, or a key template that matches only one of them."
             )
         return next(iter(found))

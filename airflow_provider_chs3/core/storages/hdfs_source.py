@@ -93,7 +93,7 @@ class HdfsSource(ObjectSource):
 
     def _is_silent(self, host: str) -> TransientError:
         return TransientError(
-            f"{host} gets no answer from {self.name_node_url}: check hdfs_url, and that ClickHouse servers reach it."
+            f"{host} gets no answer from {self.name_node_url}: check hdfs_url, and whether the servers reach it."
         )
 
     def access_trial(self, month: Month | None) -> AccessTrial:

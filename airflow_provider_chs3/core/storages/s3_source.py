@@ -61,7 +61,7 @@ class S3Source(ObjectSource):
     def __post_init__(self) -> None:
         if self.credentials.named_collection is None and not _BUCKET.fullmatch(self.bucket):
             raise ConfigurationError(
-                f"bucket={self.bucket!r} is not the name of a bucket: give it without s3:// and keys."
+                f"bucket={self.bucket!r} is not the name of a bucket: give it without s3:// and without a key."
             )
 
     @property

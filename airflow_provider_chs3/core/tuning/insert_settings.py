@@ -245,7 +245,7 @@ def load_settings(
         raise ConfigurationError(f"settings: {', '.join(refused)} cannot be changed, or loads would not be exact.")
     unknown = sorted(own.keys() - known.keys())
     if unknown:
-        raise ConfigurationError(f"settings: {', '.join(unknown)} not known to every node of the cluster.")
+        raise ConfigurationError(f"settings: not known to every node of the cluster: {', '.join(unknown)}.")
     users = {name: Setting(name, value, YOURS) for name, value in own.items()}
     tuned = (_allowed(each, known.get(each.name)) for each in tuned_settings(one, data, profile))
     chosen = exact | {each.name: each for each in tuned} | users

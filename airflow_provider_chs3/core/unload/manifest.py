@@ -123,5 +123,5 @@ class UnloadManifest:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise SourceError(
-                f"{where} is no manifest that this version can read: unload to another key, or delete it."
+                f"{where} is not a manifest that this version can read: unload to another key, or delete it."
             ) from error

@@ -41,7 +41,7 @@ class UnloadRequest(TableRequest):
         if not (template.text.endswith("/") and is_read_back and is_plain):
             raise ConfigurationError(
                 f"key={template.text!r} does not name a month's folder: end it with one, as in 'exports/{{YYYY-MM}}/', "
-                "made of letters, digits and / _ . = - alone."
+                "made of letters, digits and / _ . = - only."
             )
 
     @property

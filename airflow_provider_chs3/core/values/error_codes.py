@@ -54,20 +54,20 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     (frozenset({16, 47}), "A column or name is not known: compare `columns` and `select` with table and files."),
     (
         frozenset({36, 44, 48, 49, 53, 62, 193, 215, 344, 386}),
-        "ClickHouse does not take this statement as it is: mostly for an expression in `select`, or a setting of the "
+        "ClickHouse rejects this statement, mostly because of an expression in `select`, or a setting of the "
         "connection or profile.",
     ),
     (
         frozenset({60, 81}),
         "A table or database is not there on that node: create it on every node of the cluster, or attach it again.",
     ),
-    (frozenset({50}), "The format does not hold that type: leave the column out, or give it another type."),
-    (frozenset({107, 636}), "Files are missing or cannot be read: look at the bucket, the key and the format."),
+    (frozenset({50}), "The format cannot hold that type: leave the column out, or give it another type."),
+    (frozenset({107, 636}), "Files are missing or cannot be read: check the bucket, the key and the format."),
     (frozenset({115}), "That node does not know the setting: leave it out, or upgrade the node."),
     (frozenset({456, 457}), "A parameter of the statement is missing, or is not of its placeholder's type."),
     (frozenset({122}), "Tables differ in structure: give the table the same columns on every node."),
     (frozenset({164}), "The user may only read: use a user that may write, or readonly = 2 for reading."),
-    (frozenset({192, ACCESS_DENIED, 516}), "The user is not known, or lacks a right: see docs/privileges.md."),
+    (frozenset({192, ACCESS_DENIED, 516}), "The user is unknown, or lacks a privilege: see docs/privileges.md."),
     (
         frozenset({359}),
         "The partition is larger than the server lets a statement drop: raise max_partition_size_to_drop.",
@@ -79,10 +79,10 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     ),
     (
         frozenset({158, 161, 162, 165, 167, 168, 290, 306, 307, 396, 718}),
-        "The user's profile has a limit that this load needs higher: raise the one that the message names, or give "
+        "The user's profile sets a limit that is too low for this load: raise the one that the message names, or give "
         "loads a user of their own.",
     ),
-    (frozenset({190}), "The arrays of a Nested column are not of one length in a row: fix the file."),
+    (frozenset({190}), "The arrays of a Nested column differ in length in a row: fix the file."),
     (frozenset({469}), "A row breaks a constraint of the table: fix the file, or leave the row out in `select`."),
     (frozenset({669}), "There is no such named collection on that node: create it on every node, or give keys."),
 )
@@ -97,19 +97,19 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
     (frozenset({159, 160}), "It took too long: raise the limit that the message names, or load less at once."),
     (
         frozenset({3, 32, 209, 210, 236, 279, 319}),
-        "A node went away, or its merges were stopped: look whether it is up; the retry ends what it left first.",
+        "A node went away, or its merges were stopped: check that it is up; the retry first ends what is left.",
     ),
     (
         frozenset({33, 354, 554, 561}),
-        "A file broke off, or is damaged, as it was read: the retry reads all objects of the month again.",
+        "A file was cut off or damaged when it was read: the retry reads all objects of the month again.",
     ),
-    (frozenset({TOO_MANY_QUERIES, 203}), "The server is busy: fewer queries at once, or a later hour."),
-    (frozenset({201}), "The user's quota is used up: raise it, or have the retry come after its interval."),
+    (frozenset({TOO_MANY_QUERIES, 203}), "The server is busy: run fewer queries at once, or load later."),
+    (frozenset({201}), "The user's quota is used up: raise it, or delay the retry until its interval is over."),
     (
         frozenset({700}),
         "The user may not have so many sessions at once: raise max_sessions_for_user.",
     ),
-    (frozenset({216}), "A query of this id still runs there: the retry ends it first."),
+    (frozenset({216}), "A query with this id still runs there: the retry ends it first."),
     (
         frozenset({225, 242, 999}),
         "Replication waits for Keeper: look at system.replicas. A replica that was dropped there, or that Keeper has "
@@ -117,7 +117,7 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
     ),
     (
         frozenset({285, 286}),
-        "The profile's insert_quorum asks for more replicas than take part: start them, or give "
+        "The profile's insert_quorum requires more replicas than are available: start them, or give "
         "settings={'insert_quorum': 0}, as a load waits for the replicas that are up before it publishes.",
     ),
     (
@@ -126,7 +126,7 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
     ),
     (
         frozenset({614}),
-        "The servers do not get into the database: check its address as they reach it, and the login.",
+        "The servers cannot log in to the database: check its address as seen from them, and the login.",
     ),
     (frozenset({243}), "A disk is full: free space on that node, or move the table."),
     (
@@ -184,7 +184,7 @@ def hint_of(error: Chs3Error) -> str:
     if is_of_storage(error) or is_broken_off(error):
         return "The storage did not answer as it should: the retry reads all objects of the month again."
     if error.code in _OF_VALUES and not is_of_insert(error) and "(in file" not in error.message:
-        return "ClickHouse does not take a value: if it is not of a file, look at the connection's settings."
+        return "ClickHouse rejects a value: if it is not from a file, check the connection's settings."
     return _HINTS.get(error.code, "")
 
 

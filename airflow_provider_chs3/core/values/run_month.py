@@ -45,7 +45,7 @@ def given_month(month: str | None) -> Month:
     """
     if month is None or str(month).strip() in ("", "None"):
         raise ConfigurationError(
-            f"month={month!r}: its template rendered to nothing. Give the run what it asks for, or leave month out for "
+            f"month={month!r}: its template rendered to nothing. Give the run a value for it, or leave month out for "
             "the run's own month."
         )
     return Month.parse(month)

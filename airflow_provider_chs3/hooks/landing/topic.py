@@ -120,7 +120,7 @@ class Topic:
                 raise TransientError(
                     f"Kafka sent nothing of topic {self.name!r} for {_ANSWER_SECONDS:g} s{self._why()}."
                 )
-        raise TransientError("Landing was stopped; the next try goes on.")
+        raise TransientError("Landing was stopped; the next try continues.")
 
     def _check_end(self, error: Any, offset: int | None, end: int, partition: int) -> None:
         from confluent_kafka import KafkaError
@@ -144,7 +144,7 @@ class Topic:
 
     def _is_failed(self, error: Any) -> bool:
         if error is not None:
-            raise TransientError(f"Kafka does not tell the offsets of topic {self.name!r}: {error.str()}.")
+            raise TransientError(f"Kafka did not return the offsets of topic {self.name!r}: {error.str()}.")
         return False
 
     def _note(self, error: Any) -> None:

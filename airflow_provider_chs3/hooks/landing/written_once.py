@@ -68,7 +68,7 @@ class WrittenOnce:
             return body
         held = self.get(key)
         if held is None:
-            raise TransientError(f"s3://{self.bucket}/{key} was there, and is gone: somebody deletes what is landed.")
+            raise TransientError(f"s3://{self.bucket}/{key} has disappeared: somebody deletes landed objects.")
         return held
 
     def keys(self, prefix: str) -> list[str]:

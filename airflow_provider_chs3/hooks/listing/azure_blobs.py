@@ -28,7 +28,7 @@ _TERMINAL = {
     "AuthenticationFailed": _DENIED,
     "AuthorizationFailure": _DENIED,
     "AuthorizationPermissionMismatch": _DENIED,
-    "InvalidResourceName": "that is no name of a container",
+    "InvalidResourceName": "that is not the name of a container",
     "AccountIsDisabled": "the account is disabled",
 }
 

@@ -54,7 +54,7 @@ def bound(sql: str, parameters: Parameters | None) -> Bound:
         return Bound(*bind(sql, parameters))
     if of_client := [match["name"] for match in _PERCENT.finditer(sql) if match["name"] in parameters]:
         raise ConfigurationError(
-            f"The statement has {{{of_server[0]}:…}} and %({of_client[0]})s: write all of its placeholders in one way."
+            f"The statement has {{{of_server[0]}:…}} and %({of_client[0]})s: use one kind of placeholder."
         )
     return Bound(sql, {name: _for_server(parameters[name], kind) for name, kind in types.items()}, is_server_side=True)
 
@@ -64,7 +64,7 @@ def _rows(sql: str, rows: Sequence[Any]) -> list[Any]:
         raise ConfigurationError(f"parameters is a {type(rows).__name__}: give a mapping, or a list of rows.")
     if not _INSERT_OF_ROWS.fullmatch(sql):
         raise ConfigurationError(
-            "parameters is a list, but the statement is no INSERT … VALUES that takes rows: give a mapping for its "
+            "parameters is a list, but the statement is not an INSERT … VALUES for rows: give a mapping for its "
             "placeholders, such as %(name)s or {name:String}."
         )
     return list(rows)

@@ -160,7 +160,7 @@ class DeltaListing(TableListing):
 
 def _problem(path: str) -> str:
     return (
-        f"{path} has rows that a deletion vector removes, and a load reads data files alone. Purge the table "
+        f"{path} has rows that a deletion vector removes, and a load reads only data files. Purge the table "
         "(REORG TABLE … APPLY (PURGE)), then load the month again."
     )
 

@@ -113,7 +113,7 @@ class TestWhatHangsOnTheTarget:
 
     def test_views_are_named_once(self):
         remark = self.told("CREATE MATERIALIZED VIEW db.v (`zone` String) ENGINE = SummingMergeTree AS …")
-        assert remark.startswith("db.v read from db.trips, but see no rows of 2026-10")
+        assert remark.startswith("db.v will not see the rows of 2026-10 in db.trips")
 
     @pytest.mark.parametrize(
         ("definition", "to"),
@@ -131,7 +131,7 @@ class TestWhatHangsOnTheTarget:
 
     def test_a_view_whose_definition_may_not_be_seen_is_told_all_the_same(self):
         (remark,) = said(self.VIEWED, views=())
-        assert remark.endswith("Fill them from the table afterwards.")
+        assert remark.endswith("Fill such views from the table afterwards.")
 
     def test_an_append_is_seen_by_views(self):
         assert said(self.VIEWED, write_mode="append") == []

@@ -135,7 +135,7 @@ class TestEngine:
         found = findings(surroundings(FACTS, FACTS, FACTS, nodes=nodes))
         assert [re.search(r"on (ch-\w+:9000) is", finding)[1] for finding in found] == ["ch-1:9000", "ch-1b:9000"]
         assert found[0].startswith("Shard 1 of cluster 'c' has 2 replicas")
-        assert found[0].endswith("Name a cluster with one replica a shard.")
+        assert found[0].endswith("Name a cluster with one replica per shard.")
 
 
 class TestSettings:

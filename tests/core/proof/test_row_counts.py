@@ -128,7 +128,7 @@ def test_no_longer_than_a_second_read_would_take(insert_seconds, waits):
 def test_a_user_who_may_not_read_the_logs_waits_for_nothing():
     driven = rows(load(), None, REFUSED, REFUSED, None, counted(3))
     assert counted_by(driven) == (5, "second read")
-    assert "no server tells what insert1 read" in driven.steps[2].name
+    assert "no server reports what insert1 read" in driven.steps[2].name
 
 
 def test_no_counters_are_not_zero_bytes():

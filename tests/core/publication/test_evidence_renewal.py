@@ -83,7 +83,7 @@ def test_a_user_who_may_not_add_columns_is_told_how():
 
 def test_an_error_of_another_kind_is_no_error_of_the_month():
     _, said = renewed(RECORD, RECORD, PreflightError(["it did not work"]), None)
-    assert said.name.startswith("The month is as published, but what it is made of now could not be recorded: ")
+    assert said.name.startswith("The month is as published, but its current parts could not be recorded: ")
 
 
 def test_evidence_is_compact_and_comes_back_as_it_was():

@@ -206,7 +206,7 @@ class TestUsersSettings:
 
     @pytest.mark.parametrize("name", ["max_thread", "x; DROP TABLE y", ""])
     def test_that_a_node_does_not_know_are_told(self, name):
-        with pytest.raises(ConfigurationError, match=f"settings: {name} not known to every node of the cluster"):
+        with pytest.raises(ConfigurationError, match=f"settings: not known to every node of the cluster: {name}"):
             values(own={name: 1})
 
 

@@ -84,12 +84,12 @@ export function outcome(run: Run, before: string, month: MonthRow): { isOver: bo
   const isNew = month.published_at !== before;
   if (run.state === "success") {
     return isNew
-      ? { isOver: true, isGood: true, text: "The run has ended, and has published the month anew." }
+      ? { isOver: true, isGood: true, text: "The run has ended, and has loaded the month again." }
       : { isOver: true, isGood: false, text: "The run has ended without an error, but has not loaded this month: its tasks were about other months, or found nothing to do." };
   }
   if (run.state === "failed") {
     return { isOver: true, isGood: false, text: "The run has failed." };
   }
-  return { isOver: false, isGood: true, text: isNew ? "The month is published anew; the run still has work." : `The run is ${run.state ?? "queued"}.` };
+  return { isOver: false, isGood: true, text: isNew ? "The month has been loaded again; the run still has work." : `The run is ${run.state ?? "queued"}.` };
 }
 

@@ -74,7 +74,7 @@ export function obstacle(kind: Kind, rights: Rights): string {
   const dag = dagOf(rights);
   if (!dag) {
     return kind === "reload" || kind === "end" ? "The DAG that loaded this month no longer exists."
-      : `To force merges and forget months, add the DAG ${rights.actions_dag_id} to Airflow: its file is in the folder dags of this package.`;
+      : `To force merges and forget months, add the DAG ${rights.actions_dag_id} to Airflow: its file is in the folder dags of this package's repository.`;
   }
   return dag[right] ? "" : `Airflow does not let you ${right === "may_end_tasks" ? "end tasks" : "start runs"} of DAG ${dag.dag_id}.`;
 }

@@ -133,7 +133,7 @@ function Proof({ load, month, nodes }: { load: Load; month: MonthRow; nodes: rea
       <Text fontSize="sm">
         The load counted {orNone(load.rows, number)} rows in {count(load.objects, "object")} before it published them; the ledgers of the
         nodes have {number(published)}. {isSame ? `The table has ${number(month.rows)} now, and its parts are those of the load or merges of them.`
-          : "The partition is not known to be as it was published."}
+          : "It is not certain that the partition is unchanged since then."}
       </Text>
     </Section>
   );
