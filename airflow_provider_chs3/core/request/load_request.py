@@ -27,7 +27,7 @@ _CHOICES = {
     "on_other_months": ("fail", "leave_out"),
     "write_mode": ("replace", "append"),
     "distribution": ("where_read", "sharding_key"),
-    "on_new_columns": ("log", "fail", "add"),
+    "on_new_columns": ("tell", "fail", "add"),
 }
 
 
@@ -49,7 +49,7 @@ class Policies:
         incremental: Whether to load new objects alone where all else is as it was published.
         max_increments: Load the month whole after so many increments, where merges remove rows, so that the rows in the
             table prove nothing.
-        on_new_columns: What to do if files have columns that the table lacks: `log`, `fail`, or `add` them to it.
+        on_new_columns: What to do if files have columns that the table lacks: `tell`, `fail`, or `add` them to it.
         count_again: Count rows of files other than Parquet by a second read, even where the insert's own read is
             proof.
 
@@ -69,7 +69,7 @@ class Policies:
     count_again: bool = False
     incremental: bool = True
     max_increments: int = 30
-    on_new_columns: str = "log"
+    on_new_columns: str = "tell"
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():

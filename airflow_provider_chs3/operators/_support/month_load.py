@@ -87,7 +87,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         max_increments: int = 30,
         count_again: bool = False,
         create_table: str = "never",
-        on_new_columns: str = "log",
+        on_new_columns: str = "tell",
         settings: Mapping[str, str | int] | str | None = None,
         node_specs: Mapping[str, Mapping[str, Any]] | str | None = None,
         memory_share: float = SHARED,
