@@ -39,3 +39,5 @@ def test_a_lightweight_update_is_a_change(lake: Lake, change: str) -> None:
         client.execute(change.format(f"{lake.database}.{lake.table}"), settings=settings)
     with pytest.raises(AirflowFailException, match="changed since it was published"):
         lake.load()
+    assert lake.load(on_target_changed="reload")["status"] == "published"
+    assert lake.facts() == FIRST.facts(MONTH)

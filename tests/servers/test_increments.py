@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.lake import MONTH, Lake
-from tests.integration.test_increments import create, csv, load, numbers, publish_first, put
+from tests.integration.added_files import create, csv, load, numbers, publish_first, put
 from tests.servers.replicas import replicated
 
 

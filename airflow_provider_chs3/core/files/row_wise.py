@@ -72,7 +72,7 @@ def check_row_wise(
     except ClickHouseServerError as error:
         known = ", ".join(types)
         raise ConfigurationError(
-            f"select is not understood: {reason_of(error)}. All files of the month have {known}."
+            f"The server does not take select: {reason_of(error)}. All files of the month have {known}."
         ) from error
     for node, what in _REFUSED_IN_PLAN.items():
         if node in plan[0][0]:

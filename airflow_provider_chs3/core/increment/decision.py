@@ -51,7 +51,9 @@ def find_increment(load: LoadContext, before: Mapping[Node, MonthOnNode], found:
     node = load.context.coordinator
     published = yield from recorded_objects(load.context.ledger, node, load.key_on(node), base=record.base)
     if published.fingerprint != record.fingerprint:
-        return Decision(load, "All objects are loaded: the record of those that were loaded before is incomplete.")
+        return Decision(
+            load, "All objects are loaded: the record of those that were loaded before does not match the month's."
+        )
     changes = ObjectChanges.between(published, load.manifest)
     load = replace(load, changes=changes)
     if changes.overwritten or changes.deleted:

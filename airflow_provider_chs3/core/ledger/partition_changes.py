@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.ledger.mutations import are_elsewhere, wait_for
@@ -116,6 +116,22 @@ def is_made_of_staged(staged: Contents, state: PartitionState) -> bool:
         part.level > 0 or part.content in known or (part.mutation and part.data in data)
         for part in state.each_part
     )
+
+
+def without_old_patches(state: PartitionState, replaced: PartitionState) -> PartitionState:
+    """Return a partition without the patches of the rows that were replaced: servers drop them some time later.
+
+    Args:
+        state: The current partition.
+        replaced: The partition before it was replaced.
+    """
+    last_blocks = dict[str, int]()
+    for part in replaced.each_part or ():
+        last_blocks[part.patches] = max(part.max_block, last_blocks.get(part.patches, 0))
+    kept = (
+        part for part in state.each_part or () if not part.patches or part.max_block > last_blocks.get(part.patches, -1)
+    )
+    return state if state.each_part is None else replace(state, each_part=tuple(kept))
 
 
 @dataclass(frozen=True)

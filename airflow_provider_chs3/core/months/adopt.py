@@ -183,7 +183,7 @@ def _mismatch(target: TableName, counted: Mapping[str, int], source_rows: int) -
     per_node = ", ".join(f"{node}: {count:,}" for node, count in counted.items())
     return (
         f"its objects hold {source_rows:,} rows, {target} holds {sum(counted.values()):,} ({per_node}); "
-        "replace_unknown=True loads it"
+        "load it with replace_unknown=True, or with on_target_changed='reload' if the ledger knows the month"
     )
 
 

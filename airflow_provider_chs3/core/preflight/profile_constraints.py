@@ -27,7 +27,7 @@ _QUERY = """SELECT currentProfiles(), groupArray((name, value, default, min, max
 FROM system.settings
 WHERE NOT is_obsolete AND (readonly OR isNotNull(min) OR isNotNull(max) OR notEmpty(disallowed_values))
 GROUP BY ALL
-SETTINGS aggregate_functions_null_for_empty = 0"""
+SETTINGS aggregate_functions_null_for_empty = 0, use_query_cache = 0"""
 
 _PROFILES = "SELECT currentProfiles()"
 

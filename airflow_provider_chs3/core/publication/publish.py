@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.increment.completion import changed_unseen, require_base
 from airflow_provider_chs3.core.insertion.staged_rows import Staged, count_staged
 from airflow_provider_chs3.core.ledger.comparison import is_changed
-from airflow_provider_chs3.core.ledger.partition_changes import is_made_of_staged
+from airflow_provider_chs3.core.ledger.partition_changes import is_made_of_staged, without_old_patches
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents
 from airflow_provider_chs3.core.ledger.recording import NewRecord
@@ -83,7 +83,9 @@ def publish(
     yield from follow(load.context, load.context.target)
     months = yield from load.look_up(with_records=False)
     states = {node: month.state for node, month in months.items()}
-    _check_published(load, staged_now, states)
+    _check_published(
+        load, staged_now, {node: without_old_patches(each, now[node].state) for node, each in states.items()}
+    )
     if unseen := changed_unseen(load, {node: month.state for node, month in now.items()}, states):
         raise TargetChangedError(
             f"{load.context.target}: somebody changed {load.request.month} at the moment when it was published, and "

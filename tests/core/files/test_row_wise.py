@@ -170,7 +170,8 @@ class TestMoreThanOneExpression:
         """EXPLAIN AST does not show it."""
         error = server_error(62, "Syntax error: failed at position 41 (a).")
         with pytest.raises(
-            ConfigurationError, match=r"select is not understood: Syntax error.* All files of the month have a, b`x\."
+            ConfigurationError,
+            match=r"The server does not take select: Syntax error.* All files of the month have a, b`x\.",
         ):
             check(parsed("    Identifier a"), error, expression="DISTINCT a")
 
