@@ -21,7 +21,7 @@ from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
 from airflow_provider_chs3.hooks.native.inserted_rows import misfits_named
 from airflow_provider_chs3.hooks.native.log_comment import client_name
 from airflow_provider_chs3.hooks.native.secrets import scrub
-from airflow_provider_chs3.hooks.native.sent_settings import write_settings_of_any_server
+from airflow_provider_chs3.hooks.native.settings_writer import write_settings_of_any_server
 from airflow_provider_chs3.hooks.native.sparing_ping import SparingPing
 from airflow_provider_chs3.hooks.native.variant import teach_driver
 
