@@ -27,6 +27,10 @@ class TestSpecs:
         assert check.summary == "4 cores, 16.0 GiB (connection's node_specs)"
         assert "leave 4 of 8 cores and 16.0 GiB of 32.0 GiB alone" in check.remarks[0]
 
+    def test_one_that_leaves_only_cores_alone_leaves_no_memory(self):
+        (remark, _) = self.check({"default": NodeSpec(4, 32 * 1024**3)}).remarks
+        assert remark == "ch-1:9000: connection's node_specs leave 4 of 8 cores and 0 bytes of 32.0 GiB alone"
+
     def test_names_that_mean_no_node_are_findings(self):
         findings = self.check({"ch-9": NodeSpec(4, 1024**3)}, addresses=("10.0.0.1:9000",)).findings
         assert "node_specs name 'ch-9', which is no node of the cluster" in findings[0]
