@@ -93,15 +93,18 @@ def _unknown(extra: str, names: Iterable[str], nodes: tuple[Node, ...]) -> Itera
 def _remarks(sizes: Sizes, context: TargetContext) -> Iterator[str]:
     for node, each in sizes.nodes.items():
         measured = context.nodes[node].measured
-        unused_bytes = max(0, measured.memory_bytes - each.spec.memory_bytes)
         if each.note:
             yield f"{shown(node)}: {each.note}"
         elif each.spec.cores < measured.cores or each.spec.memory_bytes < measured.memory_bytes:
-            yield (
-                f"{shown(node)}: {each.source} leave {measured.cores - each.spec.cores} of {measured.cores} cores and "
-                f"{size_text(unused_bytes)} of {size_text(measured.memory_bytes)} alone"
-            )
+            yield f"{shown(node)}: {each.source} leave {_unused(each.spec, measured)} alone"
         if not measured.memory_bytes and not each.spec.memory_bytes:
             yield f"{shown(node)}: its memory is not known, so blocks keep their default size"
         if each.spec.cores < _FEW_CORES:
             yield f"{shown(node)}: with a single core, inserts and merges wait for each other"
+
+
+def _unused(spec: NodeSpec, measured: NodeSpec) -> str:
+    cores = f"{measured.cores - spec.cores} of {measured.cores} cores"
+    if not measured.memory_bytes:
+        return cores
+    return f"{cores} and {size_text(max(0, measured.memory_bytes - spec.memory_bytes))} of {size_text(measured.memory_bytes)}"
