@@ -146,7 +146,7 @@ class ConnectionOptions:
         if self.compression == "zstd" and not find_spec("zstd"):
             raise ConfigurationError(
                 "The connection's extra 'compression' is zstd, whose library is not installed on this machine: "
-                "pip install 'airflow-provider-chs3[zstd]', or use lz4."
+                "install the extra zstd of airflow-provider-chs3, or use lz4."
             )
 
     def worker_address(self, host_name: str, port: int) -> Address:

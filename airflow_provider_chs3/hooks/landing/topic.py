@@ -177,7 +177,7 @@ def settings_of(kafka_conn_id: str) -> Mapping[str, Any]:
         from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
     except ImportError as error:
         raise ConfigurationError(
-            "Kafka needs a provider that is not installed: pip install 'airflow-provider-chs3[kafka]'."
+            "Kafka needs a provider that is not installed: install the extra kafka of airflow-provider-chs3."
         ) from error
 
     class Settings(KafkaBaseHook):

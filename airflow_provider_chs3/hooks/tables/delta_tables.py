@@ -71,7 +71,7 @@ class DeltaListing(TableListing):
             from deltalake import DeltaTable
         except ImportError as error:
             raise ConfigurationError(
-                "Delta needs a library that is not installed: pip install 'airflow-provider-chs3[delta]'."
+                "Delta needs a library that is not installed: install the extra delta of airflow-provider-chs3."
             ) from error
         return DeltaTable(self.uri, version=int(pinned) if pinned else None, storage_options=self._options())
 

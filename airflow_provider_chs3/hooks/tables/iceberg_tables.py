@@ -87,7 +87,7 @@ class IcebergListing(TableListing):
             from pyiceberg.catalog import load_catalog
         except ImportError as error:
             raise ConfigurationError(
-                "Iceberg needs a library that is not installed: pip install 'airflow-provider-chs3[iceberg]'."
+                "Iceberg needs a library that is not installed: install the extra iceberg of airflow-provider-chs3."
             ) from error
         return load_catalog("chs3", **self._properties()).load_table(self.table)
 
