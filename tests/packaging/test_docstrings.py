@@ -1,0 +1,165 @@
+"""Docstrings of what users name in their code: they begin with a verb, and leave out no argument and no error."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import BaseOperator
+from airflow.triggers.base import BaseTrigger
+
+from airflow_provider_chs3 import exceptions
+from tests.packaging import public_api
+from tests.operator_pages import operators
+
+#: No sentence that says what something does begins with one of these.
+_NO_VERBS = set(
+    "A All An And Any As At Each Every For From How If In It Its No None Not Of On One Only Our Some That The Their "
+    "There These They This Those To What When Where Whether Which Who Why With Without You Your".split()
+)
+#: Airflow calls with these, and describes them.
+_OF_AIRFLOW = {"self", "cls", "context", "event", "args", "kwargs"}
+_SECTION = re.compile(r"^(\w+):\n(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(r"^    \*{0,2}(\w+): (.*?)(?=^    \S|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def _members() -> Iterator[tuple[str, Any, type | None]]:
+    """Each public class, function and method, with the class that has the method."""
+    for module in public_api.modules():
+        for name, value in vars(module).items():
+            if name[0] == "_" or name.startswith("pytest_") or getattr(value, "__module__", "") != module.__name__:
+                continue
+            where = f"{module.__name__.partition('.')[2]}.{name}"
+            if inspect.isclass(value):
+                yield where, value, None
+                for member in vars(value):
+                    if member[0] != "_" and inspect.isroutine(getattr(value, member)):
+                        yield f"{where}.{member}", inspect.unwrap(getattr(value, member)), value
+            elif inspect.isfunction(value):
+                yield where, value, None
+
+
+MEMBERS = {where: (value, owner) for where, value, owner in _members()}
+CALLABLES = [where for where, (value, _) in MEMBERS.items() if not inspect.isclass(value)]
+
+
+@cache
+def _sections(docstring: str) -> dict[str, dict[str, str]]:
+    """Section → entry → text, of a docstring in Google's style."""
+    return {name: dict(_ENTRY.findall(text)) for name, text in _SECTION.findall(inspect.cleandoc(docstring) + "\n")}
+
+
+def _documented(where: str, section: str) -> dict[str, str]:
+    """The entries of a section, also those of the classes and methods that it extends or replaces."""
+    value, owner = MEMBERS[where]
+    found: dict[str, str] = {}
+    for each in _inherited(value, owner):
+        found = {**_sections(each.__doc__ or "").get(section, {}), **found}
+    return found
+
+
+def _inherited(value: Any, owner: type | None) -> list[Any]:
+    if inspect.isclass(value):
+        return list(value.__mro__)
+    name = value.__name__
+    return [vars(base)[name] for base in owner.__mro__ if name in vars(base)] if owner else [value]
+
+
+def _parameters(value: Any) -> dict[str, inspect.Parameter]:
+    function = value.__init__ if inspect.isclass(value) else value
+    return {name: each for name, each in inspect.signature(function).parameters.items() if name not in _OF_AIRFLOW}
+
+
+def _is_replaced_method_of_others(value: Any, owner: type | None) -> bool:
+    """Whether a library describes what it calls: a method that replaces one of its own."""
+    inherited = _inherited(value, owner)
+    return owner is not None and any(not _is_ours(each) for each in inherited)
+
+
+def _is_ours(value: Any) -> bool:
+    return getattr(inspect.unwrap(value), "__module__", "").startswith("airflow_provider_chs3.")
+
+
+@pytest.mark.parametrize("where", CALLABLES)
+def test_of_a_function_it_begins_with_a_verb(where: str) -> None:
+    value, _ = MEMBERS[where]
+    assert (value.__doc__ or "").split()[0] not in _NO_VERBS
+
+
+@pytest.mark.parametrize("name", sorted(operators()))
+def test_of_an_operator_it_begins_with_a_verb(name: str) -> None:
+    assert (operators()[name].__doc__ or "").split()[0] not in _NO_VERBS
+
+
+@pytest.mark.parametrize("where", MEMBERS)
+def test_it_names_each_argument(where: str) -> None:
+    value, owner = MEMBERS[where]
+    if _is_replaced_method_of_others(value, owner):
+        pytest.skip("described by the library that calls it")
+    documented = _documented(where, "Args") | _documented(where, "Attributes")
+    assert _parameters(value).keys() - documented.keys() == set()
+
+
+@pytest.mark.parametrize("where", MEMBERS)
+def test_it_names_no_argument_that_is_not_there(where: str) -> None:
+    value, _ = MEMBERS[where]
+    named = _sections(value.__doc__ or "").get("Args", {})
+    assert named.keys() - _parameters(value).keys() - _OF_AIRFLOW - _of_bases(value) == set()
+
+
+def _of_bases(value: Any) -> set[str]:
+    """What a class passes on to its bases, as operators do with `**kwargs`."""
+    bases = value.__mro__[1:] if inspect.isclass(value) else ()
+    return {name for base in bases if base is not object for name in inspect.signature(base.__init__).parameters}
+
+
+@pytest.mark.parametrize("where", MEMBERS)
+def test_it_says_what_an_argument_is_that_is_left_out(where: str) -> None:
+    value, _ = MEMBERS[where]
+    documented = _sections(value.__doc__ or "").get("Args", {})
+    parameters = _parameters(value)
+    silent = [
+        name
+        for name, text in documented.items()
+        if name in parameters and not _tells_default(text, parameters[name].default)
+    ]
+    assert silent == []
+
+
+def _tells_default(text: str, default: object) -> bool:
+    if default in (inspect.Parameter.empty, None, "", ()):
+        return True
+    # "As in `query`" leads to where it is told.
+    return bool(re.search(rf"[Dd]efault|\bAs (?:in|for)\b|{re.escape(str(default))}", text))
+
+
+@pytest.mark.parametrize("where", MEMBERS)
+def test_it_names_each_error_that_is_raised_there(where: str) -> None:
+    value, _ = MEMBERS[where]
+    named = " ".join(_documented(where, "Raises"))
+    assert {error for error in _raised(value.__init__ if inspect.isclass(value) else value) if error not in named} == set()
+
+
+def _raised(function: Callable[..., Any]) -> set[str]:
+    """The errors of this package that a function makes itself."""
+    if not inspect.isfunction(function):
+        return set()
+    module = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    calls = (node.exc for node in ast.walk(module) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call))
+    names = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
+    return {name for name in names if hasattr(exceptions, name)}
+
+
+@pytest.mark.parametrize("where", CALLABLES)
+def test_it_says_what_is_returned(where: str) -> None:
+    value, owner = MEMBERS[where]
+    if _is_replaced_method_of_others(value, owner) or inspect.signature(value).return_annotation in ("None", None):
+        pytest.skip("returns nothing, or is described by the library that calls it")
+    text = value.__doc__ or ""
+    assert re.search(r"\b(?:[Rr]eturns?|Yields?|Check|Read)\b", text)
