@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from importlib.abc import MetaPathFinder
 from importlib.metadata import Distribution, PackageNotFoundError, distributions, requires
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,8 @@ def hide_all_but(extras: Collection[str], *, also: Collection[str] = ()) -> set[
         modules[name in required].update(_modules(each))
         if name not in required:
             absent.add(name)
-    sys.meta_path.insert(0, _Absent(modules[False] - modules[True]))
+    absent_modules = modules[False] - modules[True]
+    sys.meta_path[:] = [_Hiding(finder, absent_modules, absent) for finder in sys.meta_path]
     return absent
 
 
@@ -74,13 +74,23 @@ def _modules(distribution: Distribution) -> Iterator[str]:
             yield ".".join(packages if stem == "__init__" else (*packages, stem))
 
 
-class _Absent(MetaPathFinder):
-    def __init__(self, names: set[str]) -> None:
-        self._names = names
+class _Hiding:
+    """A finder of modules and distributions that does not find the absent ones."""
 
-    def find_spec(self, name: str, *_: Any) -> None:
-        if name in self._names:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    def __init__(self, finder: Any, modules: set[str], distributions: set[str]) -> None:
+        self._finder = finder
+        self._modules = modules
+        self._distributions = distributions
+
+    def find_spec(self, name: str, *place: Any) -> Any:
+        return None if name in self._modules else self._finder.find_spec(name, *place)
+
+    def find_distributions(self, context: Any) -> Iterator[Distribution]:
+        find = getattr(self._finder, "find_distributions", lambda _: ())
+        return (each for each in find(context) if canonicalize_name(each.name) not in self._distributions)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._finder, name)
 
 
 def run_operator(
