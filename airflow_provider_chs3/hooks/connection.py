@@ -150,7 +150,7 @@ class ConnectionOptions:
             )
 
     def worker_address(self, host_name: str, port: int) -> Address:
-        """The address at which a worker reaches a node.
+        """Return the address at which a worker reaches a node.
 
         Args:
             host_name: `host_name` of `system.clusters`.

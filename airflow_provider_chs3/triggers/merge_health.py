@@ -77,7 +77,7 @@ class Merges(shared_poll.Subject[Months, States]):
 
 
 class MergeHealthTrigger(BaseTrigger):
-    """A trigger that waits until merges have settled, or a person must act.
+    """Wait until merges have settled, or a person must act.
 
     Its event holds `result`, as returned by `core.merges.health.as_json`, or `error`, the text of an error that no
     retry can fix.
