@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.sqlparser import DatabaseInfo
     from sqlalchemy.engine import URL, Engine
 
-    from airflow_provider_chs3.hooks.statements.dbapi import Connection
     from airflow_provider_chs3.hooks.native.driver import Client
+    from airflow_provider_chs3.hooks.statements.dbapi import Connection
 
 
 class ClickHouseHook(StatementRuns):

@@ -107,4 +107,5 @@ def _unused(spec: NodeSpec, measured: NodeSpec) -> str:
     cores = f"{measured.cores - spec.cores} of {measured.cores} cores"
     if not measured.memory_bytes:
         return cores
-    return f"{cores} and {size_text(max(0, measured.memory_bytes - spec.memory_bytes))} of {size_text(measured.memory_bytes)}"
+    unused_bytes = max(0, measured.memory_bytes - spec.memory_bytes)
+    return f"{cores} and {size_text(unused_bytes)} of {size_text(measured.memory_bytes)}"

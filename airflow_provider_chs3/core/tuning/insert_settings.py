@@ -44,6 +44,7 @@ TUNED_NAMES = (
 #: Reason of a setting that the user gave, in the operator or the connection.
 YOURS = "yours"
 
+
 def tuned_settings(one: ResourceShare, data: DataVolume, profile: Profile | None = None) -> tuple[Setting, ...]:
     """Compute the settings that make a load fast, each with its reason. `docs/tuning.md` names each rule's source.
 

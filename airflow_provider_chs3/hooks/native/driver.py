@@ -39,6 +39,7 @@ teach_driver()
 
 clickhouse_driver.connection.write_settings = write_settings_of_any_server
 
+
 class Client(clickhouse_driver.Client):
     """The driver's client, except for what the driver keeps to itself, mixes up, or cannot read.
 

@@ -39,7 +39,9 @@ ERROR_NAMES = {code: name for name, code in vars(driver_errors.ErrorCodes).items
 
 
 @contextmanager
-def translated_errors(client: clickhouse_driver.Client, *, query_id: str | None = None, secrets: Sequence[str] = ()) -> Iterator[None]:
+def translated_errors(
+    client: clickhouse_driver.Client, *, query_id: str | None = None, secrets: Sequence[str] = ()
+) -> Iterator[None]:
     """Turn what the driver raises into this package's errors.
 
     Args:
@@ -56,7 +58,9 @@ def translated_errors(client: clickhouse_driver.Client, *, query_id: str | None 
     try:
         yield
     except driver_errors.ServerException as error:
-        translated = server_error(error.code, error.message, address=address_in_use(client), query_id=query_id, secrets=secrets)
+        translated = server_error(
+            error.code, error.message, address=address_in_use(client), query_id=query_id, secrets=secrets
+        )
         # It stays the context of the new error, where tools that collect errors find it.
         error.message = translated.message
         error.args, error.nested = (translated.message,), None
