@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_chs3.defaults import AWS_CONN_ID
-from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.core.source.object_source import ObjectSource
@@ -232,14 +231,14 @@ class GcsObjects(ObjectStore):
     def source(self, listing: Any) -> ObjectSource:
         """Return what the servers read; see `ObjectStore.source`."""
         from airflow_provider_chs3.core.source.key_template import KeyTemplate
-        from airflow_provider_chs3.core.storages.gcs_source import GcsSource
+        from airflow_provider_chs3.core.storages.gcs_source import GcsSource, check_is_google
         from airflow_provider_chs3.core.storages.s3_source import Credentials
 
         if self.named_collection:
             held, endpoint_url = Credentials(named_collection=self.named_collection), ""
         else:
             held, endpoint_url = listing.access()
-            _check_is_google(endpoint_url, self.hmac_conn_id)
+            check_is_google(endpoint_url, self.hmac_conn_id)
         return GcsSource(self.place, KeyTemplate(self.object_name), endpoint_url, held)
 
     def namespace(self, place: str) -> str:
@@ -292,12 +291,3 @@ class HdfsFiles(ObjectStore):
         """Return OpenLineage's namespace: the name node."""
         scheme, _, rest = self.hdfs_url.rstrip("/").partition("://")
         return f"{scheme}://{rest.rpartition('@')[2]}"
-
-
-def _check_is_google(endpoint_url: str, hmac_conn_id: str) -> None:
-    """Check that a connection does not lead to AWS, as one does that names no endpoint."""
-    if ".amazonaws.com" in endpoint_url:
-        raise ConfigurationError(
-            f'Connection {hmac_conn_id!r} leads to AWS: give "endpoint_url": "https://storage.googleapis.com" in its '
-            "extra, and an HMAC key of Google as login and password."
-        )

@@ -64,6 +64,9 @@ class Merges(shared_poll.Subject[Months, States]):
             months: The months.
             known: See `core.merges.observation.observe_months`.
 
+        Returns:
+            The state of each month on each node.
+
         Raises:
             PreflightError: If the table is missing on a node, or not partitioned by month.
         """
