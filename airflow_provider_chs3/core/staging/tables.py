@@ -64,7 +64,7 @@ class Attempt:
         return f"{self.prefix}{self.nonce}"
 
     def staging(self, context: TargetContext) -> TableName:
-        """The staging table."""
+        """Return the staging table."""
         return TableName(context.staging_database, self.name)
 
 

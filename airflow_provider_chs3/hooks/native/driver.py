@@ -101,7 +101,7 @@ class Client(clickhouse_driver.Client):
             return self._receive()
 
     def _receive_and_count(self) -> Any:
-        """The connection's next packet but extremes; the driver drops those that have counters."""
+        """Return the connection's next packet but extremes; the driver drops those that have counters."""
         packet = self._receive_in_time()
         while packet.type == ServerPacketTypes.EXTREMES:
             packet = self._receive_in_time()
@@ -136,7 +136,7 @@ def open_client(
     address: Address | None = None,
     send_receive_timeout_seconds: float | None = None,
 ) -> Client:
-    """A client that connects with its first statement.
+    """Return a client that connects with its first statement.
 
     Args:
         options: The connection.

@@ -107,7 +107,7 @@ def server_error(
 
 
 def untrusted_certificate(message: str, address: str) -> ConfigurationError | None:
-    """The error of a server whose certificate is not trusted, if that is what a message of Python's `ssl` says.
+    """Return the error of a server whose certificate is not trusted, if that is what a message of Python's `ssl` says.
 
     Args:
         message: The message.

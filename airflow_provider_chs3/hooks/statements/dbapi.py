@@ -52,7 +52,7 @@ class Connection(clickhouse_driver.dbapi.connection.Connection):
         return open_client(self._options)
 
     def cursor(self, cursor_factory: type | None = None) -> Any:
-        """A new cursor."""
+        """Return a new cursor."""
         return super().cursor(cursor_factory or Cursor)
 
     def close(self) -> None:
