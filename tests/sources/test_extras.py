@@ -79,6 +79,7 @@ def test_azure(azure_lake: StoreLake) -> None:
     assert azure_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("extra", ["postgres", "mysql"])
 def test_databases(
     extra: str,
@@ -100,6 +101,7 @@ def test_databases(
     assert lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("lacking", ["all of the extra", "pyarrow"])
 def test_lakehouses(table_lake: TableLake, lacking: str) -> None:
     table_lake.put(TRIPS.table(MONTH))
@@ -116,6 +118,7 @@ def test_lakehouses(table_lake: TableLake, lacking: str) -> None:
         assert table_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("lacking", ["all of the extra", "pyarrow"])
 def test_kafka(lake: LandingLake, lacking: str) -> None:
     lake.topic.send(NIGHTS[0], b"one", b"two")
