@@ -21,8 +21,8 @@ from clickhouse_driver.dbapi.errors import OperationalError  # noqa: TID253
 from airflow_provider_chs3.hooks.connection import ConnectionOptions
 from airflow_provider_chs3.hooks.native.driver import Client, open_client
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
+from airflow_provider_chs3.hooks.native.parameters import Parameters, bind
 from airflow_provider_chs3.hooks.native.server_errors import translated_errors
-from airflow_provider_chs3.hooks.statements.parameters import Parameters, bind
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
 from airflow_provider_chs3.hooks.connection import Address, check_settings
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
-from airflow_provider_chs3.hooks.statements.parameters import Bound, Parameters, bound
+from airflow_provider_chs3.hooks.native.parameters import Bound, Parameters, bound
 from airflow_provider_chs3.hooks.statements.row_inserts import RowInserts
 from airflow_provider_chs3.hooks.waiting_turn import in_turn
 
