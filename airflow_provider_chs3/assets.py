@@ -21,7 +21,7 @@ _FORM = "give clickhouse://host:port/database/table"
 def create_asset(
     *, host: str, database: str, table: str, port: int = _NATIVE_PORT, extra: dict[str, Any] | None = None
 ) -> Asset:
-    """The asset of a table.
+    """Return the asset of a table.
 
     Args:
         host: The first host of the connection.
@@ -38,7 +38,7 @@ def create_asset(
 
 
 def sanitize_uri(uri: SplitResult) -> SplitResult:
-    """One spelling for each table: lower-case host, a port, no user.
+    """Return the one spelling of a table's URI: lower-case host, a port, no user.
 
     Args:
         uri: As the DAG has it.
@@ -56,7 +56,7 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
 
 
 def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> Dataset:
-    """The dataset that lineage has for the table, which is the one of `S3ToClickHouseOperator` too.
+    """Return the dataset that lineage has for the table, which is the one of `S3ToClickHouseOperator` too.
 
     Args:
         asset: The asset.

@@ -49,7 +49,7 @@ def months_of_events(
 
 
 def _bodies(events: Iterable[Any]) -> Iterator[str]:
-    """The bodies of SQS' messages; events that somebody made by hand have none."""
+    """Yield the bodies of SQS' messages; events that somebody made by hand have none."""
     for event in events:
         payload = (event.extra or {}).get("payload")
         batch = payload.get("message_batch", ()) if isinstance(payload, dict) else ()

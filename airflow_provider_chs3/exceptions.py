@@ -51,7 +51,7 @@ class RowError(ConfigurationError):
     Args:
         row: Number of the row among those given, from 1.
         problem: The problem with the row.
-        inserted_rows: Number of earlier rows already inserted, by statements that had finished.
+        inserted_rows: Number of earlier rows already inserted, by statements that had finished. Default: 0.
     """
 
     def __init__(self, row: int, problem: str, inserted_rows: int = 0) -> None:

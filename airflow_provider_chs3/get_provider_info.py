@@ -16,7 +16,7 @@ def _option(description: str, *, default: str, example: str, kind: str = "float"
 
 
 def get_provider_info() -> dict[str, object]:
-    """The provider's name, its connection type and the form for it."""
+    """Return the provider's name, its connection type and the form for it."""
     return {
         "package-name": "airflow-provider-chs3",
         "name": "ClickHouse loads from S3",

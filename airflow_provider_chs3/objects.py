@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_chs3.defaults import AWS_CONN_ID
-from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.core.source.object_source import ObjectSource
@@ -76,7 +75,16 @@ class ObjectStore(ABC):
 
 @dataclass(kw_only=True)
 class S3Objects(ObjectStore):
-    """Objects in S3; arguments as in `MonthlyOperator`."""
+    """Objects in S3.
+
+    Args:
+        key: Template of the keys of a month's objects, without the bucket: `trips/{YYYY-MM}/*.parquet`.
+        bucket: The bucket; leave it out where `named_collection` names it.
+        aws_conn_id: As in `MonthlyOperator`. Default: Airflow's `[chs3] aws_conn_id`, `aws_default`.
+        named_collection: A named collection on the servers that holds URL and keys; ClickHouse then lists, too.
+        role_arn: A role that the servers may assume; ClickHouse then lists, too.
+        endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
+    """
 
     template_fields: ClassVar[Sequence[str]] = (
         *("key", "bucket", "aws_conn_id"),
@@ -223,14 +231,14 @@ class GcsObjects(ObjectStore):
     def source(self, listing: Any) -> ObjectSource:
         """Return what the servers read; see `ObjectStore.source`."""
         from airflow_provider_chs3.core.source.key_template import KeyTemplate
-        from airflow_provider_chs3.core.storages.gcs_source import GcsSource
+        from airflow_provider_chs3.core.storages.gcs_source import GcsSource, check_is_google
         from airflow_provider_chs3.core.storages.s3_source import Credentials
 
         if self.named_collection:
             held, endpoint_url = Credentials(named_collection=self.named_collection), ""
         else:
             held, endpoint_url = listing.access()
-            _check_is_google(endpoint_url, self.hmac_conn_id)
+            check_is_google(endpoint_url, self.hmac_conn_id)
         return GcsSource(self.place, KeyTemplate(self.object_name), endpoint_url, held)
 
     def namespace(self, place: str) -> str:
@@ -283,12 +291,3 @@ class HdfsFiles(ObjectStore):
         """Return OpenLineage's namespace: the name node."""
         scheme, _, rest = self.hdfs_url.rstrip("/").partition("://")
         return f"{scheme}://{rest.rpartition('@')[2]}"
-
-
-def _check_is_google(endpoint_url: str, hmac_conn_id: str) -> None:
-    """Check that a connection does not lead to AWS, as one does that names no endpoint."""
-    if ".amazonaws.com" in endpoint_url:
-        raise ConfigurationError(
-            f'Connection {hmac_conn_id!r} leads to AWS: give "endpoint_url": "https://storage.googleapis.com" in its '
-            "extra, and an HMAC key of Google as login and password."
-        )

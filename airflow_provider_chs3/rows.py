@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -53,9 +54,9 @@ class TableRows(ObjectStore):
         """Return OpenLineage's namespace and name of the table."""
         return self.namespace(""), f"{self.listing().connection.schema}.{self.place}"
 
+    @abstractmethod
     def listing(self) -> RowsListing:
         """Return what asks the database, from the worker."""
-        raise NotImplementedError
 
     def _table(self) -> SqlTable:
         from airflow_provider_chs3.core.rows.dialect import SqlTable

@@ -1,6 +1,6 @@
 """Taxi trips, every night, from Azure Blob Storage: months whose blobs changed are loaded again.
 
-It is `chs3_nightly` with `objects` in place of `bucket` and `key`. It needs `airflow-provider-chs3[azure]`, the
+It is `chs3_nightly` with `objects` in place of `bucket` and `key`. It needs the extra `azure`, the
 connections `chs3_default` (ClickHouse) and `wasb_default` (Azure Blob Storage), and the table on every node,
 partitioned by month: PARTITION BY toYYYYMM(pickup_at).
 """

@@ -4,7 +4,7 @@ S3 sends notifications to a queue of SQS; the triggerer receives them, and each 
 plans the months of the keys. It loads those that are not as published. Notifications may get lost, as messages are
 deleted when they are received: `chs3_nightly`, which looks into the bucket, is what guarantees that nothing is missed.
 
-It needs `airflow-provider-chs3[events]`, the connections `chs3_default` (ClickHouse) and `aws_default` (S3, SQS), and
+It needs the extra `events`, the connections `chs3_default` (ClickHouse) and `aws_default` (S3, SQS), and
 the queue's URL in the environment variable `CHS3_EVENTS_QUEUE` of the DAG processor.
 """
 

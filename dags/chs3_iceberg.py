@@ -1,6 +1,6 @@
 """Taxi trips, every night, from an Iceberg table: months whose data files changed are loaded again.
 
-It is `chs3_nightly` with `objects` in place of `bucket` and `key`. It needs `airflow-provider-chs3[iceberg]`, the
+It is `chs3_nightly` with `objects` in place of `bucket` and `key`. It needs the extra `iceberg`, the
 connections `chs3_default` (ClickHouse), `aws_default` (S3) and `iceberg_default` (the catalog), and the table on every
 node, partitioned by month: PARTITION BY toYYYYMM(pickup_at).
 """

@@ -3,7 +3,7 @@
 Each run lands the messages of its hour and loads the months that got some, also those of late messages: a month's
 new objects alone, as long as nothing else of it changed.
 
-It needs `airflow-provider-chs3[kafka]`, the connections `kafka_default` (Apache Kafka), `aws_default` (S3) and
+It needs the extra `kafka`, the connections `kafka_default` (Apache Kafka), `aws_default` (S3) and
 `chs3_default` (ClickHouse), and the table on every node:
 
     CREATE TABLE taxi.events (at DateTime64(3, 'UTC'), trip UInt64, event String, partition Int32, offset Int64)

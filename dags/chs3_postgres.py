@@ -1,6 +1,6 @@
 """Taxi trips, every night, from a table of PostgreSQL: months whose rows changed are loaded again.
 
-It is `chs3_nightly` with `objects` in place of `bucket` and `key`. It needs `airflow-provider-chs3[postgres]`, the
+It is `chs3_nightly` with `objects` in place of `bucket` and `key`. It needs the extra `postgres`, the
 connections `chs3_default` (ClickHouse) and `postgres_default` (PostgreSQL), and the table on every node, partitioned by
 month: PARTITION BY toYYYYMM(pickup_at).
 """

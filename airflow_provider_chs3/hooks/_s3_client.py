@@ -20,7 +20,7 @@ class QuickS3Hook(S3Hook):
     _loader: ClassVar[Any] = None
 
     def get_session(self, *args: Any, **kwargs: Any) -> Any:
-        """A session of boto3, as Airflow makes it."""
+        """Return a session of boto3, as Airflow makes it."""
         session = super().get_session(*args, **kwargs)
         core = session._session
         core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse_time)
@@ -31,7 +31,7 @@ class QuickS3Hook(S3Hook):
 
 
 def parse_time(text: Any) -> datetime:
-    """A time of an answer; what is no ISO 8601, such as times in headers, is left to botocore.
+    """Parse a time of an answer; what is no ISO 8601, such as times in headers, is left to botocore.
 
     Args:
         text: As S3 sent it.

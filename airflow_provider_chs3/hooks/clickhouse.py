@@ -22,7 +22,7 @@ from airflow_provider_chs3.exceptions import (
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions, check_settings
 from airflow_provider_chs3.hooks.diagnosis import explain_no_answer, explain_server_error
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
-from airflow_provider_chs3.hooks.native.statement_runs import StatementRuns
+from airflow_provider_chs3.hooks.statements.statement_runs import StatementRuns
 from airflow_provider_chs3.hooks.waiting_turn import in_turn
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.sqlparser import DatabaseInfo
     from sqlalchemy.engine import URL, Engine
 
-    from airflow_provider_chs3.hooks.native.dbapi import Connection
     from airflow_provider_chs3.hooks.native.driver import Client
+    from airflow_provider_chs3.hooks.statements.dbapi import Connection
 
 
 class ClickHouseHook(StatementRuns):
@@ -168,7 +168,7 @@ class ClickHouseHook(StatementRuns):
         secrets: Sequence[str],
         send_receive_timeout_seconds: float | None,
     ) -> Iterator[tuple[Client, list[tuple[Any, ...]]]]:
-        from airflow_provider_chs3.hooks.native.driver import translated_errors
+        from airflow_provider_chs3.hooks.native.server_errors import translated_errors
 
         query_id = query_id or str(uuid.uuid4())
         if "log_comment" not in settings:
@@ -190,7 +190,7 @@ class ClickHouseHook(StatementRuns):
 
     def get_conn(self) -> Connection:
         """Return a DB-API connection, for common-sql."""
-        from airflow_provider_chs3.hooks.native.dbapi import Connection
+        from airflow_provider_chs3.hooks.statements.dbapi import Connection
 
         return Connection(self.options)
 
@@ -246,7 +246,7 @@ class ClickHouseHook(StatementRuns):
     @property
     def sqlalchemy_url(self) -> URL:
         """The URL for SQLAlchemy, with the dialect of the package clickhouse-sqlalchemy."""
-        from airflow_provider_chs3.hooks.native.sqlalchemy_url import sqlalchemy_url
+        from airflow_provider_chs3.hooks.statements.sqlalchemy_url import sqlalchemy_url
 
         return sqlalchemy_url(self.options)
 

@@ -50,23 +50,24 @@ class ConnectionOptions:
 
     Args:
         hosts: Addresses of the native protocol; the second and later ones are for failover.
-        http_port: Port of the HTTP interface on the same hosts, 8123 by default and 8443 with TLS.
-        database: Database of unqualified table names.
-        user: ClickHouse user.
-        password: Their password; never shown.
-        secure: Whether to speak TLS.
-        verify: Whether the server's certificate is checked.
-        ca_certs: File with the CA certificates to trust, or None for the usual ones.
-        certfile: File with the client's certificate, or None.
-        keyfile: File with the client's private key, or None where `certfile` holds it too.
-        compression: `lz4`, `zstd` or `none`, for data between this client and ClickHouse.
-        connect_timeout_seconds: How long to wait for a connection, and for the server's greeting over it.
+        http_port: Port of the HTTP interface on the same hosts. Default: 8123; of an Airflow connection with TLS 8443.
+        database: Database of unqualified table names. Default: `default`.
+        user: ClickHouse user. Default: `default`.
+        password: Their password; never shown. Default: none.
+        secure: Whether to speak TLS. Default: False.
+        verify: Whether the server's certificate is checked. Default: True.
+        ca_certs: File with the CA certificates to trust. Default: the usual ones.
+        certfile: File with the client's certificate. Default: none.
+        keyfile: File with the client's private key. Default: none, where `certfile` holds it too.
+        compression: `lz4`, `zstd` or `none`, for data between this client and ClickHouse. Default: `lz4`.
+        connect_timeout_seconds: How long to wait for a connection, and for the server's greeting over it. Default: 10.
         send_receive_timeout_seconds: How long to wait for the next packet. Not a limit on a query's run time: a
-            server that works sends its progress.
-        cluster: The cluster that operators use if they name none.
-        node_addresses: From `host_name` or `host_name:port` as in `system.clusters` to what workers can reach.
-        node_specs: From host name, or `default`, to cores and memory.
-        settings: Settings sent with every query.
+            server that works sends its progress. Default: 300.
+        cluster: The cluster that operators use if they name none. Default: none.
+        node_addresses: From `host_name` or `host_name:port` as in `system.clusters` to what workers can reach. Default:
+            none.
+        node_specs: From host name, or `default`, to cores and memory. Default: none.
+        settings: Settings sent with every query. Default: none.
     """
 
     hosts: tuple[Address, ...]
@@ -146,11 +147,11 @@ class ConnectionOptions:
         if self.compression == "zstd" and not find_spec("zstd"):
             raise ConfigurationError(
                 "The connection's extra 'compression' is zstd, whose library is not installed on this machine: "
-                "pip install 'airflow-provider-chs3[zstd]', or use lz4."
+                "install the extra zstd of airflow-provider-chs3, or use lz4."
             )
 
     def worker_address(self, host_name: str, port: int) -> Address:
-        """The address at which a worker reaches a node.
+        """Return the address at which a worker reaches a node.
 
         Args:
             host_name: `host_name` of `system.clusters`.
@@ -170,6 +171,9 @@ def parse_address(text: str, *, default_port: int, where: str) -> Address:
         text: The address.
         default_port: The port where it gives none.
         where: What the message calls the place.
+
+    Returns:
+        Host and port.
 
     Raises:
         ConfigurationError: If it is no such address.

@@ -58,23 +58,23 @@ class Extras:
             raise ConfigurationError(f"{self._where} {name!r} must be {expected}, not {value!r}.") from None
 
     def text(self, name: str) -> str | None:
-        """The text of `name`, or None."""
+        """Return the text of `name`, or None."""
         return self._read(name, _text, "text", None)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts, given as a JSON list or separated by commas."""
+        """Return a list of texts, given as a JSON list or separated by commas."""
         return self._read(name, _texts, "a list, or text with commas", ())
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """True or false."""
+        """Return true or false."""
         return self._read(name, _flag, "true or false", default)
 
     def port(self, name: str, *, default: int) -> int:
-        """A TCP port."""
+        """Return a TCP port."""
         return self._read(name, parse_port, "a port from 1 to 65535", default)
 
     def seconds(self, name: str, *, default: float) -> float:
-        """A positive number of seconds."""
+        """Return a positive number of seconds."""
         return self._read(name, _seconds, "a number of seconds above 0", default)
 
     def choice(self, name: str, choices: Collection[str], *, default: str) -> str:
@@ -88,12 +88,12 @@ class Extras:
         return self._read(name, convert, f"one of {', '.join(choices)}", default)
 
     def mapping(self, name: str) -> Mapping[str, Any]:
-        """A JSON object."""
+        """Return a JSON object."""
         return self._read(name, _mapping, "a JSON object", {})
 
 
 def parse_port(value: Any) -> int:
-    """A TCP port from a number or from text.
+    """Parse a TCP port from a number or from text.
 
     Raises:
         ValueError: If it is none.

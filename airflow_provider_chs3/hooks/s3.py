@@ -81,7 +81,7 @@ class S3Listing(Listing):
     def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
     ) -> Iterator[ObjectPage]:
-        """The pages of the objects whose keys begin with a prefix, as they are asked for.
+        """Yield the pages of the objects whose keys begin with a prefix, as they are asked for.
 
         Args:
             bucket: The bucket.
@@ -140,7 +140,7 @@ class S3Listing(Listing):
             ) from error
 
     def access(self) -> tuple[Credentials, str]:
-        """The keys that the connection holds, or has been given for a while, and the storage's endpoint.
+        """Return the keys that the connection holds, or has been given for a while, and the storage's endpoint.
 
         Raises:
             ConfigurationError: If nothing gives keys.

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.runners.blocking import Runner
 
-#: Longer than any load should take.
-_DAY_SECONDS = 24 * 60 * 60
-
 
 class LedgerOperator(BaseOperator):
     """The base of operators on a table's ledgers.
@@ -138,7 +135,11 @@ class ForgetMonthsOperator(LedgerOperator):
     """
 
     def forgotten(self) -> list[ForgottenMonth]:
-        """Forget the months, and return them as objects."""
+        """Forget the months, and return them as objects.
+
+        Raises:
+            AirflowFailException: If no months are given, or a retry would end the same way.
+        """
         from airflow_provider_chs3.core.months.forget import forget_months
 
         with airflow_errors():
@@ -193,7 +194,11 @@ class AdoptMonthsOperator(MonthlyOperator):
         check_definition(definition or {})
 
     def adopted(self) -> list[AdoptedMonth]:
-        """Adopt the months whose counts match, and return all as objects."""
+        """Adopt the months whose counts match, and return all as objects.
+
+        Raises:
+            AirflowFailException: If no months are given, or a retry would end the same way.
+        """
         from airflow_provider_chs3.core.months.adopt import adopt_months
         from airflow_provider_chs3.core.values.run_month import parse_months
         from airflow_provider_chs3.operators._support.adopt_request import adopt_request
@@ -208,11 +213,8 @@ class AdoptMonthsOperator(MonthlyOperator):
                 months = sorted(runner.run(self.source(listing).summarize_months(None)))
             else:
                 raise ConfigurationError("No months are given: name those to adopt, or give all_months=True.")
-            return runner.run(
-                adopt_months(
-                    [adopt_request(self, month, listing, definition=self.definition or {}) for month in months]
-                )
-            )
+            requests = [adopt_request(self, month, listing, definition=self.definition or {}) for month in months]
+            return runner.run(adopt_months(requests))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Adopt the months.
@@ -252,7 +254,7 @@ class CleanStagingOperator(BaseOperator):
         *,
         database: str | None = None,
         cluster: str | None = None,
-        older_than_seconds: float | str = _DAY_SECONDS,
+        older_than_seconds: float | str = 24 * 60 * 60,
         dry_run_only: bool = False,
         clickhouse_conn_id: str = CLICKHOUSE_CONN_ID,
         **kwargs: Any,

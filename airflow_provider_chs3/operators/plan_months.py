@@ -99,7 +99,7 @@ class PlanMonthsOperator(MonthlyOperator):
         return "months" if self.lookback_months is None else "last_month"
 
     def planned(self, context: Context) -> list[PlannedMonth]:
-        """Compare each month with its published state."""
+        """Return each month, compared with its published state."""
         from airflow_provider_chs3.core.months.plan import plan_months
         from airflow_provider_chs3.runners.blocking import Runner
 

@@ -90,7 +90,7 @@ class DetachingRunner(Runner):
     def _post(self, step: Insert) -> httpx.Response | None:
         import httpx
 
-        from airflow_provider_chs3.hooks.native.driver import untrusted_certificate
+        from airflow_provider_chs3.hooks.native.server_errors import untrusted_certificate
 
         options = self.hook.options
         timeout = httpx.Timeout(
@@ -137,7 +137,7 @@ class DetachingRunner(Runner):
         )
 
     def _stats(self, step: Insert, row: tuple[Any, ...]) -> InsertStats:
-        from airflow_provider_chs3.hooks.native.driver import server_error
+        from airflow_provider_chs3.hooks.native.server_errors import server_error
 
         code, message, host, seconds, read_rows, peak_memory_bytes = row
         if code:
@@ -165,7 +165,7 @@ def _tls(options: ConnectionOptions) -> ssl.SSLContext | bool:
 
 
 def _raise_for_error(response: httpx.Response, step: Insert, options: ConnectionOptions) -> None:
-    from airflow_provider_chs3.hooks.native.driver import server_error
+    from airflow_provider_chs3.hooks.native.server_errors import server_error
 
     code = int(response.headers.get("X-ClickHouse-Exception-Code", 0))
     if response.status_code == 200 and not code:

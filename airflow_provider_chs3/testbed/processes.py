@@ -87,7 +87,7 @@ def is_listening(port: int) -> bool:
         return probe.connect_ex((HOST, port)) == 0
 
 
-INSTALL_HINT = "install the test bed with: pip install 'airflow-provider-chs3[testbed]'"
+INSTALL_HINT = "install the extra testbed of airflow-provider-chs3"
 
 _POLL_SECONDS = 0.02
 _LOG_TAIL_LINES = 20

@@ -1,6 +1,6 @@
 """The test bed as pytest fixtures, for this package's tests and for the tests of users' DAGs.
 
-    pip install 'airflow-provider-chs3[testbed]'
+    pip install '.[testbed]'       # in a clone
 
     def test_my_dag(chs3_airflow_connections, chs3_bucket, chs3_database): ...
 

@@ -165,7 +165,7 @@ class Trips:
             month: `YYYY-MM`.
             bucket: An existing bucket.
             prefix: Prefix of the keys, such as `trips/2026-01/`; empty by default.
-            file_format: See `files`.
+            file_format: As in `files`.
 
         Returns:
             The keys.
@@ -210,7 +210,7 @@ def create_table_sql(table: str, *, engine: str = "MergeTree", order_by: str = "
     Args:
         table: `database.table`, used as is.
         engine: Its engine; MergeTree by default.
-        order_by: Its sorting key.
+        order_by: Its sorting key; zone and time of pickup by default.
 
     Returns:
         SQL text.

@@ -99,7 +99,11 @@ class KafkaToS3Operator(BaseOperator):
             check_schedule(self, instead="start=… and end=…")
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Land the messages, and return the result."""
+        """Land the messages, and return the result.
+
+        Raises:
+            AirflowFailException: If an argument is wrong, or a retry would end the same way.
+        """
         from airflow_provider_chs3.hooks.landing.topic import Topic
         from airflow_provider_chs3.hooks.landing.written_once import WrittenOnce
         from airflow_provider_chs3.runners.landing import Landing

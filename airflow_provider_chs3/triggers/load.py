@@ -44,7 +44,7 @@ class RunningInserts(shared_poll.Subject[str, InsertProgress]):
 
 
 class InsertTrigger(BaseTrigger):
-    """A trigger that waits until no node runs an insert, and logs progress. The task finds out how the insert ended.
+    """Wait until no node runs an insert, and log progress. The task finds out how the insert ended.
 
     If a person fails or clears the task meanwhile, it ends the load: queries on every node, then staging.
 

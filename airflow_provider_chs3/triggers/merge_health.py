@@ -64,6 +64,9 @@ class Merges(shared_poll.Subject[Months, States]):
             months: The months.
             known: See `core.merges.observation.observe_months`.
 
+        Returns:
+            The state of each month on each node.
+
         Raises:
             PreflightError: If the table is missing on a node, or not partitioned by month.
         """
@@ -77,7 +80,7 @@ class Merges(shared_poll.Subject[Months, States]):
 
 
 class MergeHealthTrigger(BaseTrigger):
-    """A trigger that waits until merges have settled, or a person must act.
+    """Wait until merges have settled, or a person must act.
 
     Its event holds `result`, as returned by `core.merges.health.as_json`, or `error`, the text of an error that no
     retry can fix.

@@ -28,7 +28,7 @@ _RETRY_SECONDS = (5.0, 10.0, 20.0, 40.0, 60.0, 60.0, 60.0, 60.0)
 
 
 class OptimizeTrigger(BaseTrigger):
-    """A trigger that merges months and reports the result. Restarted elsewhere, it resumes from the servers' state.
+    """Merge months, and report the result. Restarted elsewhere, it resumes from the servers' state.
 
     Args:
         clickhouse_conn_id: Connection of type `chs3`.

@@ -110,6 +110,9 @@ def server(conn_id: str) -> Iterator[Server]:
 
     Args:
         conn_id: Id of an Airflow connection of type `chs3`.
+
+    Yields:
+        The connection.
     """
     key = (asyncio.get_running_loop(), conn_id)
     shared = _servers.setdefault(key, Server(conn_id))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-pytest.importorskip("confluent_kafka", reason="pip install 'airflow-provider-chs3[kafka]'")
+pytest.importorskip("confluent_kafka", reason="needs the extra kafka")
 
 DAGS = Path(__file__).parents[2] / "dags"
 HOURS = [datetime(2026, 2, 1, hour, tzinfo=UTC) for hour in range(3)]

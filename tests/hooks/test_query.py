@@ -18,7 +18,7 @@ import pytest
 from airflow_provider_chs3 import __version__
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
 from airflow_provider_chs3.hooks import connection
-from airflow_provider_chs3.hooks.native import driver
+from airflow_provider_chs3.hooks.native import server_errors
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import LOADER
@@ -168,7 +168,7 @@ def test_a_servers_error_has_code_and_name(hook: ClickHouseHook) -> None:
 def test_names_of_errors_are_the_servers_own(hook: ClickHouseHook) -> None:
     codes = "SELECT code, name FROM system.errors WHERE code IN (60, 81, 115, 241, 252, 497, 499, 516, 519, 1009)"
     rows = hook.query(codes, settings={"system_events_show_zero_values": 1})
-    assert {code: driver.ERROR_NAMES[code] for code, _ in rows} == dict(rows)
+    assert {code: server_errors.ERROR_NAMES[code] for code, _ in rows} == dict(rows)
 
 
 def test_a_servers_error_comes_without_its_stack(hook: ClickHouseHook) -> None:
@@ -287,7 +287,7 @@ def test_a_compression_whose_library_is_not_installed_is_told(
     make_hook: MakeHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r"airflow-provider-chs3\[zstd\]"):
+    with pytest.raises(ConfigurationError, match="install the extra zstd of airflow-provider-chs3"):
         make_hook(extra={"compression": "zstd"}).query("SELECT 1")
 
 

@@ -82,7 +82,7 @@ class TestSpecs:
         _connect(loaded_lake, monkeypatch, node_specs={"default": ONE_CORE})
         loaded_lake.load()
         log = capsys.readouterr().out
-        assert log.count("1 cores, 3.00 GiB (connection's node_specs)") == 3
+        assert log.count("1 core, 3.0 GiB (connection's node_specs)") == 3
 
     @pytest.mark.three_nodes
     def test_of_the_operator_win_over_the_connections(
@@ -91,7 +91,7 @@ class TestSpecs:
         _connect(loaded_lake, monkeypatch, node_specs={"127.0.0.1": ONE_CORE})
         loaded_lake.load(node_specs={"default": {"cores": 1, "memory": "2GiB"}})
         log = capsys.readouterr().out
-        assert log.count("1 cores, 2.00 GiB (operator's node_specs)") == 3
+        assert log.count("1 core, 2.0 GiB (operator's node_specs)") == 3
 
     @pytest.mark.three_nodes
     def test_can_be_declared_for_one_node_of_several_on_a_host(
@@ -100,13 +100,13 @@ class TestSpecs:
         address = f"127.0.0.1:{loaded_lake.cluster.nodes[1].tcp_port}"
         loaded_lake.load(node_specs={address: ONE_CORE})
         log = capsys.readouterr().out
-        assert f"{address}: 1 cores, 3.00 GiB (operator's node_specs)" in log
+        assert f"{address}: 1 core, 3.0 GiB (operator's node_specs)" in log
         assert log.count("(measured)") == 2
 
     def test_come_from_the_nodes_own_macros(self, declaring_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
         declaring_lake.load()
         log = capsys.readouterr().out
-        assert "1 cores, 3.00 GiB (its macros)" in log
+        assert "1 core, 3.0 GiB (its macros)" in log
 
     def test_of_the_connection_win_over_macros(
         self, declaring_lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -114,7 +114,7 @@ class TestSpecs:
         _connect(declaring_lake, monkeypatch, node_specs={"default": {"cores": 1, "memory": "2GiB"}})
         declaring_lake.load()
         log = capsys.readouterr().out
-        assert "1 cores, 2.00 GiB (connection's node_specs)" in log
+        assert "1 core, 2.0 GiB (connection's node_specs)" in log
 
     def test_above_the_machine_are_refused(self, loaded_lake: Lake) -> None:
         node = f"127.0.0.1:{loaded_lake.cluster.nodes[0].tcp_port}"
@@ -127,7 +127,7 @@ class TestSpecs:
     ) -> None:
         result = declaring_lake.load(node_specs={"default": {"cores": 1, "memory": "6GiB"}}, memory_share=1.0)
         log = capsys.readouterr().out
-        said = "1 cores, 4.00 GiB (operator's node_specs; 6.00 GiB declared, capped at the server's limit"
+        said = "1 core, 4.0 GiB (operator's node_specs; 6.0 GiB declared, capped at the server's limit"
         assert said in log
         assert result["settings"]["input_format_parquet_memory_high_watermark"] <= 4 * GIB // 8
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 from airflow_provider_chs3.testbed.trips import Trips
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from tests.absent_libraries import run_operator
 from tests.integration.lake import MONTH, Lake
 
 TRIPS = Trips(rows_per_month=600, files_per_month=3)
@@ -23,13 +20,8 @@ def test_a_month_is_loaded_with_the_required_libraries_alone(trips_lake: Lake) -
         "month": MONTH,
         "cluster": trips_lake.cluster.name,
     }
-    program = Path(__file__).with_name("without_extras.py")
-    done = subprocess.run(
-        [sys.executable, program, json.dumps(arguments)], capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stderr[-2_000:]
-    told = json.loads(done.stdout.splitlines()[-1])
+    told = run_operator(S3ToClickHouseOperator, arguments, extras=())
     # What is absent is there for other tests.
-    assert {"zstd", "pyarrow", "moto"} <= set(told["absent"])
-    assert told["rows"] == 600
+    assert {"zstd", "pyarrow", "moto", "apache-airflow-providers-microsoft-azure"} <= set(told["absent"])
+    assert told["result"]["rows"] == 600
     assert trips_lake.facts() == TRIPS.facts(MONTH)

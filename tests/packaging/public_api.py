@@ -35,14 +35,14 @@ _MODULES = (
 
 def public_api() -> str:
     """One line for each name: classes and functions with their parameters, then fields of what is stored or sent."""
-    lines = sorted(line for module in _modules() for line in _names(module))
+    lines = sorted(line for module in modules() for line in _names(module))
     lines += [f"connection extra {name}" for name in KNOWN_EXTRAS]
     lines += [f"result {field.name}" for field in fields(LoadResult)]
     lines += [f"ledger column {name}" for name in COLUMNS]
     return "\n".join(lines) + "\n"
 
 
-def _modules() -> Iterator[ModuleType]:
+def modules() -> Iterator[ModuleType]:
     root = airflow_provider_chs3.__name__
     for package in _PACKAGES:
         found = pkgutil.iter_modules(importlib.import_module(f"{root}.{package}").__path__)

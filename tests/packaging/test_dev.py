@@ -1,10 +1,11 @@
-"""Two `./dev` at once: one builds, the other waits for it."""
+"""`./dev` makes what is missing or old, once, also if two run at once; and where nothing is to do, it does nothing."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,17 @@ sleep 1
 echo "end $*" >>"$NPM_LOG"
 """
 
+#: Instead of what would fetch packages. It logs its arguments, as the environment's Python does.
+UV = """#!/bin/sh
+echo "install" >>"$PYTHON_LOG"
+[ ! -e fail ]
+"""
+PYTHON = f"""#!/bin/sh
+echo "start $1" >>"$PYTHON_LOG"
+[ "$1" != -m ] || exec "$(dirname "$0")/../../../bin/uv"
+exec {sys.executable} "$@"
+"""
+
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
@@ -28,23 +40,37 @@ def checkout(tmp_path: Path) -> Path:
     shutil.copy(ROOT / "dev", tmp_path)
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name, text in (("npm", NPM), ("node", "#!/bin/sh\n")):
+    for name, text in (("npm", NPM), ("node", "#!/bin/sh\n"), ("uv", UV), ("../.dev/venv/bin/python", PYTHON)):
+        (programs / name).parent.mkdir(parents=True, exist_ok=True)
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
+    for name in ("setup.cfg", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
     return tmp_path
 
 
-def build_page(checkout: Path) -> subprocess.Popen[str]:
+def dev(checkout: Path, *arguments: str) -> subprocess.Popen[str]:
     environment = {
         **os.environ,
         "PATH": f"{checkout / 'bin'}:{os.environ['PATH']}",
         "NPM_LOG": str(checkout / "npm.log"),
+        "PYTHON_LOG": str(checkout / "python.log"),
     }
-    return subprocess.Popen([checkout / "dev", "page"], env=environment, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([checkout / "dev", *arguments], env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def starts(checkout: Path, *arguments: str, exit_code: int = 0) -> list[str]:
+    """What the environment's Python, and what installs packages, is started for."""
+    log = checkout / "python.log"
+    log.write_text("")
+    process = dev(checkout, *arguments)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == exit_code, errors
+    return log.read_text().splitlines()
 
 
 def test_of_two_at_once_one_builds_and_the_other_waits(checkout: Path) -> None:
-    both = [build_page(checkout) for _ in range(2)]
+    both = [dev(checkout, "page") for _ in range(2)]
     said = sorted(process.communicate(timeout=60)[1] for process in both)
     assert [process.returncode for process in both] == [0, 0]
     assert said == [
@@ -55,13 +81,37 @@ def test_of_two_at_once_one_builds_and_the_other_waits(checkout: Path) -> None:
 
 
 def test_one_that_was_killed_leaves_no_lock(checkout: Path) -> None:
-    killed = build_page(checkout)
+    killed = dev(checkout, "page")
     log = checkout / "npm.log"
     while not log.exists():
         assert killed.poll() is None
     killed.kill()
     killed.wait()
-    again = build_page(checkout)
+    again = dev(checkout, "page")
     assert "building the page" in again.communicate(timeout=60)[1]
     assert again.returncode == 0
     assert log.read_text().splitlines()[-1] == "end run build"
+
+
+def test_where_environment_and_page_are_ready_python_starts_once(checkout: Path) -> None:
+    assert "install" in starts(checkout, "run", "true")
+    assert starts(checkout, "run", "true") == ["start -I"]
+
+
+@pytest.mark.parametrize("name", ["setup.cfg", "pyproject.toml"])
+def test_packages_are_installed_again_when_what_names_them_has_changed(checkout: Path, name: str) -> None:
+    starts(checkout, "run", "true")
+    with (checkout / name).open("a") as file:
+        file.write("\n# changed\n")
+    assert "install" in starts(checkout, "run", "true")
+    assert starts(checkout, "run", "true") == ["start -I"]
+
+
+def test_packages_are_installed_again_after_a_failure_though_setup_cfg_is_what_it_was(checkout: Path) -> None:
+    starts(checkout, "run", "true")
+    (checkout / "setup.cfg").write_text("[metadata]\n")
+    (checkout / "fail").touch()
+    starts(checkout, "run", "true", exit_code=1)
+    (checkout / "fail").unlink()
+    shutil.copy(ROOT / "setup.cfg", checkout)
+    assert "install" in starts(checkout, "run", "true")

@@ -243,5 +243,5 @@ def test_the_example_dag_loads_and_then_finds_nothing_to_load(
 def test_without_a_driver_the_error_says_what_to_install(row_lake: RowLake, monkeypatch: pytest.MonkeyPatch) -> None:
     module, extra = ("pymysql", "mysql") if row_lake.is_mysql else ("psycopg", "postgres")
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(AirflowFailException, match=rf"pip install 'airflow-provider-chs3\[{extra}\]'"):
+    with pytest.raises(AirflowFailException, match=f"install the extra {extra} of airflow-provider-chs3"):
         row_lake.load()

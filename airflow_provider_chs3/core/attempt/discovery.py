@@ -16,7 +16,8 @@ from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.request.privileges import privileges_of_load
 from airflow_provider_chs3.core.source.csv_dialect import reading_settings
 from airflow_provider_chs3.core.source.source import Source
-from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up, needed_settings
+from airflow_provider_chs3.core.tuning.exact_settings import needed_settings
+from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
 from airflow_provider_chs3.core.values.models import Manifest, SettingValue
 from airflow_provider_chs3.core.workflow.operations import Gather, Steps

@@ -28,7 +28,7 @@ from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.staging.ending import end_attempt, end_earlier_attempts
 from airflow_provider_chs3.core.tuning.calibrated_profile import Knobs, Profile, short_version
-from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS, REQUIRED_SETTINGS
+from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, REQUIRED_SETTINGS
 from airflow_provider_chs3.core.tuning.resource_share import smallest
 from airflow_provider_chs3.core.values.models import Manifest, Node
 from airflow_provider_chs3.core.values.quantities import quantity, size_text

@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Node, NodeSpec, TableName
+from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -184,9 +185,8 @@ class SizedNode:
     note: str = ""
 
     def __str__(self) -> str:
-        memory = f"{self.spec.memory_bytes / 1024**3:.2f} GiB" if self.spec.memory_bytes else "memory not known"
         note = f"; {self.note}" if self.note else ""
-        return f"{self.spec.cores} cores, {memory} ({self.source}{note})"
+        return f"{self.spec} ({self.source}{note})"
 
 
 Declared = Mapping[str, NodeSpec]
@@ -268,5 +268,5 @@ def _impossible(node: Node, each: SizedNode, facts: NodeFacts, now: NodeNow) -> 
 def _capped(each: SizedNode, limit_bytes: int) -> SizedNode:
     if not 0 < limit_bytes < each.spec.memory_bytes:
         return each
-    note = f"{each.spec.memory_bytes / 1024**3:.2f} GiB declared, capped at the server's limit max_server_memory_usage"
+    note = f"{size_text(each.spec.memory_bytes)} declared, capped at the server's limit max_server_memory_usage"
     return replace(each, spec=NodeSpec(each.spec.cores, limit_bytes), note=note)

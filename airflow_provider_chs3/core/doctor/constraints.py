@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, find_constraints
 from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
-from airflow_provider_chs3.core.tuning.insert_settings import needed_settings
+from airflow_provider_chs3.core.tuning.exact_settings import needed_settings
 from airflow_provider_chs3.core.values.models import SettingValues
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import Chs3Error, PreflightError

@@ -19,7 +19,8 @@ from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.source.source import Source
-from airflow_provider_chs3.core.tuning.insert_settings import EXACT_NAMES, REQUIRED_SETTINGS, load_settings
+from airflow_provider_chs3.core.tuning.exact_settings import EXACT_NAMES, REQUIRED_SETTINGS
+from airflow_provider_chs3.core.tuning.insert_settings import load_settings
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions, resource_share_of, smallest
 from airflow_provider_chs3.core.values.models import Month, Node, NodeSpec, Setting, SettingValues
 from airflow_provider_chs3.core.workflow.fan_out import capturing_logs

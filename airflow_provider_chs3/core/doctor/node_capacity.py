@@ -10,6 +10,7 @@ from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
 from airflow_provider_chs3.core.doctor.report import Check, in_a_line
 from airflow_provider_chs3.core.values.models import Node, NodeSpec
+from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 #: With fewer cores, a load has no second core for merges.
@@ -69,7 +70,7 @@ def check_specs(
     if nodes != (ONLY_NODE,):
         findings += [*_unknown("node_specs", declared, nodes), *_unknown("node_addresses", addresses, nodes)]
     # Nodes of the same kind differ by a few megabytes.
-    seen = {f"{each.spec.cores} cores, {_gib(each.spec.memory_bytes)} ({each.source})" for each in sizes.nodes.values()}
+    seen = {f"{each.spec} ({each.source})" for each in sizes.nodes.values()}
     return Check(
         name="node specs",
         summary="; ".join(sorted(seen)),
@@ -95,15 +96,16 @@ def _remarks(sizes: Sizes, context: TargetContext) -> Iterator[str]:
         if each.note:
             yield f"{shown(node)}: {each.note}"
         elif each.spec.cores < measured.cores or each.spec.memory_bytes < measured.memory_bytes:
-            yield (
-                f"{shown(node)}: {each.source} leave {measured.cores - each.spec.cores} of {measured.cores} cores and "
-                f"{_gib(max(0, measured.memory_bytes - each.spec.memory_bytes))} of {_gib(measured.memory_bytes)} alone"
-            )
+            yield f"{shown(node)}: {each.source} leave {_unused(each.spec, measured)} alone"
         if not measured.memory_bytes and not each.spec.memory_bytes:
             yield f"{shown(node)}: its memory is not known, so blocks keep their default size"
         if each.spec.cores < _FEW_CORES:
             yield f"{shown(node)}: with a single core, inserts and merges wait for each other"
 
 
-def _gib(size_bytes: int) -> str:
-    return f"{size_bytes / 1024**3:.1f} GiB" if size_bytes else "memory not known"
+def _unused(spec: NodeSpec, measured: NodeSpec) -> str:
+    cores = f"{measured.cores - spec.cores} of {measured.cores} cores"
+    if not measured.memory_bytes:
+        return cores
+    unused_bytes = max(0, measured.memory_bytes - spec.memory_bytes)
+    return f"{cores} and {size_text(unused_bytes)} of {size_text(measured.memory_bytes)}"

@@ -148,7 +148,7 @@ class LoadedColumn:
         return is_unparsed(self.written) if self.written else "0"
 
     def cast(self, *, null_as_default: bool) -> Cast:
-        """The expression as the column's type, with the condition that nothing of the value was lost."""
+        """Return the expression as the column's type, with the condition that nothing of the value was lost."""
         wanted = _nullable(self.column.type) if null_as_default else self.column.type
         casting = Casting(is_lossy=self.is_lossy, has_date64=self.has_date64)
         return casting.cast(self.source, ColumnType(self.source_type), ColumnType(wanted))

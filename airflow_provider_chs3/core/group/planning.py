@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_ids_of
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.source.source import Source
-from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
+from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Manifest, Month
 from airflow_provider_chs3.core.values.month_group import MonthGroup

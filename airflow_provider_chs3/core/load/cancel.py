@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.staging.ending import end_attempt, end_attempts_with
 from airflow_provider_chs3.core.staging.tables import Attempt
-from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS
+from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.core.workflow.operations import Steps
 

@@ -43,7 +43,7 @@ from airflow_provider_chs3.core.staging.ending import (
 )
 from airflow_provider_chs3.core.staging.rivals import take_over
 from airflow_provider_chs3.core.staging.tables import create_staging
-from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
+from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node

@@ -22,7 +22,7 @@ from airflow_provider_chs3.core.publication.schema_drift import check_schema_dri
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partition
 from airflow_provider_chs3.core.staging.tables import ddl_settings
-from airflow_provider_chs3.core.tuning.insert_settings import EMPTY_SOURCE
+from airflow_provider_chs3.core.tuning.exact_settings import EMPTY_SOURCE
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Sleep, Steps
 from airflow_provider_chs3.exceptions import (

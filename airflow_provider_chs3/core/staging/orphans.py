@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, TableRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.staging.ending import end_named
-from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS
+from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import Log, Row, Steps
 from airflow_provider_chs3.exceptions import ConfigurationError, PreflightError

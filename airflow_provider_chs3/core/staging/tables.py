@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.table import DURABLE, durable_settings
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.sql.server_text import items
-from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS
+from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Month, Node, SettingValues, TableName
 from airflow_provider_chs3.core.values.month_group import MonthGroup
@@ -64,7 +64,7 @@ class Attempt:
         return f"{self.prefix}{self.nonce}"
 
     def staging(self, context: TargetContext) -> TableName:
-        """The staging table."""
+        """Return the staging table."""
         return TableName(context.staging_database, self.name)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.storages.s3_source import S3Source
+from airflow_provider_chs3.exceptions import ConfigurationError
 
 
 @dataclass(frozen=True)
@@ -26,3 +27,20 @@ class GcsSource(S3Source):
     def url(self) -> str:
         """The bucket as a URL, for people and for lineage."""
         return f"gs://{self.bucket}"
+
+
+def check_is_google(endpoint_url: str, hmac_conn_id: str) -> None:
+    """Check that a connection does not lead to AWS, as one does that names no endpoint.
+
+    Args:
+        endpoint_url: Where it leads.
+        hmac_conn_id: Its id.
+
+    Raises:
+        ConfigurationError: If it does.
+    """
+    if ".amazonaws.com" in endpoint_url:
+        raise ConfigurationError(
+            f'Connection {hmac_conn_id!r} leads to AWS: give "endpoint_url": "https://storage.googleapis.com" in its '
+            "extra, and an HMAC key of Google as login and password."
+        )

@@ -233,11 +233,15 @@ class NodeSpec:
 
     Args:
         cores: CPU cores.
-        memory_bytes: RAM that ClickHouse may use.
+        memory_bytes: RAM that ClickHouse may use; 0 if it is not known.
     """
 
     cores: int
     memory_bytes: int
+
+    def __str__(self) -> str:
+        memory = size_text(self.memory_bytes) if self.memory_bytes else "memory not known"
+        return f"{quantity(self.cores, 'core')}, {memory}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,5 +36,5 @@ class ObjectPage:
         )
 
     def objects(self) -> Iterator[S3Object]:
-        """The objects themselves."""
+        """Return the objects themselves."""
         return map(S3Object, self.paths, self.sizes_bytes, self.etags, self.read_times())

@@ -25,7 +25,7 @@ class Topic:
         kafka_conn_id: Connection of type `kafka`; its extra holds the settings of librdkafka.
 
     Raises:
-        ConfigurationError: If the provider of Kafka is missing, or the connection lacks `bootstrap.servers`.
+        ConfigurationError: If a library of the extra `kafka` is missing, or the connection lacks `bootstrap.servers`.
     """
 
     def __init__(self, name: str, kafka_conn_id: str) -> None:
@@ -171,13 +171,15 @@ def settings_of(kafka_conn_id: str) -> Mapping[str, Any]:
         kafka_conn_id: The connection.
 
     Raises:
-        ConfigurationError: If the provider of Kafka is missing, or the connection lacks `bootstrap.servers`.
+        ConfigurationError: If a library of the extra `kafka` is missing, or the connection lacks `bootstrap.servers`.
     """
     try:
+        # Of what the extra brings, it is used last: not after the first messages were read.
+        import pyarrow  # noqa: F401
         from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
     except ImportError as error:
         raise ConfigurationError(
-            "Kafka needs a provider that is not installed: pip install 'airflow-provider-chs3[kafka]'."
+            "Kafka needs a library that is not installed: install the extra kafka of airflow-provider-chs3."
         ) from error
 
     class Settings(KafkaBaseHook):

@@ -52,7 +52,7 @@ class AzureBlobListing(Listing):
             from airflow.providers.microsoft.azure.hooks.wasb import WasbHook
         except ImportError as error:
             raise ConfigurationError(
-                "Azure needs a provider that is not installed: pip install 'airflow-provider-chs3[azure]'."
+                "Azure needs a provider that is not installed: install the extra azure of airflow-provider-chs3."
             ) from error
         try:
             client: BlobServiceClient = WasbHook(self.wasb_conn_id).get_conn()

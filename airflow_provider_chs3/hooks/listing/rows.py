@@ -260,7 +260,7 @@ def _driver(module: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise ConfigurationError(
-            f"The worker needs a driver that is not installed: pip install 'airflow-provider-chs3[{extra}]'."
+            f"The worker needs a driver that is not installed: install the extra {extra} of airflow-provider-chs3."
         ) from error
 
 

@@ -1,13 +1,10 @@
-"""All that touches clickhouse-driver. Imported inside functions only: Airflow must parse DAGs without the driver."""
+"""The driver's client. Imported inside functions only: Airflow must parse DAGs without the driver."""
 
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import clickhouse_driver  # noqa: TID253
@@ -16,12 +13,11 @@ import clickhouse_driver.errors as driver_errors  # noqa: TID253
 from clickhouse_driver.protocol import ServerPacketTypes  # noqa: TID253
 from clickhouse_driver.reader import read_binary_bytes, read_binary_int32, read_binary_uint8  # noqa: TID253
 
-from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
 from airflow_provider_chs3.hooks.native.inserted_rows import misfits_named
 from airflow_provider_chs3.hooks.native.log_comment import client_name
-from airflow_provider_chs3.hooks.native.secrets import scrub
-from airflow_provider_chs3.hooks.native.sent_settings import write_settings_of_any_server
+from airflow_provider_chs3.hooks.native.server_errors import address_in_use
+from airflow_provider_chs3.hooks.native.settings_writer import write_settings_of_any_server
 from airflow_provider_chs3.hooks.native.sparing_ping import SparingPing
 from airflow_provider_chs3.hooks.native.variant import teach_driver
 
@@ -42,31 +38,6 @@ logging.getLogger("clickhouse_driver.connection").addFilter(_DriverLog())
 teach_driver()
 
 clickhouse_driver.connection.write_settings = write_settings_of_any_server
-
-_NETWORK_ERRORS = (
-    driver_errors.NetworkError,
-    driver_errors.SocketTimeoutError,
-    driver_errors.UnexpectedPacketFromServerError,
-    driver_errors.UnknownPacketFromServerError,
-    EOFError,
-    OSError,
-)
-_UNTRUSTED = re.compile(r"certificate verify failed: (.+?)\.? \(_ssl")
-_RECEIVED_FROM = re.compile(r"Received from (\S+:\d+)\.")
-#: Of ClickHouse; and of HDFS, in the middle of a message.
-_STACK_TRACE = re.compile(r"\.?\s*Stack trace:.*|(?:\n\s*at [^\n]+\))+", re.DOTALL)
-_EXCEPTION_CLASS = re.compile(r"(?:DB::\w+\. )?\bDB::\w+: ")
-# The driver's list ends at 398; these are the newer ones that loads meet (system.errors of 26.9).
-ERROR_NAMES = {code: name for name, code in vars(driver_errors.ErrorCodes).items() if name.isupper()} | {
-    452: "SETTING_CONSTRAINT_VIOLATION",
-    497: "ACCESS_DENIED",
-    499: "S3_ERROR",
-    516: "AUTHENTICATION_FAILED",
-    519: "NO_REMOTE_SHARD_AVAILABLE",
-    636: "CANNOT_EXTRACT_TABLE_STRUCTURE",
-    669: "NAMED_COLLECTION_DOESNT_EXIST",
-    1009: "S3_OBJECT_CHANGED_DURING_READ",
-}
 
 
 class Client(clickhouse_driver.Client):
@@ -130,7 +101,7 @@ class Client(clickhouse_driver.Client):
             return self._receive()
 
     def _receive_and_count(self) -> Any:
-        """The connection's next packet but extremes; the driver drops those that have counters."""
+        """Return the connection's next packet but extremes; the driver drops those that have counters."""
         packet = self._receive_in_time()
         while packet.type == ServerPacketTypes.EXTREMES:
             packet = self._receive_in_time()
@@ -145,9 +116,8 @@ class Client(clickhouse_driver.Client):
 
     @property
     def address(self) -> str:
-        """The node in use, as `host:port`: the driver keeps the one that works in front."""
-        host, port = self.connection.hosts[0]
-        return f"{host}:{port}"
+        """The node in use, as `host:port`."""
+        return address_in_use(self)
 
 
 def _read_error(buffer: Any) -> driver_errors.ServerException:
@@ -166,7 +136,7 @@ def open_client(
     address: Address | None = None,
     send_receive_timeout_seconds: float | None = None,
 ) -> Client:
-    """A client that connects with its first statement.
+    """Return a client that connects with its first statement.
 
     Args:
         options: The connection.
@@ -201,97 +171,6 @@ def open_client(
     # Not through the constructor: that takes out what it believes to be the client's.
     client.settings.update(options.sent_settings)
     return client
-
-
-@contextmanager
-def translated_errors(client: Client, *, query_id: str | None = None, secrets: Sequence[str] = ()) -> Iterator[None]:
-    """Turn what the driver raises into this package's errors.
-
-    Args:
-        client: The client in use.
-        query_id: The id of the statement.
-        secrets: What no message may show; the connection's password is added.
-
-    Raises:
-        ClickHouseServerError: The server answered with an error.
-        ClickHouseConnectionError: It did not answer.
-        ConfigurationError: Its certificate is not trusted, or the driver cannot send or read a value.
-    """
-    secrets = (*secrets, client.connection.password)
-    try:
-        yield
-    except driver_errors.ServerException as error:
-        translated = server_error(error.code, error.message, address=client.address, query_id=query_id, secrets=secrets)
-        # It stays the context of the new error, where tools that collect errors find it.
-        error.message = translated.message
-        error.args, error.nested = (translated.message,), None
-        raise translated from None
-    except driver_errors.UnknownTypeError as error:
-        raise ConfigurationError(
-            f"{error.message}: the driver cannot read or send values of this type. Convert them in the statement, as "
-            "toString(…) does."
-        ) from None
-    except UnicodeEncodeError as error:
-        # Not the text around it, which may be a secret.
-        half = error.object[error.start]
-        raise ConfigurationError(f"{half!r} is half a character, without UTF-8: remove it, or send bytes.") from None
-    except _NETWORK_ERRORS as error:
-        if untrusted := untrusted_certificate(str(error), client.address):
-            raise untrusted from None
-        message = scrub(_first_line(error), secrets)
-        is_timeout = isinstance(error, driver_errors.SocketTimeoutError | TimeoutError)
-        raise ClickHouseConnectionError(message, client.address, query_id, is_timeout=is_timeout) from None
-
-
-def server_error(
-    code: int, message: str, *, address: str, query_id: str | None, secrets: Sequence[str]
-) -> ClickHouseServerError:
-    """Return a server's error, without stack trace and secrets.
-
-    Args:
-        code: The error's code.
-        message: The server's message.
-        address: The node that was asked, as `host:port`.
-        query_id: The id of the statement.
-        secrets: Texts that the message may contain and must not show.
-    """
-    message = _STACK_TRACE.sub("", message).strip()
-    remote = _RECEIVED_FROM.findall(message)
-    return ClickHouseServerError(
-        code=code,
-        name=ERROR_NAMES.get(code, ""),
-        message=scrub(_EXCEPTION_CLASS.sub("", message), secrets),
-        # The last one is the node where it began; the others passed it on.
-        host=remote[-1] if remote else address,
-        query_id=query_id,
-    )
-
-
-def untrusted_certificate(message: str, address: str) -> ConfigurationError | None:
-    """The error of a server whose certificate is not trusted, if that is what a message of Python's `ssl` says.
-
-    Args:
-        message: The message.
-        address: The server, as `host:port`.
-    """
-    found = _UNTRUSTED.search(message)
-    return ConfigurationError(_about_certificate(address, found[1])) if found else None
-
-
-def _about_certificate(address: str, reason: str) -> str:
-    way_out = "give the file of its authority in the connection's extra 'ca_certs'"
-    if "mismatch" in reason:
-        way_out = "reach the server under a name that its certificate holds (host, 'alt_hosts', 'node_addresses')"
-    if "expired" in reason:
-        way_out = "have it renewed"
-    return f"{address} has a certificate that is not trusted: {reason}. The way out: {way_out}."
-
-
-def _first_line(error: BaseException) -> str:
-    if isinstance(error, driver_errors.SocketTimeoutError):
-        # All that the driver says of it is the address.
-        return f"timed out {error.message}"
-    return str(getattr(error, "message", None) or error or type(error).__name__).splitlines()[0]
 
 
 def _host_port(address: Address) -> str:

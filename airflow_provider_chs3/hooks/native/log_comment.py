@@ -17,7 +17,7 @@ _ENVIRONMENT = {
 
 
 def airflow_log_comment() -> str:
-    """The running task as JSON, for the setting `log_comment`.
+    """Return the running task as JSON, for the setting `log_comment`.
 
     Returns:
         An object with `dag_id`, `task_id`, `run_id`, `try_number` and `map_index`, as far as they are known: all of
@@ -27,7 +27,7 @@ def airflow_log_comment() -> str:
 
 
 def client_name() -> str:
-    """This package's version and Airflow's: `airflow-provider-chs3/0.1.0 airflow/3.1.0`."""
+    """Return this package's version and Airflow's: `airflow-provider-chs3/0.1.0 airflow/3.1.0`."""
     import airflow
 
     return f"airflow-provider-chs3/{__version__} airflow/{airflow.__version__}"

@@ -67,12 +67,8 @@ class DeltaListing(TableListing):
             return TableSnapshot(str(table.version()), names, tuple(self._files(table)))
 
     def _table(self, pinned: str | None) -> DeltaTable:
-        try:
-            from deltalake import DeltaTable
-        except ImportError as error:
-            raise ConfigurationError(
-                "Delta needs a library that is not installed: pip install 'airflow-provider-chs3[delta]'."
-            ) from error
+        from deltalake import DeltaTable
+
         return DeltaTable(self.uri, version=int(pinned) if pinned else None, storage_options=self._options())
 
     def _options(self) -> dict[str, str]:
@@ -96,6 +92,10 @@ class DeltaListing(TableListing):
             yield
         except Chs3Error:
             raise
+        except ImportError as error:
+            raise ConfigurationError(
+                "Delta needs a library that is not installed: install the extra delta of airflow-provider-chs3."
+            ) from error
         except Exception as error:
             kind = type(error).__name__
             if kind == "TableNotFoundError":

@@ -83,12 +83,8 @@ class IcebergListing(TableListing):
 
     @cached_property
     def _loaded(self) -> Table:
-        try:
-            from pyiceberg.catalog import load_catalog
-        except ImportError as error:
-            raise ConfigurationError(
-                "Iceberg needs a library that is not installed: pip install 'airflow-provider-chs3[iceberg]'."
-            ) from error
+        from pyiceberg.catalog import load_catalog
+
         return load_catalog("chs3", **self._properties()).load_table(self.table)
 
     def _properties(self) -> dict[str, str]:
@@ -119,6 +115,10 @@ class IcebergListing(TableListing):
             yield
         except Chs3Error:
             raise
+        except ImportError as error:
+            raise ConfigurationError(
+                "Iceberg needs a library that is not installed: install the extra iceberg of airflow-provider-chs3."
+            ) from error
         except Exception as error:
             where = f"Cannot list {self.table} (connection {self.iceberg_conn_id!r})"
             kind = type(error).__name__

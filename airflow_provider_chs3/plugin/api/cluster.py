@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
@@ -17,7 +17,7 @@ from airflow_provider_chs3.plugin.observation.cluster_facts import look_at_clust
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
 from airflow_provider_chs3.plugin.observation.months import MonthOverview
 
-_NOTHING = ClusterOverview(cluster=None, nodes={}, down={})
+_NOTHING = ClusterOverview(cluster=None, nodes={}, processes={}, down={})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +37,14 @@ class ClusterAnswer(Answer):
             months: The state of the months, with what the inserts load.
             readable_dags: DAGs whose tasks may be named.
         """
-        nodes = {node: asdict(overview) | {"error": ""} for node, overview in self.seen.nodes.items()}
-        nodes |= {node: {"error": error} for node, error in self.seen.down.items()}
+        nodes = sorted({*self.seen.nodes, *self.seen.down})
         return {
             **self._as_json(),
             "cluster": self.seen.cluster,
-            "nodes": [{"name": shown(node), **nodes[node]} for node in sorted(nodes)],
+            "nodes": [
+                {"name": shown(node), "error": self.seen.down.get(node, ""), "state": self.seen.nodes.get(node)}
+                for node in nodes
+            ],
             "loads": list(_loads(self.seen, months, readable_dags)),
         }
 

@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
-from airflow_provider_chs3.core.cluster.node_capacity import SizedNode
-from airflow_provider_chs3.core.values.models import NodeSpec
 from airflow_provider_chs3.plugin.api.answers import NodeError, Seen, Task
-from airflow_provider_chs3.plugin.observation.cluster import (
-    DiskOverview,
-    FullTable,
-    InsertOverview,
-    Replication,
-    RunningMerge,
-)
+from airflow_provider_chs3.plugin.observation.cluster import InsertOverview, NodeOverview
 
 
 class ClusterNode(NodeError):
-    """A node; only the error if it did not answer."""
+    """A node; without its state if it did not answer."""
 
-    version: str = ""
-    uptime_seconds: int = 0
-    size: SizedNode | None = None
-    size_error: str = ""
-    measured: NodeSpec | None = None
-    machine_memory_bytes: int = 0
-    memory_in_use_bytes: int = 0
-    disks: list[DiskOverview] = Field(default_factory=list)
-    fullest: list[FullTable] = Field(default_factory=list)
-    merges: list[RunningMerge] = Field(default_factory=list)
-    merges_running: int = 0
-    pool_busy: int = 0
-    pool_size: int = 0
-    replication: Replication | None = None
+    state: NodeOverview | None
 
 
 class RunningLoad(BaseModel):

@@ -140,8 +140,6 @@ class NodeOverview:
         memory_in_use_bytes: Memory of the queries that run there, as far as the user may see them.
         disks: Its disks.
         fullest: The tables nearest to their limits.
-        processes: The queries for inserts of loads, as `core.workflow.insert_progress` reads them: initial query id,
-            whether it is the initial query, rows, bytes, memory, peak, seconds.
         merges: The merges that run longest.
         merges_running: Number of running merges.
         pool_busy: Busy threads for merges and mutations.
@@ -158,7 +156,6 @@ class NodeOverview:
     memory_in_use_bytes: int
     disks: tuple[DiskOverview, ...]
     fullest: tuple[FullTable, ...]
-    processes: tuple[Row, ...]
     merges: tuple[RunningMerge, ...]
     merges_running: int
     pool_busy: int
@@ -196,11 +193,14 @@ class ClusterOverview:
     Args:
         cluster: The cluster; None for a single server.
         nodes: The nodes that answered.
+        processes: Their queries for inserts of loads, as `core.workflow.insert_progress` reads them: initial query id,
+            whether it is the initial query, rows, bytes, memory, peak, seconds.
         down: The reasons why the others did not.
     """
 
     cluster: str | None
     nodes: Mapping[Node, NodeOverview]
+    processes: Mapping[Node, tuple[Row, ...]]
     down: Mapping[Node, str]
 
     @property
@@ -208,8 +208,8 @@ class ClusterOverview:
         """The running inserts of loads, in the order of their query ids."""
         rows = [
             (query_id, is_initial, node.shard_num, *figures)
-            for node, overview in self.nodes.items()
-            for query_id, is_initial, *figures in overview.processes
+            for node, processes in self.processes.items()
+            for query_id, is_initial, *figures in processes
         ]
         return tuple(self._insert(query_id, rows) for query_id in sorted({row[0] for row in rows}))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import Declared, NodeNow, SizedNode, physical_memory, size_nodes
 from airflow_provider_chs3.core.cluster.node_facts import SIZE, NodeFacts, TargetContext
@@ -36,7 +37,7 @@ def size_query() -> Sql:
 
 
 def state_query(facts: NodeFacts) -> Sql:
-    """Return the query for memory, disks, the tables nearest to their limits, inserts of loads, merges and replication.
+    """Return the query for memory, disks, the tables nearest to their limits, merges, replication and inserts of loads.
 
     Args:
         facts: The node's size.
@@ -50,8 +51,6 @@ SELECT
     (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {limits}),
     (SELECT groupArray((name, value)) FROM system.replicated_merge_tree_settings WHERE {limits}),
     {_fullest_tables()},
-    (SELECT groupArray((initial_query_id, is_initial_query, read_rows, read_bytes, memory_usage, peak_memory_usage,
-            elapsed)) FROM system.processes WHERE match(initial_query_id, '^chs3_.*_insert')),
     (SELECT groupArray((database, table, partition_id, toBool(is_mutation), progress, elapsed,
             total_size_bytes_compressed, num_parts))
         FROM (SELECT * FROM system.merges ORDER BY elapsed DESC LIMIT {NAMED})),
@@ -61,7 +60,9 @@ SELECT
     (SELECT count() FROM system.replication_queue),
     (SELECT groupArray((database, table, type, new_part_name, dateDiff('second', create_time, now()), num_tries,
             toValidUTF8(last_exception), postpone_reason))
-        FROM (SELECT * FROM system.replication_queue ORDER BY create_time LIMIT {NAMED}))
+        FROM (SELECT * FROM system.replication_queue ORDER BY create_time LIMIT {NAMED})),
+    (SELECT groupArray((initial_query_id, is_initial_query, read_rows, read_bytes, memory_usage, peak_memory_usage,
+            elapsed)) FROM system.processes WHERE match(initial_query_id, '^chs3_.*_insert'))
 """)
 
 
@@ -108,10 +109,12 @@ def look_at_cluster(cluster: str | None, specs: Declared) -> Steps[ClusterOvervi
     facts = {node: _facts(*rows[0][2:]) for node, rows in sizes.items()}
     statements: dict[Node, Sql] = {node: state_query(each) for node, each in facts.items()}
     states = yield from query_reachable("Read the state of the nodes", statements, down)
-    overviews = {
-        node: _node_overview(node, sizes[node][0], rows[0], facts[node], specs) for node, rows in states.items()
-    }
-    return ClusterOverview(cluster=cluster, nodes=overviews, down=texts_of(down))
+    overviews, processes = dict[Node, NodeOverview](), dict[Node, tuple[Row, ...]]()
+    for node, rows in states.items():
+        *state, inserts = rows[0]
+        overviews[node] = _node_overview(node, sizes[node][0], state, facts[node], specs)
+        processes[node] = tuple(inserts)
+    return ClusterOverview(cluster=cluster, nodes=overviews, processes=processes, down=texts_of(down))
 
 
 def _facts(cores: int, memory_bytes: int, macros: Iterable[Row], metrics: int) -> NodeFacts:
@@ -126,9 +129,9 @@ def _facts(cores: int, memory_bytes: int, macros: Iterable[Row], metrics: int) -
     )
 
 
-def _node_overview(node: Node, size: Row, state: Row, facts: NodeFacts, specs: Declared) -> NodeOverview:
-    machine_bytes, in_use_bytes, disks, limits, replicated_limits, fullest, processes = state[:7]
-    merges, merges_running, pool, replicas, queued, queue = state[7:]
+def _node_overview(node: Node, size: Row, state: Sequence[Any], facts: NodeFacts, specs: Declared) -> NodeOverview:
+    machine_bytes, in_use_bytes, disks, limits, replicated_limits, fullest = state[:6]
+    merges, merges_running, pool, replicas, queued, queue = state[6:]
     sized, error = _size(node, facts, int(machine_bytes), specs)
     return NodeOverview(
         version=size[0],
@@ -140,7 +143,6 @@ def _node_overview(node: Node, size: Row, state: Row, facts: NodeFacts, specs: D
         memory_in_use_bytes=max(0, int(in_use_bytes)),
         disks=tuple(_disk(*disk) for disk in disks),
         fullest=tuple(_full_table(each, dict(limits), dict(replicated_limits)) for each in fullest),
-        processes=tuple(processes),
         merges=tuple(RunningMerge(*merge) for merge in merges),
         merges_running=merges_running,
         pool_busy=dict(pool).get(POOL_METRICS[0], 0),

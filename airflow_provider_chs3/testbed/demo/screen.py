@@ -12,7 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from airflow_provider_chs3.core.tuning.insert_settings import EXACT_NAMES
+from airflow_provider_chs3.core.tuning.exact_settings import EXACT_NAMES
 from airflow_provider_chs3.testbed.demo.lake import Lake, PartsOnNode
 
 # If output goes to a file, rich would use 80 columns.

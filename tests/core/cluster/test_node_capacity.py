@@ -70,7 +70,7 @@ class TestLimits:
         each = sized(argument={"default": NodeSpec(1, 64 * GIB)})
         assert each.spec.memory_bytes == 32 * GIB
         assert str(each) == (
-            "1 cores, 32.00 GiB (operator's node_specs; 64.00 GiB declared, capped at the server's limit "
+            "1 core, 32.0 GiB (operator's node_specs; 64.0 GiB declared, capped at the server's limit "
             "max_server_memory_usage)"
         )
 

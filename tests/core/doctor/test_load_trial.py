@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_chs3.core.doctor.load_trial import check_table
-from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
+from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from tests.core.surroundings import FACTS, TARGET, surroundings
 
 REPLICATED = replace(TARGET, engine="ReplicatedMergeTree")

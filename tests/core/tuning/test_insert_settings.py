@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_chs3.core.files.data_volume import DataVolume
+from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, EXACT_NAMES, REQUIRED_SETTINGS
 from airflow_provider_chs3.core.tuning.insert_settings import (
-    DDL_SETTINGS,
-    EXACT_NAMES,
-    REQUIRED_SETTINGS,
     TUNED_NAMES,
     load_settings,
     names_to_look_up,
@@ -208,43 +206,6 @@ class TestUsersSettings:
     def test_that_a_node_does_not_know_are_told(self, name):
         with pytest.raises(ConfigurationError, match=f"settings: not known to every node of the cluster: {name}"):
             values(own={name: 1})
-
-
-class TestExactSettings:
-    @pytest.mark.parametrize(
-        ("name", "value"),
-        [
-            ("parallel_distributed_insert_select", 2),
-            ("insert_deduplicate", 0),
-            ("deduplicate_insert", "disable"),
-            ("deduplicate_insert_select", "disable"),
-            ("optimize_on_insert", 0),
-            ("s3_throw_on_zero_files_match", 1),
-            ("skip_unavailable_shards", 0),
-            ("insert_quorum_parallel", 1),
-            ("date_time_overflow_behavior", "throw"),
-        ],
-    )
-    def test_are_always_sent(self, name, value):
-        assert values(own={"max_threads": 1})[name] == value
-
-    def test_let_one_node_send_the_rows_where_a_sharding_key_is_followed(self):
-        settings = load_settings(
-            one=part(), data=LARGE, known=KNOWN, own={}, null_as_default=False, by_sharding_key=True
-        )
-        (distributed,) = [each for each in settings if each.name == "parallel_distributed_insert_select"]
-        assert (distributed.value, "sharding key" in distributed.reason) == (0, True)
-
-    @pytest.mark.parametrize("null_as_default", [False, True])
-    def test_say_what_becomes_of_null(self, null_as_default):
-        assert values(null_as_default=null_as_default)["insert_null_as_default"] == int(null_as_default)
-
-    @pytest.mark.parametrize("name", ["insert_distributed_sync", "allow_experimental_parallel_reading_from_replicas"])
-    def test_are_sent_under_one_name(self, name):
-        assert name not in values()
-
-    def test_that_the_nodes_must_know_are_among_them(self):
-        assert set(REQUIRED_SETTINGS) <= EXACT_NAMES
 
 
 @pytest.mark.parametrize("name", ["deduplicate_insert", "max_threads", "min_insert_block_size_bytes"])

@@ -31,13 +31,13 @@ def state(**other: Any) -> tuple[Any, ...]:
         "limits": SERVER,
         "replicated_limits": [(name, "7") for name in Limits.__slots__],
         "fullest": [],
-        "processes": [],
         "merges": [],
         "running": 0,
         "pool": [("BackgroundMergesAndMutationsPoolTask", 2), ("BackgroundMergesAndMutationsPoolSize", 16)],
         "replicas": [0, 0, 0],
         "queued": 0,
         "queue": [],
+        "processes": [],
     }
     return tuple((rest | other).values())
 
@@ -86,7 +86,7 @@ def test_a_node_that_does_not_answer_is_left_out_and_told_of(number: int) -> Non
 
 def test_a_declared_size_stands_beside_the_measured_one() -> None:
     node = first(specs={"a": NodeSpec(4, 8 * GIB)})
-    assert str(node.size) == "4 cores, 8.00 GiB (connection's node_specs)"
+    assert str(node.size) == "4 cores, 8.0 GiB (connection's node_specs)"
     assert (node.measured, node.machine_memory_bytes) == (NodeSpec(8, 30 * GIB), 32 * GIB)
 
 

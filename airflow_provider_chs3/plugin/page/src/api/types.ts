@@ -21,6 +21,6 @@ export type ConnectionSpeed = Schemas["ConnectionSpeed"];
 export type LoadSpeed = Schemas["LoadSpeed"];
 export type Cluster = Schemas["Cluster"];
 export type ConnectionNodes = Schemas["ConnectionNodes"];
-export type ClusterNode = Schemas["ClusterNode"];
+export type NodeOverview = Schemas["NodeOverview"];
 export type Rights = Schemas["Rights"];
 export type DagRights = Schemas["DagRights"];

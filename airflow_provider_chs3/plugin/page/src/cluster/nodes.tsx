@@ -1,18 +1,18 @@
 // Tables of what the nodes of a cluster have and do.
 import { Badge, Text } from "@chakra-ui/react";
-import type { ClusterNode } from "../api/types";
+import type { NodeOverview } from "../api/types";
 import { bytes, duration, number, percent } from "../model/format";
 import { Figures } from "../ui/figures";
 import { Meter } from "../ui/meter";
 import { Section } from "../ui/parts";
 
 interface Props {
-  nodes: readonly ClusterNode[];
+  nodes: readonly (NodeOverview & { name: string })[];
 }
 
-const memory = (value: number | null | undefined) => (value ? bytes(value) : "not known");
+const memory = (value: number) => (value ? bytes(value) : "not known");
 
-function size({ size: found, size_error: problem }: ClusterNode) {
+function size({ size: found, size_error: problem }: NodeOverview) {
   if (!found) {
     return <Text color="fg.error">{problem}</Text>;
   }
@@ -21,10 +21,10 @@ function size({ size: found, size_error: problem }: ClusterNode) {
 
 export function Nodes({ nodes }: Props) {
   const rows = nodes.map((node) => [
-    node.name, node.version ?? "", duration(node.uptime_seconds ?? 0), size(node),
-    node.measured ? `${number(node.measured.cores)} cores, ${memory(node.measured.memory_bytes)}` : "",
-    memory(node.machine_memory_bytes), bytes(node.memory_in_use_bytes ?? 0),
-    <Meter key="pool" part={node.pool_busy ?? 0} whole={node.pool_size ?? 0} label="Busy merge threads" />, number(node.merges_running ?? 0),
+    node.name, node.version, duration(node.uptime_seconds), size(node),
+    `${number(node.measured.cores)} cores, ${memory(node.measured.memory_bytes)}`,
+    memory(node.machine_memory_bytes), bytes(node.memory_in_use_bytes),
+    <Meter key="pool" part={node.pool_busy} whole={node.pool_size} label="Busy merge threads" />, number(node.merges_running),
   ]);
   return (
     <Section title="Nodes">
@@ -36,7 +36,7 @@ export function Nodes({ nodes }: Props) {
 }
 
 export function Disks({ nodes }: Props) {
-  const rows = nodes.flatMap((node) => (node.disks ?? []).map((disk) => {
+  const rows = nodes.flatMap((node) => node.disks.map((disk) => {
     const { free_bytes: free, total_bytes: total } = disk;
     return [node.name, disk.name, disk.kind, ...(total && free !== null
       ? [<Meter key="used" part={total - free} whole={total} label={`Used of ${disk.name} on ${node.name}`} />, bytes(free), bytes(total),
@@ -61,7 +61,7 @@ function Inserts({ are }: { are: string }) {
 }
 
 export function FullTables({ nodes }: Props) {
-  const rows = nodes.flatMap((node) => (node.fullest ?? []).map((table) => [
+  const rows = nodes.flatMap((node) => node.fullest.map((table) => [
     node.name, `${table.database}.${table.table}`, table.partition_id, number(table.partition_parts), number(table.parts_to_delay_insert),
     number(table.parts_to_throw_insert), number(table.table_parts), number(table.max_parts_in_total), <Inserts key="inserts" are={table.inserts} />,
   ]));
@@ -75,7 +75,7 @@ export function FullTables({ nodes }: Props) {
 }
 
 export function Merges({ nodes }: Props) {
-  const rows = nodes.flatMap((node) => (node.merges ?? []).map((merge) => [
+  const rows = nodes.flatMap((node) => node.merges.map((merge) => [
     node.name, `${merge.database}.${merge.table}`, merge.partition_id, merge.is_mutation ? "mutation" : "merge",
     <Meter key="done" part={merge.progress} whole={1} label="Progress" isProgress />, number(merge.parts), bytes(merge.size_bytes), duration(merge.seconds),
   ]));

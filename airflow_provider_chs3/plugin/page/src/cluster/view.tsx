@@ -24,7 +24,7 @@ export function ClusterView() {
 }
 
 function Connection({ seen }: { seen: ConnectionNodes }) {
-  const answered = seen.nodes.filter((node) => !node.error);
+  const answered = seen.nodes.flatMap(({ name, state }) => (state ? [{ name, ...state }] : []));
   return (
     <Box as="section" aria-label={`Connection ${seen.conn_id}`} mb={8}>
       <Flex gap={3} align="baseline" wrap="wrap">

@@ -19,9 +19,10 @@ import clickhouse_driver.dbapi.cursor  # noqa: TID253
 from clickhouse_driver.dbapi.errors import OperationalError  # noqa: TID253
 
 from airflow_provider_chs3.hooks.connection import ConnectionOptions
-from airflow_provider_chs3.hooks.native.driver import Client, open_client, translated_errors
+from airflow_provider_chs3.hooks.native.driver import Client, open_client
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.hooks.native.parameters import Parameters, bind
+from airflow_provider_chs3.hooks.native.server_errors import translated_errors
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class Connection(clickhouse_driver.dbapi.connection.Connection):
         return open_client(self._options)
 
     def cursor(self, cursor_factory: type | None = None) -> Any:
-        """A new cursor."""
+        """Return a new cursor."""
         return super().cursor(cursor_factory or Cursor)
 
     def close(self) -> None:

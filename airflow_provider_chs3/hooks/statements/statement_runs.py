@@ -14,7 +14,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
 from airflow_provider_chs3.hooks.connection import Address, check_settings
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.hooks.native.parameters import Bound, Parameters, bound
-from airflow_provider_chs3.hooks.native.row_inserts import RowInserts
+from airflow_provider_chs3.hooks.statements.row_inserts import RowInserts
 from airflow_provider_chs3.hooks.waiting_turn import in_turn
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class StatementRuns(RowInserts):
     def _send(
         self, client: Client, statement: Bound, query_id: str, settings: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Any:
-        from airflow_provider_chs3.hooks.native.driver import translated_errors
+        from airflow_provider_chs3.hooks.native.server_errors import translated_errors
 
         # Not the statement, which may hold keys.
         log.info("Query id: %s", query_id)

@@ -1,0 +1,143 @@
+"""What the driver raises, as this package's errors. Imported inside functions only, as `driver` is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import clickhouse_driver  # noqa: TID253
+import clickhouse_driver.errors as driver_errors  # noqa: TID253
+
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
+from airflow_provider_chs3.hooks.native.secrets import scrub
+
+_NETWORK_ERRORS = (
+    driver_errors.NetworkError,
+    driver_errors.SocketTimeoutError,
+    driver_errors.UnexpectedPacketFromServerError,
+    driver_errors.UnknownPacketFromServerError,
+    EOFError,
+    OSError,
+)
+_UNTRUSTED = re.compile(r"certificate verify failed: (.+?)\.? \(_ssl")
+_RECEIVED_FROM = re.compile(r"Received from (\S+:\d+)\.")
+#: Of ClickHouse; and of HDFS, in the middle of a message.
+_STACK_TRACE = re.compile(r"\.?\s*Stack trace:.*|(?:\n\s*at [^\n]+\))+", re.DOTALL)
+_EXCEPTION_CLASS = re.compile(r"(?:DB::\w+\. )?\bDB::\w+: ")
+# The driver's list ends at 398; these are the newer ones that loads meet (system.errors of 26.9).
+ERROR_NAMES = {code: name for name, code in vars(driver_errors.ErrorCodes).items() if name.isupper()} | {
+    452: "SETTING_CONSTRAINT_VIOLATION",
+    497: "ACCESS_DENIED",
+    499: "S3_ERROR",
+    516: "AUTHENTICATION_FAILED",
+    519: "NO_REMOTE_SHARD_AVAILABLE",
+    636: "CANNOT_EXTRACT_TABLE_STRUCTURE",
+    669: "NAMED_COLLECTION_DOESNT_EXIST",
+    1009: "S3_OBJECT_CHANGED_DURING_READ",
+}
+
+
+@contextmanager
+def translated_errors(
+    client: clickhouse_driver.Client, *, query_id: str | None = None, secrets: Sequence[str] = ()
+) -> Iterator[None]:
+    """Turn what the driver raises into this package's errors.
+
+    Args:
+        client: The client in use.
+        query_id: The id of the statement.
+        secrets: What no message may show; the connection's password is added.
+
+    Raises:
+        ClickHouseServerError: The server answered with an error.
+        ClickHouseConnectionError: It did not answer.
+        ConfigurationError: Its certificate is not trusted, or the driver cannot send or read a value.
+    """
+    secrets = (*secrets, client.connection.password)
+    try:
+        yield
+    except driver_errors.ServerException as error:
+        translated = server_error(
+            error.code, error.message, address=address_in_use(client), query_id=query_id, secrets=secrets
+        )
+        # It stays the context of the new error, where tools that collect errors find it.
+        error.message = translated.message
+        error.args, error.nested = (translated.message,), None
+        raise translated from None
+    except driver_errors.UnknownTypeError as error:
+        raise ConfigurationError(
+            f"{error.message}: the driver cannot read or send values of this type. Convert them in the statement, as "
+            "toString(…) does."
+        ) from None
+    except UnicodeEncodeError as error:
+        # Not the text around it, which may be a secret.
+        half = error.object[error.start]
+        raise ConfigurationError(f"{half!r} is half a character, without UTF-8: remove it, or send bytes.") from None
+    except _NETWORK_ERRORS as error:
+        if untrusted := untrusted_certificate(str(error), address_in_use(client)):
+            raise untrusted from None
+        message = scrub(_first_line(error), secrets)
+        is_timeout = isinstance(error, driver_errors.SocketTimeoutError | TimeoutError)
+        raise ClickHouseConnectionError(message, address_in_use(client), query_id, is_timeout=is_timeout) from None
+
+
+def server_error(
+    code: int, message: str, *, address: str, query_id: str | None, secrets: Sequence[str]
+) -> ClickHouseServerError:
+    """Return a server's error, without stack trace and secrets.
+
+    Args:
+        code: The error's code.
+        message: The server's message.
+        address: The node that was asked, as `host:port`.
+        query_id: The id of the statement.
+        secrets: Texts that the message may contain and must not show.
+    """
+    message = _STACK_TRACE.sub("", message).strip()
+    remote = _RECEIVED_FROM.findall(message)
+    return ClickHouseServerError(
+        code=code,
+        name=ERROR_NAMES.get(code, ""),
+        message=scrub(_EXCEPTION_CLASS.sub("", message), secrets),
+        # The last one is the node where it began; the others passed it on.
+        host=remote[-1] if remote else address,
+        query_id=query_id,
+    )
+
+
+def untrusted_certificate(message: str, address: str) -> ConfigurationError | None:
+    """Return the error of a server whose certificate is not trusted, if that is what a message of Python's `ssl` says.
+
+    Args:
+        message: The message.
+        address: The server, as `host:port`.
+    """
+    found = _UNTRUSTED.search(message)
+    return ConfigurationError(_about_certificate(address, found[1])) if found else None
+
+
+def _about_certificate(address: str, reason: str) -> str:
+    way_out = "give the file of its authority in the connection's extra 'ca_certs'"
+    if "mismatch" in reason:
+        way_out = "reach the server under a name that its certificate holds (host, 'alt_hosts', 'node_addresses')"
+    if "expired" in reason:
+        way_out = "have it renewed"
+    return f"{address} has a certificate that is not trusted: {reason}. The way out: {way_out}."
+
+
+def _first_line(error: BaseException) -> str:
+    if isinstance(error, driver_errors.SocketTimeoutError):
+        # All that the driver says of it is the address.
+        return f"timed out {error.message}"
+    return str(getattr(error, "message", None) or error or type(error).__name__).splitlines()[0]
+
+
+def address_in_use(client: clickhouse_driver.Client) -> str:
+    """Return the address of the node in use, as `host:port`: the driver keeps the one that works in front.
+
+    Args:
+        client: The client.
+    """
+    host, port = client.connection.hosts[0]
+    return f"{host}:{port}"

@@ -1,0 +1,132 @@
+"""Hide the libraries that an installation of the package, with some of its extras, would not bring."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from importlib.metadata import Distribution, PackageNotFoundError, distributions, requires
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+_PACKAGE = "airflow-provider-chs3"
+_ROOT = Path(__file__).parents[1]
+
+
+def hide_all_but(extras: Collection[str], *, also: Collection[str] = ()) -> set[str]:
+    """Let no module be imported that only other distributions have.
+
+    Args:
+        extras: The extras of the package that are installed.
+        also: Distributions of these extras to hide all the same.
+
+    Returns:
+        The names of the distributions that seem absent.
+    """
+    required = _required(extras) - set(also)
+    modules: dict[bool, set[str]] = {True: set(), False: set()}
+    absent = set()
+    for each in distributions():
+        name = canonicalize_name(each.name)
+        modules[name in required].update(_modules(each))
+        if name not in required:
+            absent.add(name)
+    absent_modules = modules[False] - modules[True]
+    sys.meta_path[:] = [_Hiding(finder, absent_modules, absent) for finder in sys.meta_path]
+    return absent
+
+
+def _required(extras: Collection[str]) -> set[str]:
+    """The names of all distributions that an installation brings."""
+    found: set[tuple[str, frozenset[str]]] = set()
+    remaining = [Requirement(f"{_PACKAGE}[{','.join(extras)}]" if extras else _PACKAGE)]
+    while remaining:
+        each = remaining.pop()
+        key = canonicalize_name(each.name), frozenset(each.extras)
+        if key not in found:
+            found.add(key)
+            remaining += _requirements(each)
+    return {name for name, _ in found}
+
+
+def _requirements(of: Requirement) -> Iterator[Requirement]:
+    try:
+        texts = requires(of.name) or ()
+    except PackageNotFoundError:
+        return  # of another platform, or of an older Python
+    for text in texts:
+        each = Requirement(text)
+        if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in ("", *of.extras)):
+            yield each
+
+
+def _modules(distribution: Distribution) -> Iterator[str]:
+    """The modules that a distribution has: several have some of `airflow.providers`."""
+    for path in distribution.files or ():
+        if path.suffix in (".py", ".so") and ".." not in path.parts:
+            *packages, name = path.parts
+            stem = name.partition(".")[0]
+            yield ".".join(packages if stem == "__init__" else (*packages, stem))
+
+
+class _Hiding:
+    """A finder of modules and distributions that does not find the absent ones."""
+
+    def __init__(self, finder: Any, modules: set[str], distributions: set[str]) -> None:
+        self._finder = finder
+        self._modules = modules
+        self._distributions = distributions
+
+    def find_spec(self, name: str, *place: Any) -> Any:
+        return None if name in self._modules else self._finder.find_spec(name, *place)
+
+    def find_distributions(self, context: Any) -> Iterator[Distribution]:
+        find = getattr(self._finder, "find_distributions", lambda _: ())
+        return (each for each in find(context) if canonicalize_name(each.name) not in self._distributions)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._finder, name)
+
+
+def run_operator(
+    operator: type[Any], arguments: Mapping[str, Any], *, extras: Collection[str], also: Collection[str] = ()
+) -> dict[str, Any]:
+    """Execute an operator in a process of its own, where only the libraries of some extras are.
+
+    Args:
+        operator: Its class.
+        arguments: Its arguments, as JSON takes them.
+        extras: The extras of the package that are installed.
+        also: Distributions of these extras to hide all the same.
+
+    Returns:
+        `result`, or `error`, the text of what failed the task; and `absent`, the distributions that were hidden.
+    """
+    given = {"module": operator.__module__, "name": operator.__name__, "arguments": arguments}
+    text = json.dumps({**given, "extras": [*extras], "also": [*also]})
+    command = [sys.executable, "-m", __name__, text]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr[-2_000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _main() -> None:
+    given = json.loads(sys.argv[1])
+    told: dict[str, Any] = {"absent": sorted(hide_all_but(given["extras"], also=given["also"]))}
+    from airflow.providers.common.compat.sdk import AirflowException
+
+    operator = getattr(importlib.import_module(given["module"]), given["name"])
+    try:
+        told["result"] = operator(task_id="alone", **given["arguments"]).execute({})
+    except AirflowException as error:
+        told["error"] = str(error)
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    _main()

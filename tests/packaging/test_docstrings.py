@@ -1,0 +1,171 @@
+"""Docstrings of what users name in their code leave out no argument and no error.
+
+That those of functions begin with a verb is checked by ruff.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3 import exceptions
+from tests.operator_pages import operators
+from tests.packaging import public_api
+
+_METHODS = (FunctionType, classmethod, staticmethod)
+#: Airflow calls with these, and describes them.
+_OF_AIRFLOW = {"self", "cls", "context", "event", "task_instance", "args", "kwargs"}
+_SECTION = re.compile(r"^(\w+):\n(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(r"^    \*{0,2}(\w+): (.*?)(?=^    \S|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def _members() -> Iterator[tuple[str, Any, type | None]]:
+    """Each public class, function and method, with the class that has the method."""
+    for module in public_api.modules():
+        for name, value in vars(module).items():
+            if name[0] == "_" or name.startswith("pytest_") or getattr(value, "__module__", "") != module.__name__:
+                continue
+            where = f"{module.__name__.partition('.')[2]}.{name}"
+            if inspect.isclass(value):
+                yield where, value, None
+                for member in vars(value):
+                    if member[0] != "_" and isinstance(vars(value)[member], _METHODS):
+                        yield f"{where}.{member}", inspect.unwrap(getattr(value, member)), value
+            elif inspect.isfunction(value):
+                yield where, value, None
+
+
+MEMBERS = {where: (value, owner) for where, value, owner in _members()}
+CALLABLES = [where for where, (value, _) in MEMBERS.items() if not inspect.isclass(value)]
+
+
+@cache
+def _sections(docstring: str) -> dict[str, dict[str, str]]:
+    """Section → entry → text, of a docstring in Google's style."""
+    return {name: dict(_ENTRY.findall(text)) for name, text in _SECTION.findall(inspect.cleandoc(docstring) + "\n")}
+
+
+def _documented(where: str, section: str) -> dict[str, str]:
+    """The entries of a section, also those of the classes and methods that it extends or replaces."""
+    value, owner = MEMBERS[where]
+    found: dict[str, str] = {}
+    for each in _inherited(value, owner):
+        found = {**_sections(each.__doc__ or "").get(section, {}), **found}
+    return found
+
+
+def _inherited(value: Any, owner: type | None) -> list[Any]:
+    if inspect.isclass(value):
+        return list(value.__mro__)
+    name = value.__name__
+    return [vars(base)[name] for base in owner.__mro__ if name in vars(base)] if owner else [value]
+
+
+def _parameters(value: Any) -> dict[str, inspect.Parameter]:
+    function = value.__init__ if inspect.isclass(value) else value
+    return {name: each for name, each in inspect.signature(function).parameters.items() if name not in _OF_AIRFLOW}
+
+
+def _is_described_here(value: Any, owner: type | None) -> bool:
+    """Whether no library describes what it calls, nor the classes that extend it what they take."""
+    return not inspect.isabstract(value) and (owner is None or all(map(_is_ours, _inherited(value, owner))))
+
+
+def _is_ours(value: Any) -> bool:
+    return getattr(inspect.unwrap(value), "__module__", "").startswith("airflow_provider_chs3.")
+
+
+def _returns_something(where: str) -> bool:
+    return inspect.signature(MEMBERS[where][0]).return_annotation not in ("None", None)
+
+
+DESCRIBED_HERE = [where for where, (value, owner) in MEMBERS.items() if _is_described_here(value, owner)]
+
+
+@pytest.mark.parametrize("name", sorted(operators()))
+def test_of_an_operator_it_begins_with_a_verb(name: str) -> None:
+    assert not re.match(r"(?:An?|The)\b", operators()[name].__doc__ or "The")
+
+
+@pytest.mark.parametrize("where", DESCRIBED_HERE)
+def test_it_names_each_argument(where: str) -> None:
+    value, _ = MEMBERS[where]
+    documented = _documented(where, "Args") | _documented(where, "Attributes")
+    assert _parameters(value).keys() - documented.keys() == set()
+
+
+@pytest.mark.parametrize("where", MEMBERS)
+def test_it_names_no_argument_that_is_not_there(where: str) -> None:
+    value, _ = MEMBERS[where]
+    named = _sections(value.__doc__ or "").get("Args", {})
+    assert named.keys() - _parameters(value).keys() - _OF_AIRFLOW - _of_bases(value) == set()
+
+
+def _of_bases(value: Any) -> set[str]:
+    """What a class passes on to its bases, as operators do with `**kwargs`."""
+    bases = value.__mro__[1:] if inspect.isclass(value) else ()
+    names = {name for base in bases if base is not object for name in inspect.signature(base.__init__).parameters}
+    # common-sql's hooks take the connection under a name of their own.
+    return {*names, getattr(value, "conn_name_attr", "")}
+
+
+@pytest.mark.parametrize("where", MEMBERS)
+def test_it_says_what_an_argument_is_that_is_left_out(where: str) -> None:
+    value, _ = MEMBERS[where]
+    documented = _sections(value.__doc__ or "").get("Args", {})
+    parameters = _parameters(value)
+    silent = [
+        name
+        for name, text in documented.items()
+        if name in parameters and not _tells_default(text, parameters[name].default)
+    ]
+    assert silent == []
+
+
+def _tells_default(text: str, default: object) -> bool:
+    if default in (inspect.Parameter.empty, None, "", ()):
+        return True
+    # "As in `query`" leads to where it is told.
+    return bool(re.search(rf"[Dd]efault|\bAs (?:in|for)\b|{re.escape(str(default))}", text))
+
+
+@pytest.mark.parametrize("where", MEMBERS)
+def test_it_names_each_error_that_is_raised_there(where: str) -> None:
+    value, _ = MEMBERS[where]
+    raised = {error for function in _functions(value) for error in _raised(function)}
+    assert raised - _documented(where, "Raises").keys() == set()
+
+
+def _functions(value: Any) -> list[FunctionType]:
+    """What a call runs of this package's own: dataclasses make their `__init__`."""
+    if not inspect.isclass(value):
+        return [value]
+    made = {"__init__"} if is_dataclass(value) else set()
+    return [vars(value)[name] for name in {"__init__", "__post_init__"} - made if name in vars(value)]
+
+
+def _raised(function: FunctionType) -> set[str]:
+    """The errors that a function makes itself; tasks turn those of this package into Airflow's."""
+    source = textwrap.dedent(inspect.getsource(function))
+    calls = [node.exc for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Raise)]
+    names = {call.func.id for call in calls if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)}
+    ours = {name for name in names if hasattr(exceptions, name)}
+    return {"AirflowFailException"} if ours and "airflow_errors()" in source else ours
+
+
+@pytest.mark.parametrize(
+    "where", [where for where in CALLABLES if where in DESCRIBED_HERE and _returns_something(where)]
+)
+def test_it_says_what_is_returned(where: str) -> None:
+    value, _ = MEMBERS[where]
+    text = value.__doc__ or ""
+    assert re.search(r"\b(?:[Rr]eturns?|Yields?|Check|Read)\b", text)
