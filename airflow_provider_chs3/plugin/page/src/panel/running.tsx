@@ -7,6 +7,11 @@ import { progressOf, type StepProgress } from "../model/steps";
 import { Facts, Faint, Section } from "../ui/parts";
 import { SHORT_STEPS } from "./steps";
 
+const AFTER_INSERT = {
+  insert: "The insert has begun.",
+  verify: "The insert has ended. The load lists the objects again, and counts what it staged: the table does not have it yet.",
+  publish: "The staged rows are proved to be those of the objects. They replace the month's on each node, in one step.",
+};
 const MARK = { done: "✓ ", current: "", waiting: "" };
 const FILL = { done: "blue.solid", current: "blue.emphasized", waiting: "bg.emphasized" };
 
@@ -18,7 +23,7 @@ function Stepper({ steps, last }: { steps: readonly StepProgress[]; last: Finish
           <Box as="li" key={step} minW={0} fontSize="xs" fontVariantNumeric="tabular-nums" aria-current={state === "current" ? "step" : undefined}>
             <Box height="4px" rounded="full" bg={FILL[state]} mb={1} />
             <Text fontWeight={state === "current" ? "bold" : "normal"} color={state === "waiting" ? "fg.muted" : "fg"}>{MARK[state]}{SHORT_STEPS[step]}</Text>
-            <Text color={state === "waiting" ? "fg.muted" : "fg"}>{orNone(seconds, duration)}</Text>
+            <Text color={state === "waiting" ? "fg.muted" : "fg"}>{state === "current" && seconds === null ? "now" : orNone(seconds, duration)}</Text>
             {last ? <Text color="fg.muted">last {orNone(lastSeconds, duration)}</Text> : null}
           </Box>
         ))}
@@ -41,9 +46,9 @@ export function Running({ month, details }: { month: MonthRow; details: MonthDet
   const inserting: Inserting | null = details?.inserting ?? null;
   return (
     <Section title="Running">
-      {inserting ? <Stepper steps={progressOf(inserting, insert, details?.last_finished ?? null)} last={details?.last_finished ?? null} /> : null}
+      {inserting ? <Stepper steps={progressOf(inserting, month, details?.last_finished ?? null)} last={details?.last_finished ?? null} /> : null}
       {insert ? <Inserts month={month} insert={insert} />
-        : <Faint>No insert of it runs right now: its task is between two queries, or about to go on.</Faint>}
+        : <Faint>{month.step ? AFTER_INSERT[month.step] : "No insert of it runs right now: its task is between two steps, or about to go on."}</Faint>}
     </Section>
   );
 }
