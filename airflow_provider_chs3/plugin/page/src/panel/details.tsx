@@ -19,7 +19,7 @@ export function Details({ details, month, place }: { details: MonthDetails; mont
   const ids = newest?.query_ids ?? [];
   return (
     <>
-      {details.inserting ? <Newest inserting={details.inserting} /> : null}
+      {details.inserting ? <Newest inserting={details.inserting} isLoading={month.state === "loading"} /> : null}
       {details.load ? <Published load={details.load} nodes={details.nodes} /> : null}
       {details.load ? <Steps load={details.load} /> : null}
       <Nodes nodes={details.nodes} />
@@ -31,9 +31,9 @@ export function Details({ details, month, place }: { details: MonthDetails; mont
   );
 }
 
-function Newest({ inserting }: { inserting: Inserting }) {
+function Newest({ inserting, isLoading }: { inserting: Inserting; isLoading: boolean }) {
   return (
-    <Section title="Newest load, which has not published">
+    <Section title={isLoading ? "This load" : "Newest load, which has not published"}>
       <Facts rows={[
         ["Recorded", <><UtcTime key="at" text={inserting.recorded_at} />, attempt {inserting.attempt}</>],
         inserting.reason !== "" && ["Loads because", inserting.reason],

@@ -4,7 +4,7 @@ import type { FinishedLoad, Inserting, MonthDetails, MonthRow } from "../api/typ
 import { secondsLeft } from "../model/fleet";
 import { bytes, count, duration, number, orNone, percent, rate } from "../model/format";
 import { progressOf, type StepProgress } from "../model/steps";
-import { Facts, Faint, Section } from "../ui/parts";
+import { Facts, Faint, NAMES_WIDTH, Section } from "../ui/parts";
 import { SHORT_STEPS } from "./steps";
 
 const AFTER_INSERT = {
@@ -71,7 +71,7 @@ function Inserts({ month, insert }: { month: MonthRow; insert: NonNullable<Month
       ]} />
       {insert.nodes.map((node) => (
         <Flex key={node.name} gap={3} align="center" mt={2} fontSize="sm" wrap="wrap">
-          <Text minW="9rem" overflowWrap="anywhere">{node.name}</Text>
+          <Text minW={NAMES_WIDTH} overflowWrap="anywhere">{node.name}</Text>
           <Bar value={read ? (100 * node.read_rows) / read : 0} label={`Share of ${node.name}`} />
           <Text fontVariantNumeric="tabular-nums">{number(node.read_rows)} rows, {bytes(node.memory_bytes)} of memory</Text>
         </Flex>
