@@ -61,6 +61,11 @@ function readText(load: Load): string {
   return load.loaded_objects === load.objects ? all : `${number(load.loaded_objects)} new of ${all}: ${bytes(load.loaded_bytes)}`;
 }
 
+// Servers count memory in steps of some MiB: a short insert ends before the first.
+function peakText({ peak_memory_bytes: peak }: Load): string {
+  return peak ? `peak ${bytes(peak)}` : peak === 0 ? "too little to measure," : "peak not known,";
+}
+
 function Published({ load, nodes }: { load: Load; nodes: readonly NodeRows[] }) {
   const parts = nodes.reduce((sum, node) => sum + (node.parts ?? 0), 0);
   const changes = Object.entries(load.object_changes)
@@ -74,7 +79,7 @@ function Published({ load, nodes }: { load: Load; nodes: readonly NodeRows[] }) 
         ["Objects", `${readText(load)}, ${orNone(load.bytes_per_second, byteRate)}`],
         changes.length > 0 && ["Since the load before", changes.join(", ")],
         ["Parts", `${orNone(load.parts, number)} at publishing, ${number(parts)} now`],
-        ["Memory of a node", `peak ${orNone(load.peak_memory_bytes, bytes)} of ${orNone(load.memory_bytes, bytes)} granted`],
+        ["Memory of a node", `${peakText(load)} of ${orNone(load.memory_bytes, bytes)} granted`],
         Boolean(load.other_month_rows) && ["Left out", `${number(load.other_month_rows ?? 0)} rows of other months`],
         Boolean(load.memory_steps) && ["Memory lowered", `${count(load.memory_steps ?? 0, "time")}, because nodes ran out of it`],
         ["Query ids", <Ids key="ids" ids={load.query_ids ?? []} />],
