@@ -102,7 +102,7 @@ def test_airflow_finds_the_plugin_by_its_entry_point(as_user: AsUser) -> None:
         ("task", "chs3-months-of-task"),
         ("task_instance", "chs3-months-of-task_instance"),
     ]
-    assert {app["bundle_url"] for app in ours["react_apps"]} == {"chs3/static/main.js"}
+    assert {app["bundle_url"] for app in ours["react_apps"]} == {"/chs3/static/main.js"}
     assert [each["url_prefix"] for each in ours["fastapi_apps"]] == [URL_PREFIX]
 
 
