@@ -19,7 +19,7 @@ from tests.plugin.test_months import TRIPS
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
 
-pytestmark = pytest.mark.skipif(not HAS_PAGE, reason="Airflow before 3.3 shows no page")
+pytestmark = pytest.mark.skipif(not HAS_PAGE, reason="Airflow 3.1.0 shows no page")
 
 MONTHS = ["2026-10", "2026-11"]
 HOSTILE_TASK: dict[str, Any] = {
