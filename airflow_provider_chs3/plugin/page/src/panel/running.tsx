@@ -73,7 +73,7 @@ function Inserts({ month, insert }: { month: MonthRow; insert: NonNullable<Month
         <Flex key={node.name} columnGap={4} align="center" mt={2} fontSize="sm" wrap="wrap">
           <Text minW={NAMES_WIDTH} overflowWrap="anywhere">{node.name}</Text>
           <Bar value={read ? (100 * node.read_rows) / read : 0} label={`Share of ${node.name}`} />
-          <Text fontVariantNumeric="tabular-nums">{percent(node.read_rows, read)} of them, {bytes(node.memory_bytes)} of memory</Text>
+          <Text fontVariantNumeric="tabular-nums">{percent(node.read_rows, read)} of these rows, {bytes(node.memory_bytes)} of memory</Text>
         </Flex>
       ))}
     </>
