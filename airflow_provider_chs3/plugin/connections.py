@@ -17,6 +17,7 @@ from airflow_provider_chs3.defaults import PAGE_QUERY_TIMEOUT_SECONDS
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import ConnectionOptions
 from airflow_provider_chs3.plugin.cache import carry_out
+from airflow_provider_chs3.plugin.observation.running_inserts import TaskAtWork
 
 _ENVIRONMENT_PREFIX = "AIRFLOW_CONN_"
 _CONNECT_SECONDS = 3.0
@@ -68,16 +69,23 @@ def hook_of(conn_id: str) -> ClickHouseHook:
     return ClickHouseHook.with_options(replace(hurried, cluster=cluster), clickhouse_conn_id=conn_id)
 
 
-def at_work(owners: Collection[str]) -> set[str]:
+def at_work(owners: Collection[str]) -> dict[str, TaskAtWork]:
     """Return the tasks that have not ended.
 
     Args:
         owners: Tasks, as named in the ledger: DAG, run, task and map index as JSON.
     """
     if not owners:
-        return set()
+        return {}
     key = (TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.map_index)
     tasks = [tuple(json.loads(owner)) for owner in owners]
     with create_session() as session:
-        rows = session.execute(select(*key).where(tuple_(*key).in_(tasks), TaskInstance.state.in_(_AT_WORK)))
-        return {json.dumps(list(row)) for row in rows}
+        rows = session.execute(
+            select(*key, TaskInstance.state, TaskInstance.start_date).where(
+                tuple_(*key).in_(tasks), TaskInstance.state.in_(_AT_WORK)
+            )
+        )
+        return {
+            json.dumps(owner): TaskAtWork(str(state), started_at.timestamp() if started_at else None)
+            for *owner, state, started_at in rows
+        }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from airflow import __version__
+from airflow.providers.common.compat.sdk import conf
 
 #: Where the API server mounts the page.
 URL_PREFIX = "/chs3"
@@ -15,5 +18,10 @@ PLAN_KEY = "chs3_plan"
 #: XCom of loads: their insert, without credentials, as soon as it is sent.
 SQL_KEY = "insert_sql"
 
-#: Up to Airflow 3.2, the UI logs in without a cookie: its import of the page's script has no user.
-HAS_PAGE = tuple(int(number) for number in __version__.split(".")[:2]) >= (3, 3)
+#: In Airflow 3.1.0, the UI logs in without a cookie: its import of the page's script has no user.
+HAS_PAGE = not __version__.startswith("3.1.0")
+
+
+def base_path() -> str:
+    """Return the path under which Airflow is served, from `[api] base_url`; empty at the root of its host."""
+    return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowPlugin
 
-from airflow_provider_chs3.plugin.constants import HAS_PAGE, NAVIGATION_ROUTE, URL_PREFIX
+from airflow_provider_chs3.plugin.constants import HAS_PAGE, NAVIGATION_ROUTE, URL_PREFIX, base_path
 
 #: Where Airflow's UI shows the page: in the navigation, and as a tab of DAGs, runs and tasks.
 _TABS = ("dag", "dag_run", "task", "task_instance")
@@ -31,8 +31,8 @@ class LazyApp:
 
 
 def _react_apps() -> list[dict[str, str]]:
-    # Airflow adds its own base path to addresses that do not begin with a slash.
-    app = {"name": "ClickHouse months", "bundle_url": f"{URL_PREFIX[1:]}/static/main.js"}
+    # Before 3.3, browsers take an address without a slash for the name of a module.
+    app = {"name": "ClickHouse months", "bundle_url": f"{base_path()}{URL_PREFIX}/static/main.js"}
     navigation = app | {"destination": "nav", "category": "browse", "url_route": NAVIGATION_ROUTE}
     tabs = [app | {"destination": tab, "url_route": f"{NAVIGATION_ROUTE}-of-{tab}"} for tab in _TABS]
     return [navigation, *tabs]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
-from airflow.providers.common.compat.sdk import BaseOperatorLink, conf
+from airflow.providers.common.compat.sdk import BaseOperatorLink
 
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.plugin.constants import HAS_PAGE, LINK_KEY, NAVIGATION_ROUTE
+from airflow_provider_chs3.plugin.constants import HAS_PAGE, LINK_KEY, NAVIGATION_ROUTE, base_path
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -80,7 +80,6 @@ def page_url(*, conn_id: str, table: TableName, months: Iterable[str]) -> str:
         table: The local table.
         months: The months; empty opens the table.
     """
-    prefix = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
     location = [("conn_id", conn_id), ("database", table.database), ("table", table.table)]
     query = urlencode([*location, *(("month", month) for month in months)])
-    return f"{prefix}/plugin/{NAVIGATION_ROUTE}?{query}"
+    return f"{base_path()}/plugin/{NAVIGATION_ROUTE}?{query}"

@@ -56,6 +56,15 @@ def _readable_scope(
 ReadableScope = Annotated[Scope | None, Depends(_readable_scope)]
 
 
+def _details_of(dag_ids: Collection[str]) -> dict[str, DagDetails]:
+    """Return how the auth manager is asked about DAGs; those of Airflow 3.1 belong to no team."""
+    if not hasattr(DagModel, "get_dag_id_to_team_name_mapping"):
+        return {dag_id: DagDetails(id=dag_id) for dag_id in dag_ids}
+    with create_session() as session:
+        teams = DagModel.get_dag_id_to_team_name_mapping(list(dag_ids), session=session)
+    return {dag_id: DagDetails(id=dag_id, team_name=teams.get(dag_id)) for dag_id in dag_ids}
+
+
 class ReadableOf:
     """The DAGs of which a user may read something: Airflow is asked about each of them once.
 
@@ -73,13 +82,8 @@ class ReadableOf:
         """Check whether the user may read that of a DAG's tasks."""
         name = str(dag_id)
         if name not in self._known:
-            with create_session() as session:
-                team = DagModel.get_dag_id_to_team_name_mapping([name], session=session).get(name)
             self._known[name] = get_auth_manager().is_authorized_dag(
-                method="GET",
-                access_entity=self._what,
-                details=DagDetails(id=name, team_name=team),
-                user=self._user,
+                method="GET", access_entity=self._what, details=_details_of([name])[name], user=self._user
             )
         return self._known[name]
 
@@ -128,11 +132,8 @@ def rights(user: GetUserDep, readable_dags: ReadableDags, dag_id: ReadableDag) -
     asked = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(dag_ids), ~DagModel.is_stale)
     with create_session() as session:
         found = session.execute(asked).all()
-        teams = DagModel.get_dag_id_to_team_name_mapping([row.dag_id for row in found], session=session)
-    found_rights = {
-        row.dag_id: _rights_on(DagDetails(id=row.dag_id, team_name=teams.get(row.dag_id)), user) | row._asdict()
-        for row in found
-    }
+    details = _details_of([row.dag_id for row in found])
+    found_rights = {row.dag_id: _rights_on(details[row.dag_id], user) | row._asdict() for row in found}
     return {
         "dag": found_rights.get(dag_id),
         "actions_dag": found_rights.get(ACTIONS_DAG),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import threading
 import time
 import uuid
@@ -13,7 +14,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.models.dag import DagModel
 from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG
+from airflow.utils.session import create_session
+from sqlalchemy import update
 
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import Chs3Error
@@ -21,12 +27,15 @@ from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from tests.dag_bag import DagBag, sync_bag_to_db
 from tests.integration.lake import Lake, lake_on
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 from tests.plugin.browsing import SCREENSHOTS
 from tests.plugin.test_months import TASK
 
 STUCK, FAILED, PUBLISHED, LOADING = "2026-08", "2026-09", "2026-10", "2026-11"
+#: The DAG whose tasks load them, and whose it is.
+DAG_ID, OWNER = "trips_nightly", "data-platform"
 
 #: Pictures show tables that have been there for a while, one of them with a gap.
 _GAP = "2026-03"
@@ -45,6 +54,7 @@ def scene(airflow_db: None, chs3_cluster: Cluster, chs3_s3: S3Endpoint) -> Itera
         _bucket(chs3_s3) as bucket,
         lake_on(chs3_cluster, chs3_s3, bucket, patch, database="test_taxi") as lake,
     ):
+        _make_dag_known()
         lake.create_table()
         _load(lake, STUCK)
         # A mutation counts as a change of all parts that are there before it, in other partitions too.
@@ -61,9 +71,23 @@ def scene(airflow_db: None, chs3_cluster: Cluster, chs3_s3: S3Endpoint) -> Itera
                 yield lake
 
 
+def _make_dag_known() -> None:
+    """Have Airflow know the DAG, which nobody schedules."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+
+    DagBundlesManager().sync_bundles_to_db()
+    with DAG(dag_id=DAG_ID, default_args={"owner": OWNER}) as dag:
+        EmptyOperator(task_id="load")
+    bag = DagBag(os.devnull)
+    bag.bag_dag(dag)
+    sync_bag_to_db(bag, "dags-folder", None)
+    with create_session() as session:
+        session.execute(update(DagModel).where(DagModel.dag_id == DAG_ID).values(is_stale=False, is_paused=False))
+
+
 def _load(lake: Lake, month: str) -> None:
     lake.upload(_TRIPS, month)
-    lake.load(month=month)
+    lake.operator(month=month).execute({"ti": _task(month)})
 
 
 def _load_other_tables(lake: Lake) -> None:
@@ -81,7 +105,7 @@ def _load_other_tables(lake: Lake) -> None:
             months=[*_EARLIER[number * 3 :], STUCK, FAILED, PUBLISHED],
             cluster=lake.cluster.name,
         )
-        operator.execute({})
+        operator.execute({"ti": _task(table)})
 
 
 @contextmanager
@@ -136,4 +160,4 @@ def _loading(lake: Lake) -> Iterator[None]:
 
 
 def _task(run_id: str) -> Any:
-    return SimpleNamespace(**vars(TASK) | {"dag_id": "trips", "run_id": run_id})
+    return SimpleNamespace(**vars(TASK) | {"dag_id": DAG_ID, "run_id": f"scheduled__{run_id}-28T03:00:00+00:00"})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 from airflow_provider_chs3.core.attempt.load_context import values_of
 from airflow_provider_chs3.core.attempt.resume import DoneInsert
@@ -80,6 +80,8 @@ def insert_group(group: GroupPlan) -> Steps[GroupStaged]:
     yield from _record_months(group)
     load = yield from load.end_step("stage")
     inserted = yield from insert(load, plan, into=load.staging)
+    if inserted.is_end_recorded:
+        yield from _record_months(group, done=inserted.done)
     load = yield from load.end_step("insert", at_least_seconds=inserted.stats.seconds)
     changed, partitions = yield from Gather(
         name="List again, and count what is staged",
@@ -113,15 +115,20 @@ def _prepare(group: GroupPlan) -> Steps[GroupPlan]:
     return replace(group, load=load.with_ledger(), months=months)
 
 
-def _record_months(group: GroupPlan) -> Steps[None]:
-    """Record on the coordinator that the months are being inserted, for the page, and for a retry of the task."""
+def _record_months(group: GroupPlan, *, done: Sequence[DoneInsert] = ()) -> Steps[None]:
+    """Record on the coordinator that the months are being inserted, for the page, and for a retry of the task.
+
+    Args:
+        group: The months.
+        done: The inserts, once all have ended.
+    """
     load, plan = group.load, group.plan
     shared = {
         "owner": load.request.owner,
         "is_durable": False,
         "plan": {name: value for name, value in plan.as_json().items() if name != "groups"},
-        "running": f"{load.attempt.name}_insert1",
-        "done": [],
+        "running": "" if done else f"{load.attempt.name}_insert1",
+        "done": [asdict(each) for each in done],
     }
     coordinator = load.context.coordinator
 
@@ -134,7 +141,7 @@ def _record_months(group: GroupPlan) -> Steps[None]:
             values={coordinator: (each.load.key_on(coordinator), values)},
             staging=load.staging,
         )
-        yield from new.step(f"Record that {each.month} is being inserted")
+        yield from new.step(f"Record that {each.month} is {'inserted' if done else 'being inserted'}")
 
     outcomes = yield from in_lockstep([recorded(each) for each in group.months], name=load.attempt.name)
     for outcome in outcomes:

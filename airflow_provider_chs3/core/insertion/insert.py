@@ -24,6 +24,8 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChang
 
 #: What ClickHouse calls a condition that is not kept.
 _THROWN = 395
+#: A record takes some milliseconds, which of a short load are felt.
+_RECORDED_FROM_SECONDS = 1
 #: Errors that a value can cause: it cannot be parsed, cast, or be NULL.
 _VALUE_ERRORS = frozenset(
     [*(6, 25, 26, 27, 28, 32, 36, 38, 41, 43, 53, 69, 70, 72, 117, 130, 131), *(321, 349, 376, _THROWN, 407, 441, 467)]
@@ -50,6 +52,11 @@ class Inserted:
             read_rows=sum(each.read_rows for each in every),
             peak_memory_bytes=max(peaks, default=None),
         )
+
+    @property
+    def is_end_recorded(self) -> bool:
+        """Whether they took long enough for somebody to look, or for a retry to save time, before all is published."""
+        return self.stats.seconds >= _RECORDED_FROM_SECONDS
 
     @property
     def query_ids(self) -> tuple[str, ...]:
@@ -87,7 +94,10 @@ def insert(
             yield from record_resumable_load(load, plan, initial_state, done=so_far, running=query_id)
         step = insert_step(load, plan, group, batch, into=into, query_id=query_id)
         so_far.append(DoneInsert(query_id, (yield from _run(load, plan, step))))
-    return Inserted(tuple(so_far))
+    inserted = Inserted(tuple(so_far))
+    if initial_state and inserted.is_end_recorded and len(so_far) > len(done):
+        yield from record_resumable_load(load, plan, initial_state, done=so_far, running="")
+    return inserted
 
 
 def await_insert(load: LoadContext, plan: InsertPlan, resumable: ResumableLoad) -> Steps[tuple[DoneInsert, ...]]:

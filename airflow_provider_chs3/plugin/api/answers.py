@@ -70,6 +70,7 @@ class MonthRow(BaseModel):
     ledger_database: str
     rows_per_second: int | None
     task: Task | None
+    step: Literal["insert", "verify", "publish"] | None
     insert: Insert | None
 
 

@@ -230,7 +230,7 @@ def _details(
     }
     ledgers = [entries for entries, _ in answered.values()]
     load = _newest(entries.get("load") for entries in ledgers)
-    inserting = _newest(_unless_older(entries, "inserting", than=("load", *_STANDING)) for entries in ledgers)
+    inserting = _newest(map(_unpublished, ledgers))
     failure = _newest(_unless_older(entries, "failed", than=("inserting", *_STANDING)) for entries in ledgers)
     attempts = {each.attempt for each in published.values() if each}
     newest = failure or _newest(entries.get("inserting") for entries in ledgers)
@@ -249,6 +249,14 @@ def _details(
 def _newest(entries: Iterable[Entry | None]) -> Entry | None:
     """Return the newest record: one node has it, unless another node became the cluster's first."""
     return max((each for each in entries if each), key=lambda each: each.recorded_at, default=None)
+
+
+def _unpublished(entries: Mapping[str, Entry]) -> Entry | None:
+    """Return the record of an insert whose load has not published; it may be about to."""
+    found, intent = entries.get("inserting"), entries.get("intent")
+    is_publishing = found and intent and found.attempt == intent.attempt
+    than = ("load", *(event for event in _STANDING if event != "intent" or not is_publishing))
+    return _unless_older(entries, "inserting", than=than)
 
 
 def _unless_older(entries: Mapping[str, Entry], event: str, *, than: Iterable[str]) -> Entry | None:

@@ -17,7 +17,20 @@ from airflow_provider_chs3.plugin.observation.merge_reasons import reasons_by_no
 from airflow_provider_chs3.plugin.observation.month_state import LastLoad, MonthState, state_of
 from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot
 from airflow_provider_chs3.plugin.observation.months_records import FailureRecord, InsertRecord, MonthRecords
-from airflow_provider_chs3.plugin.observation.running_inserts import RunningInsert, is_running, running_insert
+from airflow_provider_chs3.plugin.observation.running_inserts import (
+    RunningInsert,
+    RunningStep,
+    TaskAtWork,
+    is_running,
+    running_insert,
+    running_step,
+)
+
+_DOING = {
+    RunningStep.INSERT: "a load is inserting it",
+    RunningStep.VERIFY: "a load is proving that it has staged the objects' rows",
+    RunningStep.PUBLISH: "a load is publishing it",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +53,7 @@ class MonthOverview:
         insert_seconds: Duration of that load's insert in seconds; None if not known.
         loaded_rows: Rows that it loaded: all of the month, or those of new objects.
         owner: The task of its newest load, as JSON: DAG, run, task, map index; empty if not known.
+        step: The step of the load at work; None if there is none, or it is between two.
         insert: The running insert.
         ledger_database: Database of the ledger that has it; empty if it is not published.
     """
@@ -59,6 +73,7 @@ class MonthOverview:
     insert_seconds: float | None = None
     loaded_rows: int = 0
     owner: str = ""
+    step: RunningStep | None = None
     insert: RunningInsert | None = None
     ledger_database: str = ""
 
@@ -81,14 +96,23 @@ class _Month:
     @property
     def unpublished(self) -> InsertRecord | None:
         """The newest record of an insert, unless its load has published the month."""
-        return next(
-            (each.inserting for each in self.records.values() if each.inserting and each.is_inserting_newer), None
-        )
+        return next((each.unpublished for each in self.records.values() if each.unpublished), None)
+
+    @property
+    def is_publishing(self) -> bool:
+        """Whether that load has recorded that it is about to publish."""
+        return any(each.is_publishing for each in self.records.values())
 
     @property
     def failure(self) -> FailureRecord | None:
         """The failure of its newest load, if it failed."""
         return next((each.failure for each in self.records.values() if each.failure), None)
+
+    def error(self, *, with_values: bool) -> str:
+        """The error of that failure, which may quote values of rows if wanted; empty if there is none."""
+        if self.failure is None:
+            return ""
+        return self.failure.error if with_values else self.failure.without_values
 
     @property
     def owner(self) -> str:
@@ -101,14 +125,14 @@ def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:
     """Return the tasks of loads without publication and running query: Airflow knows whether they continue."""
     records = [each for node in seen.nodes.values() for each in node.records.values()]
     failed = {each.failure.owner for each in records if each.failure}
-    inserts = (each.inserting for each in records if each.is_inserting_newer and not each.failure)
+    inserts = (each.unpublished for each in records if not each.failure)
     return {owner for owner in failed if owner} | {
         each.owner for each in inserts if each and each.owner and not is_running(seen, each)
     }
 
 
 def overview(
-    seen: ClusterSnapshot, *, at_work: Collection[str], thresholds: Thresholds
+    seen: ClusterSnapshot, *, at_work: Mapping[str, TaskAtWork], thresholds: Thresholds
 ) -> dict[TableName, tuple[MonthOverview, ...]]:
     """Return the months of each table in order, including unknown ones between the first and the last.
 
@@ -161,28 +185,40 @@ def _months(seen: ClusterSnapshot) -> Iterator[_Month]:
 
 
 def _month_overview(
-    seen: ClusterSnapshot, month: _Month, at_work: Collection[str], thresholds: Thresholds
+    seen: ClusterSnapshot, month: _Month, at_work: Mapping[str, TaskAtWork], thresholds: Thresholds
 ) -> MonthOverview:
     found = _standing(seen, month)
     verdicts = _verdicts(seen, month, thresholds)
-    unpublished = month.unpublished
     load = _load(seen, month, at_work)
     state = state_of(found.standing, load, overall(verdicts))
-    published = [each for each in month.records.values() if each.record and each.record.event == "published"]
-    shards = {node.shard_num: each.state.rows for node, each in month.nodes.items()}
+    task = at_work.get(month.owner)
+    running = month.unpublished if load is LastLoad.RUNNING and not month.failure else None
+    step = running_step(seen, running, is_publishing=month.is_publishing, task=task) if running else None
+
+    def why(*, with_values: bool) -> str:
+        if load is LastLoad.RUNNING:
+            return _why_loading(month, step, task, with_values=with_values)
+        return _why(state, found, verdicts, month, with_values=with_values)
+
     described = MonthOverview(
         month=month.month,
         state=state,
-        why=_why(state, found, verdicts, month, with_values=False),
-        why_with_values=_why(state, found, verdicts, month, with_values=True) if month.failure else "",
+        why=why(with_values=False),
+        why_with_values=why(with_values=True) if month.failure else "",
         since=month.failure.recorded_at if month.failure else stuck_since(verdicts),
         statement=way_out(verdicts, month.table) if state is MonthState.STUCK else "",
-        rows=sum(shards.values()),
+        rows=sum({node.shard_num: each.state.rows for node, each in month.nodes.items()}.values()),
         size_bytes=sum(each.state.size_bytes for each in month.nodes.values()),
         parts=sum(each.state.parts for each in month.nodes.values()),
         owner=month.owner,
-        insert=running_insert(seen, unpublished) if unpublished and load is LastLoad.RUNNING else None,
+        step=step,
+        insert=running_insert(seen, running) if running else None,
     )
+    return _with_publication(described, month)
+
+
+def _with_publication(described: MonthOverview, month: _Month) -> MonthOverview:
+    published = [each for each in month.records.values() if each.record and each.record.event == "published"]
     if not published:
         return described
     attempts = {each.record.attempt for each in published if each.record}
@@ -194,7 +230,7 @@ def _month_overview(
         source_bytes=max(each.record.source_bytes for each in published if each.record),
         published_at=(published_at := max(each.recorded_at for each in published)),
         # Nobody knows when somebody changed it.
-        since=described.since or ("" if state is MonthState.CHANGED else published_at),
+        since=described.since or ("" if described.state is MonthState.CHANGED else published_at),
         ledger_database=published[0].ledger_database,
         insert_seconds=seconds or None,
         loaded_rows=loaded_rows,
@@ -230,10 +266,16 @@ def _verdicts(seen: ClusterSnapshot, month: _Month, thresholds: Thresholds) -> l
     return [judge(state, thresholds) for state in states if state]
 
 
+def _why_loading(month: _Month, step: RunningStep | None, task: TaskAtWork | None, *, with_values: bool) -> str:
+    if month.failure:
+        return f"its task is retrying; its last attempt failed: {month.error(with_values=with_values)}"
+    if step:
+        return _DOING[step]
+    return f"none of its queries runs right now; its task is {task.state}" if task else "a load is at work on it"
+
+
 def _why(state: MonthState, found: Found, verdicts: Sequence[Verdict], month: _Month, *, with_values: bool) -> str:
-    error = (month.failure.error if with_values else month.failure.without_values) if month.failure else ""
-    if state is MonthState.LOADING:
-        return f"its task is retrying; its last attempt failed: {error}" if error else "a load is inserting it"
+    error = month.error(with_values=with_values)
     if state in (MonthState.STUCK, MonthState.MERGING, MonthState.TOO_MANY_PARTS):
         return reasons_by_node(verdicts)
     if state is MonthState.FAILED and error:

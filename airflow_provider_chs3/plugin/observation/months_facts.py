@@ -42,6 +42,7 @@ class NodeSnapshot:
         records: The months in its ledgers.
         known: Months of tables of these names, including earlier ones.
         partitions: Their partitions, by table and partition id.
+        staging: Names of staging tables, of any load.
         processes: The queries of loads: initial query id, whether it is the initial query, rows, bytes, memory, peak,
             seconds.
         circumstances: The rest of the answer to `months_queries.circumstances`.
@@ -54,6 +55,7 @@ class NodeSnapshot:
     records: Mapping[MonthOfTable, MonthRecords] = field(default_factory=dict)
     known: Collection[MonthOfTable] = frozenset()
     partitions: Mapping[tuple[TableName, str], Partition] = field(default_factory=dict)
+    staging: tuple[str, ...] = ()
     processes: tuple[Row, ...] = ()
     circumstances: Mapping[str, Any] = field(default_factory=dict)
     free_bytes: Mapping[TableName, int] = field(default_factory=dict)
@@ -151,7 +153,7 @@ def look_at_all_tables(cluster: str | None) -> Steps[ClusterSnapshot]:
 
 def _node_snapshot(records: Iterable[Row], partitions: Iterable[Row], rest: Row) -> NodeSnapshot:
     tables, merges, mutations, limits, replicated_limits, policies, disks, pool, broken, replicas, queue = rest[:11]
-    processes, all_mutations, uptime, at_seconds = rest[11:]
+    staging, processes, all_mutations, uptime, at_seconds = rest[11:]
     facts = {TableName(*row[:2]): target_of(*row[2:5]) for row in tables}
     free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
     of_parts = dict(_partitions(partitions, {TableName(*row[:2]): mutations_of(row[2]) for row in all_mutations}))
@@ -164,6 +166,7 @@ def _node_snapshot(records: Iterable[Row], partitions: Iterable[Row], rest: Row)
         records=dict(of_current_tables(records, facts)),
         known={(TableName(*row[:2]), Month.parse(row[3])) for row in records if row[4]},
         partitions=of_parts,
+        staging=tuple(staging),
         processes=tuple(processes),
         circumstances={
             "merges": _grouped(merges, 3),

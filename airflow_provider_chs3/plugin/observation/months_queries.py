@@ -10,6 +10,7 @@ from airflow_provider_chs3.core.ledger.parts import partition_states
 from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, newest, record_columns
 from airflow_provider_chs3.core.ledger.table import absent
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
+from airflow_provider_chs3.core.staging.tables import IS_STAGING
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import TableName
 
@@ -43,7 +44,7 @@ def _records(database: str, columns: Collection[str]) -> str:
     # JSON null becomes 0 rows, which also means not known.
     inserting = (
         f"attempt, JSONExtractString({details}, 'owner'), JSONExtractString({details}, 'running'), "
-        f"JSONExtractUInt({details}, 'plan', 'rows')"
+        f"JSONExtractUInt({details}, 'plan', 'rows'), toFloat64(recorded_at)"
     )
     message, hint = (f"JSONExtractString({details}, 'error', '{name}')" for name in ("message", "hint"))
     error = f"if({_FAILED}, leftUTF8(concat({message}, ' ', {hint}), {ERROR_CHARACTERS}), '')"
@@ -79,7 +80,7 @@ def partitions(tables: Iterable[TableName]) -> Sql:
 
 
 def circumstances(tables: Collection[TableName]) -> Sql:
-    """Return the query for tables, merges, mutations, inserts and disk space."""
+    """Return the query for tables, merges, mutations, staging, inserts and disk space."""
     of_tables, limits = _of(tables), one_of("name", Limits.__slots__)
     named = _of(tables, name="name")
     return Sql(f"""
@@ -104,6 +105,7 @@ SELECT
             toValidUTF8(last_exception), postpone_reason))
         FROM system.replication_queue
         WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') AND {of_tables}),
+    (SELECT groupArray(name) FROM system.tables WHERE {IS_STAGING}),
     (SELECT groupArray((initial_query_id, is_initial_query, read_rows, read_bytes, memory_usage, peak_memory_usage,
             elapsed)) FROM system.processes WHERE startsWith(initial_query_id, 'chs3_')),
     {mutations_query(of_tables, group="database, table")},

@@ -24,12 +24,14 @@ class InsertRecord:
         owner: The task that loads, as JSON: DAG, run, task, map index; empty if not known.
         query_id: The insert that was started last; empty once its end is known.
         total_rows: Rows that it reads; 0 if not known.
+        recorded_at: Time of the record, as Unix time, by the node's clock.
     """
 
     attempt: str
     owner: str
     query_id: str
     total_rows: int
+    recorded_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,17 @@ class MonthRecords:
     is_inserting_newer: bool
     failure: FailureRecord | None
     load: tuple[str, float, int]
+
+    @property
+    def unpublished(self) -> InsertRecord | None:
+        """The newest record of an insert, unless its load has published the month, or found it as it is."""
+        return self.inserting if self.is_inserting_newer or self.is_publishing else None
+
+    @property
+    def is_publishing(self) -> bool:
+        """Whether the load of that record has recorded its intent to publish, and nothing since."""
+        found = self.record
+        return bool(found and self.inserting and (found.event, found.attempt) == ("intent", self.inserting.attempt))
 
 
 def of_current_tables(

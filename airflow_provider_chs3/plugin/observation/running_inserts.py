@@ -1,8 +1,9 @@
-"""The progress of the inserts that run."""
+"""The step of a load at work, and the progress of its insert."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.values.models import Node
@@ -10,6 +11,27 @@ from airflow_provider_chs3.core.workflow.insert_progress import progress_of
 from airflow_provider_chs3.core.workflow.operations import Row
 from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot
 from airflow_provider_chs3.plugin.observation.months_records import InsertRecord
+
+
+class RunningStep(StrEnum):
+    """A step that a load is at, as its records and queries tell."""
+
+    INSERT = "insert"
+    VERIFY = "verify"
+    PUBLISH = "publish"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAtWork:
+    """A task that has not ended.
+
+    Args:
+        state: Its state in Airflow.
+        started_at: Start of its current try, as Unix time; None if it has not started.
+    """
+
+    state: str
+    started_at: float | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +84,36 @@ def is_running(seen: ClusterSnapshot, insert: InsertRecord) -> bool:
     """
     # Query ids begin with the staging's name, which ends with the attempt.
     return any(f"_{insert.attempt}_" in process[0] for node in seen.nodes.values() for process in node.processes)
+
+
+def running_step(
+    seen: ClusterSnapshot, insert: InsertRecord, *, is_publishing: bool, task: TaskAtWork | None
+) -> RunningStep | None:
+    """Return the step of a load at work; None if it is between two, or if that is not known.
+
+    Verifying and publishing are mostly over in less than a second, and between their queries a load lists objects or
+    waits. So its records count as long as they are those of the current try, and its staging is there.
+
+    Args:
+        seen: The nodes' answers.
+        insert: The record of its insert.
+        is_publishing: Whether it has recorded its intent to publish.
+        task: Its task in Airflow; None if that has ended, or was not asked for.
+    """
+    if insert.query_id and not is_publishing:
+        own = (process[0] for node in seen.nodes.values() for process in node.processes)
+        return RunningStep.INSERT if insert.query_id in own else None
+    if not is_running(seen, insert) and not (_is_of_this_try(insert, task) and _has_staging(seen, insert)):
+        return None
+    return RunningStep.PUBLISH if is_publishing else RunningStep.VERIFY
+
+
+def _is_of_this_try(insert: InsertRecord, task: TaskAtWork | None) -> bool:
+    return bool(task and task.state == "running" and task.started_at and task.started_at <= insert.recorded_at)
+
+
+def _has_staging(seen: ClusterSnapshot, insert: InsertRecord) -> bool:
+    return any(name.endswith(f"_{insert.attempt}") for node in seen.nodes.values() for name in node.staging)
 
 
 def running_insert(seen: ClusterSnapshot, insert: InsertRecord) -> RunningInsert | None:

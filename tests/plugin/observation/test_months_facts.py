@@ -30,7 +30,8 @@ def records(tables: int, months: int) -> list[tuple[Any, ...]]:
 
 def circumstances(tables: int) -> tuple[Any, ...]:
     found = [("taxi", f"t{table}", "MergeTree", "MergeTree", "uuid", "default") for table in range(tables)]
-    return (found, [], [], LIMITS, LIMITS, [("default", ["default"])], [("default", 10)], 0, [], [], [], [], [], 5, 1.0)
+    storage = ([("default", ["default"])], [("default", 10)])
+    return (found, [], [], LIMITS, LIMITS, *storage, 0, [], [], [], [], [], [], 5, 1.0)
 
 
 def look(tables: int, months: int, *, down: dict[str, int] | None = None) -> Driven:

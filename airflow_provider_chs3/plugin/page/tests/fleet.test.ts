@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import type { ConnectionMonths, MonthRow, State } from "../src/api/types";
-import { countStates, matches, monthsBetween, problemsOf, secondsLeft, sorted, tablesOf, type Filter } from "../src/model/fleet";
+import { axisLabel, countStates, matches, monthsBetween, problemsOf, secondsLeft, sorted, tablesOf, type Filter } from "../src/model/fleet";
 
 function month(name: string, state: State = "published", more: Partial<MonthRow> = {}): MonthRow {
   return {
     month: name, state, why: "", since: "", statement: "", rows: 1, size_bytes: 1, parts: 1, objects: 1, source_bytes: 1, published_at: "",
-    insert_seconds: null, loaded_rows: 1, ledger_database: "", rows_per_second: null, task: null, insert: null, ...more,
+    insert_seconds: null, loaded_rows: 1, ledger_database: "", rows_per_second: null, task: null, step: null, insert: null, ...more,
   };
 }
 
@@ -75,6 +75,15 @@ describe("problems", () => {
 test("strips have every month from the first to the last of all tables", () => {
   const tables = tablesOf([connection("a", ["n"], { t: [month("2025-11")], u: [month("2026-02")] })]);
   expect(monthsBetween(tables)).toEqual(["2025-11", "2025-12", "2026-01", "2026-02"]);
+});
+
+test.each([
+  ["2025-11", "2026-02", ["2025", "", "2026", ""]],
+  ["2025-12", "2026-05", ["", "2026", "", "", "Apr", ""]],
+  ["2025-03", "2025-11", ["2025", "", "", "", "Jul", "", "", "Oct", ""]],
+])("the axis from %s to %s tells years and quarters, none over another", (first, last, labels) => {
+  const months = monthsBetween(tablesOf([connection("a", ["n"], { t: [month(first)], u: [month(last)] })]));
+  expect(months.map((_, index) => axisLabel(months, index))).toEqual(labels);
 });
 
 test("the time left is known only with a total and a speed", () => {

@@ -8,29 +8,35 @@ const INSERT = { query_id: "q", read_rows: 1, total_rows: 2, read_bytes: 1, seco
 
 const statesOf = (steps: ReturnType<typeof progressOf>) => Object.fromEntries(steps.map(({ step, state }) => [step, state]));
 
+const during = (step: "insert" | "verify" | "publish" | null) => ({ step, insert: step === "insert" ? INSERT : null });
+
 describe("steps of a running load", () => {
-  test("are those that it has recorded, then the insert that runs", () => {
-    expect(statesOf(progressOf({ seconds_by_step: RECORDED }, INSERT, null))).toEqual({
-      list: "done", inspect: "done", plan: "done", stage: "done", insert: "current", verify: "waiting", publish: "waiting",
+  test.each([
+    ["insert", { insert: "current", verify: "waiting", publish: "waiting" }],
+    ["verify", { insert: "done", verify: "current", publish: "waiting" }],
+    ["publish", { insert: "done", verify: "done", publish: "current" }],
+  ] as const)("are those that it has recorded, then those before %s, which it is at", (step, later) => {
+    expect(statesOf(progressOf({ seconds_by_step: RECORDED }, during(step), null))).toEqual({
+      list: "done", inspect: "done", plan: "done", stage: "done", ...later,
     });
   });
 
   test("tell of the insert what earlier ones took and the one that runs", () => {
-    const found = progressOf({ seconds_by_step: [...RECORDED, { step: "insert", seconds: 30 }] }, INSERT, null);
+    const found = progressOf({ seconds_by_step: [...RECORDED, { step: "insert", seconds: 30 }] }, during("insert"), null);
     expect(found.find(({ step }) => step === "insert")?.seconds).toBe(40);
   });
 
-  test("claim none to be current while no query of it runs", () => {
-    expect(Object.values(statesOf(progressOf({ seconds_by_step: RECORDED }, null, null)))).not.toContain("current");
+  test("claim none to be current while it is not known", () => {
+    expect(Object.values(statesOf(progressOf({ seconds_by_step: RECORDED }, during(null), null)))).not.toContain("current");
   });
 
   test("have those of the last finished load beside them", () => {
     const last = { month: "2026-01", rows: 1, seconds_by_step: [{ step: "insert", seconds: 7 }] };
-    expect(progressOf({ seconds_by_step: RECORDED }, INSERT, last).map(({ lastSeconds }) => lastSeconds)).toEqual([null, null, null, null, 7, null, null]);
+    expect(progressOf({ seconds_by_step: RECORDED }, during("insert"), last).map(({ lastSeconds }) => lastSeconds)).toEqual([null, null, null, null, 7, null, null]);
   });
 
   test("have failed attempts only if there were some", () => {
-    const found = progressOf({ seconds_by_step: [...RECORDED, { step: "start_over", seconds: 5 }] }, INSERT, null);
+    const found = progressOf({ seconds_by_step: [...RECORDED, { step: "start_over", seconds: 5 }] }, during("insert"), null);
     expect(found[0]).toMatchObject({ step: "start_over", seconds: 5, state: "done" });
   });
 });

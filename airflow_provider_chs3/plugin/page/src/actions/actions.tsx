@@ -6,6 +6,7 @@ import { ask } from "../api/client";
 import { useRights } from "../api/queries";
 import type { MonthDetails, MonthRow } from "../api/types";
 import type { TableRow } from "../model/fleet";
+import { NEEDS_PERSON } from "../model/states";
 import { RunLink } from "../ui/links";
 import { Faint, Note } from "../ui/parts";
 import { useAddress } from "../ui/url";
@@ -44,13 +45,15 @@ export function Actions({ table, month }: Props) {
   if (!offered.length && !reasons.size && !started) {
     return null;
   }
+  // Loud only where it is the way out.
+  const helps = NEEDS_PERSON.has(month.state) && !month.statement;
   const close = () => { change({ act: null }, { replace: true }); };
   return (
     <Stack gap={2} mt={4} role="group" aria-label={`Actions on ${month.month}`}>
       {started ? <Outcome started={started} month={month} /> : null}
       <Flex gap={2} wrap="wrap">
         {offered.map((kind, index) => (
-          <Button key={kind} size="sm" variant={index ? "outline" : "solid"} colorPalette={index ? undefined : "brand"}
+          <Button key={kind} size="sm" variant={helps && !index ? "solid" : "outline"} colorPalette={helps && !index ? "brand" : undefined}
             onClick={() => { change({ act: kind }, { replace: true }); }}>{KINDS[kind].verb}…</Button>
         ))}
       </Flex>

@@ -140,6 +140,16 @@ export function monthsBetween(tables: readonly TableRow[]): string[] {
   return found;
 }
 
+const QUARTERS: Record<string, string> = { "04": "Apr", "07": "Jul", "10": "Oct" };
+
+// The year where it begins, and where the axis does; between years, every third month.
+export function axisLabel(months: readonly string[], index: number): string {
+  const isJanuary = (at: number) => months[at]?.endsWith("-01") === true;
+  const hasYear = (at: number) => isJanuary(at) || (at === 0 && !isJanuary(1));
+  const [year = "", number = ""] = months[index]?.split("-") ?? [];
+  return hasYear(index) ? year : index && hasYear(index - 1) ? "" : QUARTERS[number] ?? "";
+}
+
 function indexOf(month: string): number {
   return Number(month.slice(0, 4)) * 12 + Number(month.slice(5)) - 1;
 }

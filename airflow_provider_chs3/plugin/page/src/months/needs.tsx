@@ -1,9 +1,11 @@
 // The months that need a person: what, since when, whose, and the one thing that helps.
-import { Box, Button, Flex, Heading, Stack, Text } from "@chakra-ui/react";
+import { Box, Button, Flex, Heading, Text } from "@chakra-ui/react";
 import { useState } from "react";
+import type { State } from "../api/types";
 import type { Problem } from "../model/fleet";
 import { nameOf } from "../model/fleet";
 import { count, parseUtc } from "../model/format";
+import { STATES } from "../model/states";
 import { DagLink } from "../ui/links";
 import { Ago, CopyButton } from "../ui/parts";
 import { StateTag } from "../ui/sign";
@@ -11,6 +13,7 @@ import { useAddress } from "../ui/url";
 import { sentence } from "./text";
 
 const FEW = 5;
+const CAN_RELOAD: ReadonlySet<State> = new Set(["failed", "changed"]);
 
 export function Needs({ problems, owners, isFiltered, checkedAt }: {
   problems: readonly Problem[]; owners: Record<string, string>; isFiltered: boolean; checkedAt: number | null;
@@ -36,11 +39,11 @@ export function Needs({ problems, owners, isFiltered, checkedAt }: {
           </Button>
         ) : null}
       </Flex>
-      <Stack as="ul" gap={0} listStyle="none">
+      <Box as="ul" listStyle="none" display={{ lg: "grid" }} gridTemplateColumns={{ lg: "max-content 1fr max-content" }}>
         {shown.map((problem) => (
           <Need key={`${problem.table.key}-${problem.month.month}`} problem={problem} owners={owners} />
         ))}
-      </Stack>
+      </Box>
     </Box>
   );
 }
@@ -51,27 +54,28 @@ function Need({ problem: { table, month }, owners }: { problem: Problem; owners:
     change({ conn_id: table.connIds[0] ?? null, database: table.database, table: table.table, month: month.month, act });
   };
   const what = `${nameOf(table)} ${month.month}`;
+  const { next } = STATES[month.state];
   const owner = month.task ? owners[month.task.dag_id] : undefined;
   return (
-    <Flex as="li" px={4} py={3} gap={{ base: 2, lg: 4 }} align="center" wrap={{ base: "wrap", lg: "nowrap" }} borderTopWidth={1}
+    <Flex as="li" px={4} py={3} gap={{ base: 2, lg: 4 }} align="center" wrap="wrap" borderTopWidth={1}
+      display={{ lg: "grid" }} gridColumn={{ lg: "1 / -1" }} gridTemplateColumns={{ lg: "subgrid" }}
       _first={{ borderTopWidth: 0 }} _hover={{ bg: "bg.subtle" }}>
-      <Box flexShrink={0} minW={{ lg: "6.5rem" }}><StateTag state={month.state} /></Box>
+      <Box flexShrink={0}><StateTag state={month.state} /></Box>
       <Box flex="1" minW={{ base: "100%", lg: 0 }}>
         <Flex gap={2} align="baseline" wrap="wrap">
           <Text fontWeight="semibold" overflowWrap="anywhere">{nameOf(table)}</Text>
           <Text fontWeight="semibold">{month.month}</Text>
-          <Text fontSize="sm" color="fg.muted">
-            {month.since ? <Ago seconds={parseUtc(month.since).getTime() / 1_000} /> : null}
-          </Text>
+          {month.since ? <Text fontSize="sm" color="fg.muted"><Ago seconds={parseUtc(month.since).getTime() / 1_000} /></Text> : null}
           {month.task ? (
             <Text fontSize="sm" color="fg.muted"><DagLink dagId={month.task.dag_id} />{owner ? `, ${owner}` : ""}</Text>
           ) : null}
         </Flex>
         <Text fontSize="sm" lineClamp={2} overflowWrap="anywhere" title={month.why}>{sentence(month.why)}</Text>
+        {next ? <Text fontSize="sm" color="fg.muted">{next}</Text> : null}
       </Box>
-      <Flex gap={2} flexShrink={0}>
+      <Flex gap={2} flexShrink={0} justify={{ lg: "end" }}>
         {month.statement ? <CopyButton text={month.statement} label="Copy the SQL that helps" size="xs" /> : null}
-        {month.state === "failed" && month.task ? (
+        {CAN_RELOAD.has(month.state) && month.task ? (
           <Button size="xs" variant="outline" aria-label={`Reload ${what}`} onClick={() => { open("reload"); }}>Reload…</Button>
         ) : null}
         <Button size="xs" variant="outline" aria-label={`Open ${what}`} onClick={() => { open(null); }}>Open</Button>

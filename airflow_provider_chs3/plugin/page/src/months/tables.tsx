@@ -3,7 +3,7 @@ import { Box, Button, Flex, Text } from "@chakra-ui/react";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { State } from "../api/types";
-import { monthsBetween, nameOf, rowsOf, type TableRow } from "../model/fleet";
+import { axisLabel, monthsBetween, nameOf, rowsOf, type TableRow } from "../model/fleet";
 import { compact } from "../model/format";
 import { useAddress } from "../ui/url";
 import { CELL_PIXELS, STRIP_STYLES, Strip } from "./strip";
@@ -57,9 +57,7 @@ function Axis({ months, isNarrow, move, step, hasEarlier, hasLater }: {
       </Flex>
       <Flex aria-hidden position="relative" className="axis">
         {months.map((month, index) => (
-          <span key={month} className={month.endsWith("-01") ? "year" : ""}>
-            {month.endsWith("-01") || (index === 0 && months[1]?.endsWith("-01") !== true) ? month.slice(0, 4) : ""}
-          </span>
+          <span key={month}>{axisLabel(months, index)}</span>
         ))}
       </Flex>
       {isNarrow ? null : <Text width={`${ROWS_PIXELS}px`} textAlign="end" fontWeight="medium">Rows</Text>}

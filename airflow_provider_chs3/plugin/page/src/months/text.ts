@@ -4,6 +4,9 @@ import { percent } from "../model/format";
 import { STATES } from "../model/states";
 
 export function done(month: MonthRow): string {
+  if (month.step === "verify" || month.step === "publish") {
+    return month.step === "verify" ? "verifying" : "publishing";
+  }
   return month.insert?.total_rows
     ? percent(Math.min(month.insert.read_rows, month.insert.total_rows), month.insert.total_rows) : "";
 }

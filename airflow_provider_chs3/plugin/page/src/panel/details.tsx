@@ -19,7 +19,7 @@ export function Details({ details, month, place }: { details: MonthDetails; mont
   const ids = newest?.query_ids ?? [];
   return (
     <>
-      {details.inserting ? <Newest inserting={details.inserting} /> : null}
+      {details.inserting ? <Newest inserting={details.inserting} isLoading={month.state === "loading"} /> : null}
       {details.load ? <Published load={details.load} nodes={details.nodes} /> : null}
       {details.load ? <Steps load={details.load} /> : null}
       <Nodes nodes={details.nodes} />
@@ -31,9 +31,9 @@ export function Details({ details, month, place }: { details: MonthDetails; mont
   );
 }
 
-function Newest({ inserting }: { inserting: Inserting }) {
+function Newest({ inserting, isLoading }: { inserting: Inserting; isLoading: boolean }) {
   return (
-    <Section title="Newest load, which has not published">
+    <Section title={isLoading ? "This load" : "Newest load, which has not published"}>
       <Facts rows={[
         ["Recorded", <><UtcTime key="at" text={inserting.recorded_at} />, attempt {inserting.attempt}</>],
         inserting.reason !== "" && ["Loads because", inserting.reason],
@@ -61,6 +61,11 @@ function readText(load: Load): string {
   return load.loaded_objects === load.objects ? all : `${number(load.loaded_objects)} new of ${all}: ${bytes(load.loaded_bytes)}`;
 }
 
+// Servers count memory in steps of some MiB: a short insert ends before the first.
+function peakText({ peak_memory_bytes: peak }: Load): string {
+  return peak ? `peak ${bytes(peak)}` : peak === 0 ? "too little to measure," : "peak not known,";
+}
+
 function Published({ load, nodes }: { load: Load; nodes: readonly NodeRows[] }) {
   const parts = nodes.reduce((sum, node) => sum + (node.parts ?? 0), 0);
   const changes = Object.entries(load.object_changes)
@@ -74,7 +79,7 @@ function Published({ load, nodes }: { load: Load; nodes: readonly NodeRows[] }) 
         ["Objects", `${readText(load)}, ${orNone(load.bytes_per_second, byteRate)}`],
         changes.length > 0 && ["Since the load before", changes.join(", ")],
         ["Parts", `${orNone(load.parts, number)} at publishing, ${number(parts)} now`],
-        ["Memory of a node", `peak ${orNone(load.peak_memory_bytes, bytes)} of ${orNone(load.memory_bytes, bytes)} granted`],
+        ["Memory of a node", `${peakText(load)} of ${orNone(load.memory_bytes, bytes)} granted`],
         Boolean(load.other_month_rows) && ["Left out", `${number(load.other_month_rows ?? 0)} rows of other months`],
         Boolean(load.memory_steps) && ["Memory lowered", `${count(load.memory_steps ?? 0, "time")}, because nodes ran out of it`],
         ["Query ids", <Ids key="ids" ids={load.query_ids ?? []} />],

@@ -6,6 +6,7 @@ import type { MonthRow } from "../api/types";
 import { isNamed, nameOf, type TableRow } from "../model/fleet";
 import { namedIn } from "../model/named";
 import { bytes, count, duration, number, orNone, rate } from "../model/format";
+import { STATES } from "../model/states";
 import { done, sentence } from "../months/text";
 import { TaskLink } from "../ui/links";
 import { Facts, Faint, Note, Section, Sql, UtcTime, Waiting } from "../ui/parts";
@@ -66,6 +67,7 @@ export function Panel({ tables }: { tables: readonly TableRow[] }) {
 
 function Month(opened: Opened) {
   const { table, month, place } = opened;
+  const { next } = STATES[month.state];
   const isKnown = month.state !== "never_loaded";
   const { data, error, isPending } = useDetails(place, { isLoading: month.state === "loading", isKnown });
   return (
@@ -84,6 +86,7 @@ function Month(opened: Opened) {
           {month.task ? <TaskLink task={month.task} logs /> : null}
         </Flex>
         {data?.failure ? <FailureNote failure={data.failure} task={data.task} /> : <Text mb={2} overflowWrap="anywhere">{sentence(month.why)}</Text>}
+        {next ? <Faint>{next}</Faint> : null}
         {month.statement ? <><Faint>This statement lets it go on. Run it on each node named above:</Faint><Sql text={month.statement} /></> : null}
         <Actions {...opened} details={data ?? null} />
         {month.state === "loading" && (month.insert || data?.inserting) ? <Running month={month} details={data ?? null} /> : null}
@@ -105,7 +108,7 @@ function Summary({ month }: { month: MonthRow }) {
         ["Parts", `${number(month.parts)}, ${bytes(month.size_bytes)} on disk`],
         month.published_at !== "" && ["Published", <><UtcTime key="at" text={month.published_at} /> from {count(month.objects, "object")}, {bytes(month.source_bytes)}</>],
         month.insert_seconds !== null && ["Insert took", `${duration(month.insert_seconds)}, ${orNone(month.rows_per_second, rate)}`],
-        month.task !== null && ["Loaded by", <TaskLink key="task" task={month.task} />],
+        month.task !== null && ["Newest task", <TaskLink key="task" task={month.task} />],
       ]} />
     </Section>
   );

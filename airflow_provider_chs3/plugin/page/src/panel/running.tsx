@@ -4,9 +4,14 @@ import type { FinishedLoad, Inserting, MonthDetails, MonthRow } from "../api/typ
 import { secondsLeft } from "../model/fleet";
 import { bytes, count, duration, number, orNone, percent, rate } from "../model/format";
 import { progressOf, type StepProgress } from "../model/steps";
-import { Facts, Faint, Section } from "../ui/parts";
+import { Facts, Faint, NAMES_WIDTH, Section } from "../ui/parts";
 import { SHORT_STEPS } from "./steps";
 
+const AFTER_INSERT = {
+  insert: "The insert has begun.",
+  verify: "The insert has ended. The load lists the objects again, and counts what it staged: the table does not have it yet.",
+  publish: "The staged rows are proved to be those of the objects. They replace the month's on each node, in one step.",
+};
 const MARK = { done: "✓ ", current: "", waiting: "" };
 const FILL = { done: "blue.solid", current: "blue.emphasized", waiting: "bg.emphasized" };
 
@@ -18,7 +23,7 @@ function Stepper({ steps, last }: { steps: readonly StepProgress[]; last: Finish
           <Box as="li" key={step} minW={0} fontSize="xs" fontVariantNumeric="tabular-nums" aria-current={state === "current" ? "step" : undefined}>
             <Box height="4px" rounded="full" bg={FILL[state]} mb={1} />
             <Text fontWeight={state === "current" ? "bold" : "normal"} color={state === "waiting" ? "fg.muted" : "fg"}>{MARK[state]}{SHORT_STEPS[step]}</Text>
-            <Text color={state === "waiting" ? "fg.muted" : "fg"}>{orNone(seconds, duration)}</Text>
+            <Text color={state === "waiting" ? "fg.muted" : "fg"}>{state === "current" && seconds === null ? "now" : orNone(seconds, duration)}</Text>
             {last ? <Text color="fg.muted">last {orNone(lastSeconds, duration)}</Text> : null}
           </Box>
         ))}
@@ -41,9 +46,9 @@ export function Running({ month, details }: { month: MonthRow; details: MonthDet
   const inserting: Inserting | null = details?.inserting ?? null;
   return (
     <Section title="Running">
-      {inserting ? <Stepper steps={progressOf(inserting, insert, details?.last_finished ?? null)} last={details?.last_finished ?? null} /> : null}
+      {inserting ? <Stepper steps={progressOf(inserting, month, details?.last_finished ?? null)} last={details?.last_finished ?? null} /> : null}
       {insert ? <Inserts month={month} insert={insert} />
-        : <Faint>No insert of it runs right now: its task is between two queries, or about to go on.</Faint>}
+        : <Faint>{month.step ? AFTER_INSERT[month.step] : "No insert of it runs right now: its task is between two steps, or about to go on."}</Faint>}
     </Section>
   );
 }
@@ -65,10 +70,10 @@ function Inserts({ month, insert }: { month: MonthRow; insert: NonNullable<Month
         ["Query id", insert.query_id],
       ]} />
       {insert.nodes.map((node) => (
-        <Flex key={node.name} gap={3} align="center" mt={2} fontSize="sm" wrap="wrap">
-          <Text minW="9rem" overflowWrap="anywhere">{node.name}</Text>
+        <Flex key={node.name} columnGap={4} align="center" mt={2} fontSize="sm" wrap="wrap">
+          <Text minW={NAMES_WIDTH} overflowWrap="anywhere">{node.name}</Text>
           <Bar value={read ? (100 * node.read_rows) / read : 0} label={`Share of ${node.name}`} />
-          <Text fontVariantNumeric="tabular-nums">{number(node.read_rows)} rows, {bytes(node.memory_bytes)} of memory</Text>
+          <Text fontVariantNumeric="tabular-nums">{percent(node.read_rows, read)} of these rows, {bytes(node.memory_bytes)} of memory</Text>
         </Flex>
       ))}
     </>

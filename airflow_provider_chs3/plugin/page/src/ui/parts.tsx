@@ -78,10 +78,13 @@ export function Faint({ children }: { children: ReactNode }) {
   return <Text color="fg.muted" fontSize="sm" overflowWrap="anywhere">{children}</Text>;
 }
 
+// The same in all lists of a panel, so that their values stand below each other.
+export const NAMES_WIDTH = "9.5rem";
+
 // Names and values, one below the other.
 export function Facts({ rows }: { rows: (readonly [string, ReactNode] | null | false)[] }) {
   return (
-    <Box as="dl" display="grid" gridTemplateColumns="minmax(7rem, max-content) 1fr" columnGap={4} rowGap={1} fontSize="sm">
+    <Box as="dl" display="grid" gridTemplateColumns={{ base: "7.5rem 1fr", sm: `${NAMES_WIDTH} 1fr` }} columnGap={4} rowGap={1} fontSize="sm">
       {rows.map((row) => row && (
         <Box key={row[0]} display="contents">
           <Box as="dt" color="fg.muted">{row[0]}</Box>

@@ -1,0 +1,122 @@
+"""What the page tells of a load that is held at its last steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.models import TaskInstance
+from airflow.utils.session import create_session
+from fastapi.testclient import TestClient
+from sqlalchemy import update
+
+from tests.faults.strikes import Strikes, strikes
+from tests.integration.lake import MONTH, Lake
+from tests.integration.several_months import Months
+from tests.integration.several_months import months as several_months
+from tests.integration.slow import SLOW_ENOUGH, SLOW_SETTINGS
+from tests.plugin.runs import LOADER, make_known, set_state, start
+from tests.plugin.test_month_details import details
+from tests.plugin.test_months import TRIPS, months
+
+#: Fixtures.
+__all__ = ["several_months", "strikes"]
+
+AsUser = Callable[[str | None], TestClient]
+#: Where loads are held: a step of theirs that is over in milliseconds otherwise.
+VERIFIES, PUBLISHES = "List again, and count what is staged", "Look for parts that were replaced"
+
+
+@pytest.fixture
+def task(as_user: AsUser, airflow_db: None) -> SimpleNamespace:
+    """A task that a worker has begun."""
+    make_known(LOADER)
+    task = start(as_user("admin"))
+    begin(task)
+    return task
+
+
+def begin(task: SimpleNamespace) -> None:
+    """As if a worker began with a try."""
+    set_state(task, "running")
+    with create_session() as session:
+        begun = update(TaskInstance).where(TaskInstance.run_id == task.run_id)
+        session.execute(begun.values(start_date=datetime.now(UTC)))
+
+
+def seen_at(strikes: Strikes, step: str, look: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is seen once a load has come to a step, which it begins only then."""
+    seen: list[dict[str, Any]] = []
+    strikes.before(step, lambda: seen.append(look()))
+    return seen
+
+
+@pytest.mark.parametrize(("held_at", "step"), [(VERIFIES, "verify"), (PUBLISHES, "publish")])
+def test_a_load_tells_that_it_verifies_or_publishes(
+    as_user: AsUser, trips_lake: Lake, task: SimpleNamespace, strikes: Strikes, held_at: str, step: str
+) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.load()
+    seen = seen_at(strikes, held_at, lambda: months(as_user, trips_lake)[MONTH] | details(as_user, trips_lake))
+    trips_lake.operator(select=SLOW_ENOUGH, settings=SLOW_SETTINGS).execute({"ti": task})
+    (found,) = seen
+    assert (found["state"], found["step"], found["insert"]) == ("loading", step, None)
+    spent = {each["step"]: each["seconds"] for each in found["inserting"]["seconds_by_step"]}
+    assert list(spent) == ["list", "inspect", "plan", "stage", "insert"]
+    assert spent["insert"] > 1
+    now = months(as_user, trips_lake)[MONTH]
+    assert (now["state"], now["step"]) == ("published", None)
+
+
+@pytest.mark.parametrize("held_at", ["Create staging", VERIFIES])
+def test_a_retry_does_not_tell_the_step_of_the_try_before(
+    as_user: AsUser, trips_lake: Lake, task: SimpleNamespace, strikes: Strikes, held_at: str
+) -> None:
+    trips_lake.upload(TRIPS)
+    operator = trips_lake.operator(select=SLOW_ENOUGH, settings=SLOW_SETTINGS)
+    strikes.before(VERIFIES, die)
+    with pytest.raises(KeyboardInterrupt):
+        operator.execute({"ti": task})
+    assert months(as_user, trips_lake)[MONTH]["step"] == "verify"
+    strikes.reset()
+    begin(task)
+    seen = seen_at(strikes, held_at, lambda: months(as_user, trips_lake)[MONTH])
+    operator.execute({"ti": task})
+    (found,) = seen
+    assert (found["state"], found["step"]) == ("loading", "verify" if held_at == VERIFIES else None)
+
+
+def die() -> None:
+    """As if the worker were killed: nothing is cleaned up."""
+    raise KeyboardInterrupt
+
+
+def test_a_task_that_waits_for_a_worker_is_told_as_that(
+    as_user: AsUser, trips_lake: Lake, task: SimpleNamespace, strikes: Strikes
+) -> None:
+    trips_lake.upload(TRIPS)
+    strikes.before("Insert", die)
+    with pytest.raises(KeyboardInterrupt):
+        trips_lake.operator().execute({"ti": task})
+    set_state(task, "queued")
+    found = months(as_user, trips_lake)[MONTH]
+    assert (found["state"], found["step"]) == ("loading", None)
+    assert found["why"] == "none of its queries runs right now; its task is queued"
+    # The next load removes what the killed one left.
+    trips_lake.load()
+
+
+@pytest.mark.parametrize(("held_at", "step"), [(VERIFIES, "verify"), (PUBLISHES, "publish")])
+def test_months_that_are_loaded_together_tell_it_too(
+    as_user: AsUser, several_months: Months, task: SimpleNamespace, strikes: Strikes, held_at: str, step: str
+) -> None:
+    both, lake = ("2026-09", "2026-10"), several_months.lake
+    several_months.load(*both)
+    seen = seen_at(strikes, held_at, lambda: months(as_user, lake, lake.table))
+    slow = {"day": "day", "n": "n + sleepEachRow(0.02)"}
+    several_months.operator(*both, select=slow, settings=SLOW_SETTINGS).execute({"ti": task})
+    (found,) = seen
+    assert {month: each["step"] for month, each in found.items()} == dict.fromkeys(both, step)
