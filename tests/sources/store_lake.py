@@ -108,5 +108,11 @@ class StoreLake:
         with self.cluster.nodes[0].client() as client:
             return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, trips)", month)
 
+    def left_behind(self) -> list[str]:
+        """Staging tables of loads, on any node."""
+        like = "name LIKE 'chs3\\_%' AND name NOT IN ('chs3_ledger', 'chs3_objects')"
+        sql = f"SELECT name FROM system.tables WHERE database = '{self.database}' AND {like}"
+        return [name for rows in self.on_every_node(sql) for (name,) in rows]
+
     def rows(self) -> int:
         return sum(rows[0][0] for rows in self.on_every_node(f"SELECT count() FROM {self.database}.trips"))

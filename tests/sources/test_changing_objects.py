@@ -1,0 +1,64 @@
+"""Objects that change while they are loaded: the month holds them as they were listed at one moment."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.strikes import Strikes, strikes
+from tests.sources.changing import ChangingMonth, Kind, file_of
+from tests.sources.store_lake import StoreLake
+
+__all__ = ["strikes"]
+
+#: A step, and whether the change before it, or else after it, belongs to what is loaded.
+MOMENTS = {
+    "before the insert": ("before", "Insert", True),
+    "after the insert": ("after", "Insert", True),
+    "after it was listed again": ("after", "List again", False),
+    "before it is published": ("before", "Record the intent", False),
+    "as it is published": ("after", "Publish", False),
+}
+
+
+def test_versions_of_a_file_are_told_apart_by_values_alone() -> None:
+    for kind in ("parquet", "jsonl"):
+        one, other = file_of(kind, 1), file_of(kind, 1, version=2)
+        assert len(one) == len(other)
+        assert one != other
+
+
+@pytest.mark.thorough(but=8)
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("change", ["overwritten", "longer", "deleted", "added"])
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_a_month_holds_its_objects_as_they_were_at_one_moment(
+    store_lake: StoreLake, strikes: Strikes, kind: Kind, change: str, moment: str
+) -> None:
+    month = ChangingMonth(store_lake, kind)
+    before = month.facts()
+    when, step, belongs = MOMENTS[moment]
+    getattr(strikes, when)(step, month.changes[change])
+    assert month.load() == "published"
+    after = month.facts()
+    assert (len(strikes.struck), before == after) == (1, False)
+    # An object that comes while a month is loaded is the next run's.
+    assert store_lake.facts() == (after if belongs and change != "added" else before)
+    assert month.load() == ("unchanged" if belongs and change != "added" else "published")
+    assert store_lake.facts() == after
+    assert store_lake.left_behind() == []
+
+
+@pytest.mark.thorough(but=2)
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_an_older_object_that_changes_while_a_new_one_is_loaded_is_loaded_too(
+    store_lake: StoreLake, strikes: Strikes, kind: Kind
+) -> None:
+    month = ChangingMonth(store_lake, kind)
+    month.load()
+    month.add()
+    strikes.reset()
+    strikes.before("Insert", month.overwrite)
+    month.load()
+    assert len(strikes.struck) == 1
+    assert store_lake.facts() == month.facts()
+    assert month.load() == "unchanged"
