@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.values.models import S3Object
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
 from airflow_provider_chs3.hooks.extras import Extras
-from airflow_provider_chs3.hooks.listing.listing import Listing
+from airflow_provider_chs3.hooks.listing.listing import WritableListing
 
 if TYPE_CHECKING:
     import httpx
@@ -69,7 +69,7 @@ class WebHdfsAccess:
         return cls(urls=tuple(urls), user=connection.login or "", password=connection.password or None, verify=verify)
 
 
-class WebHdfsListing(Listing):
+class WebHdfsListing(WritableListing):
     """Lists files of HDFS.
 
     Args:
@@ -94,7 +94,7 @@ class WebHdfsListing(Listing):
             TransientError: If no name node answered.
         """
         wanted = (narrower(prefix) if narrower else ()) or (prefix,)
-        with _Client(self.access(), f"HDFS (connection {self.webhdfs_conn_id!r})") as client:
+        with self._client() as client:
             folders = [prefix.rpartition("/")[0]]
             while folders:
                 folder = folders.pop()
@@ -103,6 +103,25 @@ class WebHdfsListing(Listing):
                     files = [_file(f"{bucket}/{key}", each) for key, each in named if _is_file(key, each, wanted)]
                     yield ObjectPage.of(files)
                     folders += [key for key, each in named if _is_folder(key, each, wanted)]
+
+    def put(self, bucket: str, key: str, body: bytes) -> None:
+        """Write a file, and the folders above it; see `WritableListing.put`."""
+        with self._client() as client:
+            client.write(key, body)
+
+    def delete(self, bucket: str, prefix: str) -> None:
+        """Delete the files whose paths begin with a prefix, with folders of such names; see `WritableListing.delete`."""
+        folder, _, beginning = prefix.rpartition("/")
+        with self._client() as client:
+            if not beginning:
+                client.remove(folder)
+                return
+            for name in [each["pathSuffix"] for page in client.folder(folder) for each in page]:
+                if name.startswith(beginning):
+                    client.remove(f"{folder}/{name}".lstrip("/"))
+
+    def _client(self) -> _Client:
+        return _Client(self.access(), f"HDFS (connection {self.webhdfs_conn_id!r})")
 
     def check_connection(self) -> None:
         """Check that the connection names a host; see `Listing.check_connection`."""
@@ -152,9 +171,14 @@ class _Client:
         """Yield the pages of what is in a folder; none if there is no such folder."""
         start_after = ""
         while True:
-            answer = self._ask(folder, {"op": "LISTSTATUS_BATCH", "startAfter": start_after})
-            if answer is None:
+            response = self._ask("GET", folder, {"op": "LISTSTATUS_BATCH", "startAfter": start_after}, doing="list")
+            if response is None:
                 return
+            try:
+                answer = response.json()
+            except ValueError:
+                where = str(response.url).partition("?")[0]
+                raise SourceError(f"Cannot list /{folder} in {self._where}: {where} is not WebHDFS.") from None
             statuses = answer["DirectoryListing"]["partialListing"]["FileStatuses"]["FileStatus"]
             # A file lists itself, without a name.
             statuses = [each for each in statuses if each["pathSuffix"]]
@@ -163,31 +187,53 @@ class _Client:
                 return
             start_after = statuses[-1]["pathSuffix"]
 
-    def _ask(self, folder: str, parameters: dict[str, str]) -> dict[str, Any] | None:
-        """Return the answer; None if there is no such folder."""
-        import httpx
+    def write(self, path: str, body: bytes) -> None:
+        """Write a file, in place of one of the same path."""
+        asked = self._ask("PUT", path, {"op": "CREATE", "overwrite": "true"}, doing="write or delete")
+        # The name node says which data node takes the content.
+        where = asked.headers.get("Location", "") if asked else ""
+        response = self._answer("PUT", where, content=body, headers={"Content-Type": "application/octet-stream"})
+        if isinstance(response, str):
+            raise self._error("write or delete", path, response)
 
+    def remove(self, path: str) -> None:
+        """Delete a file, or a folder with all that is in it; none is no error."""
+        self._ask("DELETE", path, {"op": "DELETE", "recursive": "true"}, doing="write or delete")
+
+    def _ask(self, method: str, path: str, parameters: dict[str, str], *, doing: str) -> httpx.Response | None:
+        """Return the answer of the name node that leads; None if there is no such path."""
         parameters = parameters | ({"user.name": self._access.user} if self._access.user else {})
         why = ""
         # The one that leads comes first from then on.
         for url in tuple(self._urls):
-            try:
-                response = self._http.get(f"{url}/{quote(folder)}", params=parameters)
-                if response.status_code == httpx.codes.OK:
-                    answer: dict[str, Any] = response.json()
-                    return answer
-                why = _exception_of(response)
-            except httpx.TransportError as error:
-                why = f"no answer from {url} ({type(error).__name__}): check the connection's host and port"
-            except ValueError:
-                raise SourceError(f"Cannot list /{folder} in {self._where}: {url} is not WebHDFS.") from None
+            response = self._answer(method, f"{url}/{quote(path)}", params=parameters)
+            if not isinstance(response, str):
+                return response
+            why = response
             if why == _NOT_FOUND:
                 return None
             if why in _TERMINAL:
-                raise SourceError(f"Cannot list /{folder} in {self._where}: {_TERMINAL[why]}.")
+                break
             self._urls.append(self._urls.pop(0))
-        hint = "none of its hosts is an active name node" if why == _STANDBY else why
-        raise TransientError(f"Cannot list /{folder} in {self._where}: {hint}.")
+        raise self._error(doing, path, why)
+
+    def _answer(self, method: str, url: str, **sent: Any) -> httpx.Response | str:
+        """Return the answer, or why there is none."""
+        import httpx
+
+        try:
+            response = self._http.request(method, url, **sent)
+        except httpx.TransportError as error:
+            where = url.partition("?")[0]
+            return f"no answer from {where} ({type(error).__name__}): check the connection's host and port"
+        is_told_where = method == "PUT" and response.status_code == httpx.codes.TEMPORARY_REDIRECT
+        return response if response.is_success or is_told_where else _exception_of(response)
+
+    def _error(self, doing: str, path: str, why: str) -> SourceError | TransientError:
+        failed = f"Cannot {doing} /{path} in {self._where}"
+        if why in _TERMINAL:
+            return SourceError(f"{failed}: {_TERMINAL[why]}.")
+        return TransientError(f"{failed}: {'none of its hosts is an active name node' if why == _STANDBY else why}.")
 
 
 def _exception_of(response: httpx.Response) -> str:
