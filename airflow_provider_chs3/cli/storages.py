@@ -19,7 +19,13 @@ _LAKEHOUSES = ("iceberg", "delta")
 _OF_DATABASES = ("named_collection",)
 _OF_OBJECTS = ("key", "bucket", "role_arn", "hdfs_url")
 _OF_S3 = ("role_arn", "endpoint_url")
-_NOT_OF_HDFS = ("bucket", "named_collection", *_OF_S3)
+#: What each storage of objects does not take.
+_OF_OTHERS = {
+    "s3": ("storage_conn_id", "hdfs_url"),
+    "azure": (*_OF_S3, "hdfs_url"),
+    "gcs": (*_OF_S3, "hdfs_url"),
+    "hdfs": ("bucket", "named_collection", *_OF_S3),
+}
 
 
 def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
@@ -38,9 +44,9 @@ def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
                 f"--storage {given.storage} needs a table: give --source-table and --month-column."
             )
         return {"objects": _table(given)}
+    _check_storage(given)
     if given.storage == "s3":
         return {"key": given.key, **_access_arguments(given)}
-    _check_storage(given)
     return {"objects": object_store(given, given.key) if given.key else None}
 
 
@@ -56,9 +62,9 @@ def object_store(given: argparse.Namespace, key: str) -> ObjectStore:
     """
     from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles, S3Objects
 
+    _check_storage(given)
     if given.storage == "s3":
         return S3Objects(key=key, **_access_arguments(given))
-    _check_storage(given)
     conn_id = given.storage_conn_id
     if given.storage == "hdfs":
         return HdfsFiles(path=key, hdfs_url=given.hdfs_url, **({"webhdfs_conn_id": conn_id} if conn_id else {}))
@@ -82,8 +88,8 @@ def _access_arguments(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_storage(given: argparse.Namespace) -> None:
-    """Check that no option is of another storage than the one that is not S3."""
-    _refuse(given, *(_NOT_OF_HDFS if given.storage == "hdfs" else (*_OF_S3, "hdfs_url")))
+    """Check that no option is of another storage of objects."""
+    _refuse(given, *_OF_OTHERS[given.storage])
     if given.storage == "hdfs" and not given.hdfs_url:
         raise ConfigurationError("--storage hdfs needs the URL of the name node: give --hdfs-url.")
 

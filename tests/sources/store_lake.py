@@ -79,6 +79,15 @@ class StoreLake:
             return HdfsFiles(**self._hdfs)
         return S3Objects(bucket=self.place, key=TEMPLATE)
 
+    @property
+    def options(self) -> list[str]:
+        """The options of the command line that say where the objects are."""
+        if isinstance(self.objects, HdfsObjects):
+            given = ["--storage", "hdfs", "--hdfs-url", self.objects.server.url]
+            return [*given, "--key", f"/{self.place}/{TEMPLATE}"]
+        kinds = {AzureObjects: "azure", GcsBucket: "gcs"}
+        return ["--storage", kinds.get(type(self.objects), "s3"), "--bucket", self.place, "--key", TEMPLATE]
+
     def operator(self, **options: Any) -> S3ToClickHouseOperator:
         arguments = {"task_id": "load", "table": "trips", "database": self.database, "month": MONTH}
         arguments |= {"cluster": self.cluster.name, "progress_interval_seconds": 0.2}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.exceptions import Chs3Error
 from tests.faults.strikes import Strikes, strikes
 from tests.sources.changing import ChangingMonth, Kind, file_of
 from tests.sources.store_lake import StoreLake
@@ -62,3 +66,27 @@ def test_an_older_object_that_changes_while_a_new_one_is_loaded_is_loaded_too(
     assert len(strikes.struck) == 1
     assert store_lake.facts() == month.facts()
     assert month.load() == "unchanged"
+
+
+def outcome(month: ChangingMonth) -> str:
+    """How a load ends: its status, or what it says."""
+    try:
+        return month.load()
+    except (AirflowFailException, Chs3Error) as error:
+        return str(error)
+
+
+@pytest.mark.thorough(but=2)
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_loads_of_one_month_at_once_end_in_its_objects(store_lake: StoreLake, kind: Kind) -> None:
+    month = ChangingMonth(store_lake, kind)
+    for change in month.changes.values():
+        with ThreadPoolExecutor(max_workers=3) as pool:
+            outcomes = list(pool.map(outcome, [month] * 3))
+        assert "published" in outcomes
+        assert [each for each in outcomes if each not in ("published", "unchanged")] == [
+            each for each in outcomes if "started later and took over" in each
+        ]
+        assert store_lake.facts() == month.facts()
+        assert (month.load(), store_lake.left_behind()) == ("unchanged", [])
+        change()
