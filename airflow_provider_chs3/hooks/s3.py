@@ -72,9 +72,13 @@ class S3Listing(WritableListing):
         from botocore.config import Config
 
         config = self._hook.config
-        # Requests that find no connection free each make one, and urllib3 warns of it.
-        pool = Config(max_pool_connections=max(AT_ONCE, config.max_pool_connections))
-        client = self._hook.get_client_type(self._hook.region_name, config.merge(pool))
+        own = Config(
+            # Requests that find no connection free each make one, and urllib3 warns of it.
+            max_pool_connections=max(AT_ONCE, config.max_pool_connections),
+            # Not all that speak S3's protocol know the checksums that boto3 sends by default.
+            request_checksum_calculation="when_required",
+        )
+        client = self._hook.get_client_type(self._hook.region_name, config.merge(own))
         read_leanly(client)
         return client
 
