@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -66,6 +68,29 @@ def test_an_older_object_that_changes_while_a_new_one_is_loaded_is_loaded_too(
     assert len(strikes.struck) == 1
     assert store_lake.facts() == month.facts()
     assert month.load() == "unchanged"
+
+
+@pytest.mark.thorough(but=4)
+@pytest.mark.parametrize("step", ["Look at nodes and files", "Insert"])
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_an_object_of_which_half_is_read_as_it_is_overwritten_is_not_taken_for_damaged(
+    store_lake: StoreLake, strikes: Strikes, kind: Kind, step: str
+) -> None:
+    month = ChangingMonth(store_lake, kind)
+
+    @contextmanager
+    def half_of_it() -> Iterator[None]:
+        month.put(1, file_of(kind, 1, version=2)[:-50])
+        try:
+            yield
+        finally:
+            month.overwrite()
+
+    strikes.around_one(0, lambda each: each.name.startswith(step), half_of_it)
+    assert month.load() == "published"
+    assert len(strikes.struck) == 1
+    assert store_lake.facts() == month.facts()
+    assert (month.load(), store_lake.left_behind()) == ("unchanged", [])
 
 
 def outcome(month: ChangingMonth) -> str:
