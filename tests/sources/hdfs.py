@@ -81,6 +81,12 @@ class HdfsServer(LocalServer):
         asked = self._ask("PUT", path, "CREATE", overwrite="true", noredirect="true")
         httpx.put(asked.json()["Location"], content=body, timeout=_TIMEOUT_SECONDS).raise_for_status()
 
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder."""
+        url = f"{self.web_url}{quote(path)}"
+        status = httpx.get(url, params={"op": "GETFILESTATUS", "user.name": _OWNER}, timeout=_TIMEOUT_SECONDS)
+        return status.is_success
+
     def append(self, path: str, body: bytes) -> None:
         """Write more to a file."""
         asked = self._ask("POST", path, "APPEND", noredirect="true")

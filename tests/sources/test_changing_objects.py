@@ -54,6 +54,22 @@ def test_a_month_holds_its_objects_as_they_were_at_one_moment(
     assert store_lake.left_behind() == []
 
 
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("store_lake", ["azure", "hdfs"], indirect=True)
+def test_an_object_that_grows_is_loaded_as_long_as_it_was_at_one_moment(
+    store_lake: StoreLake, strikes: Strikes, moment: str
+) -> None:
+    month = ChangingMonth(store_lake, "jsonl")
+    store_lake.objects.append(month.key(4), file_of("jsonl", 1, version=4))
+    before = month.facts()
+    when, step, belongs = MOMENTS[moment]
+    getattr(strikes, when)(step, lambda: store_lake.objects.append(month.key(4), file_of("jsonl", 2, version=5)))
+    assert month.load() == "published"
+    assert store_lake.facts() == (month.facts() if belongs else before)
+    month.load()
+    assert store_lake.facts() == month.facts() != before
+
+
 @pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_an_older_object_that_changes_while_a_new_one_is_loaded_is_loaded_too(
