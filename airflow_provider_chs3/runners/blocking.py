@@ -22,6 +22,7 @@ from airflow_provider_chs3.core.workflow.operations import (
     Insert,
     InsertSideBySide,
     InsertStats,
+    FindOpenFiles,
     ListObjects,
     ListSnapshot,
     Log,
@@ -120,6 +121,12 @@ class Runner:
         assert self.listing is not None  # the source lists through ClickHouse otherwise
         self.log.info("%s", step.name)
         return self.listing.pages(step.bucket, step.prefix, None if self.in_turns else step.narrower)
+
+    @perform.register
+    def _(self, step: FindOpenFiles) -> tuple[str, ...]:
+        assert isinstance(self.listing, WebHdfsListing)  # only its source asks
+        self.log.debug("%s", step.name)
+        return self.listing.open_files(step.paths)
 
     @perform.register
     def _(self, step: ListSnapshot) -> TableSnapshot:

@@ -12,11 +12,13 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.storages.object_trial import ObjectTrial
 from airflow_provider_chs3.core.values.error_codes import is_without_name_node
 from airflow_provider_chs3.core.values.models import Manifest, Month, SettingValues
-from airflow_provider_chs3.core.workflow.operations import Query, Steps
+from airflow_provider_chs3.core.values.quantities import quantity
+from airflow_provider_chs3.core.workflow.operations import FindOpenFiles, Query, Steps
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ClickHouseServerError,
     ConfigurationError,
+    NotReadyError,
     TransientError,
 )
 
@@ -90,6 +92,21 @@ class HdfsSource(ObjectSource):
             if not is_without_name_node(error):
                 raise
             raise self._is_silent(error.host) from error
+
+    def check_closed(self, manifest: Manifest) -> Steps[None]:
+        """Check that nobody writes to the files: servers read what the name node does not list yet.
+
+        Raises:
+            NotReadyError: If somebody does.
+        """
+        paths = tuple(each.path for each in manifest.objects)
+        found = yield from FindOpenFiles(name=f"Ask whether {len(paths)} files are open for writing", paths=paths)
+        if found:
+            raise NotReadyError(
+                f"{quantity(len(found), 'file')} of the month {'is' if len(found) == 1 else 'are'} open for writing "
+                f"({found[0]}…), and what is written may be read in part. Nothing was published: the retry loads what "
+                "is closed by then."
+            )
 
     def _is_silent(self, host: str) -> TransientError:
         return TransientError(
