@@ -18,11 +18,11 @@ from airflow_provider_chs3.core.workflow.driving import drive
 from airflow_provider_chs3.core.workflow.operations import (
     AnyStep,
     CheckHosts,
+    FindOpenFiles,
     Gather,
     Insert,
     InsertSideBySide,
     InsertStats,
-    FindOpenFiles,
     ListObjects,
     ListSnapshot,
     Log,
@@ -39,6 +39,7 @@ from airflow_provider_chs3.core.workflow.operations import (
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.listing.listing import Listing
+from airflow_provider_chs3.hooks.listing.webhdfs import WebHdfsListing
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.hooks.tables.table_listing import TableListing
 from airflow_provider_chs3.runners.insert import ProgressLog, Quiet, run_insert

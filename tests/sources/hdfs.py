@@ -93,12 +93,13 @@ class HdfsServer(LocalServer):
         httpx.post(asked.json()["Location"], content=body, timeout=_TIMEOUT_SECONDS).raise_for_status()
 
     @contextmanager
-    def open_for_writing(self, path: str, body: bytes, *, is_new: bool = False) -> Iterator[None]:
+    def open_for_writing(self, path: str, body: bytes, rest: bytes, *, is_new: bool) -> Iterator[None]:
         """Write to a file that stays open: what was written can be read, and the name node counts whole blocks alone.
 
         Args:
             path: The file.
             body: What is written before it stays open; the servers see it only from a packet of 64 KiB on.
+            rest: What is written before it is closed.
             is_new: Whether it is a new file, of blocks of 1 MiB; else more is written to one that is there.
         """
         where = self._ask(
@@ -114,6 +115,7 @@ class HdfsServer(LocalServer):
             yield body
             was_sent.set()
             is_over.wait(_TIMEOUT_SECONDS)
+            yield rest
 
         with ThreadPoolExecutor() as pool:
             send = httpx.put if is_new else httpx.post
