@@ -18,7 +18,6 @@ from airflow_provider_chs3.core.workflow.driving import drive
 from airflow_provider_chs3.core.workflow.operations import (
     AnyStep,
     CheckHosts,
-    FindOpenFiles,
     Gather,
     Insert,
     InsertSideBySide,
@@ -39,7 +38,6 @@ from airflow_provider_chs3.core.workflow.operations import (
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.listing.listing import Listing
-from airflow_provider_chs3.hooks.listing.webhdfs import WebHdfsListing
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.hooks.tables.table_listing import TableListing
 from airflow_provider_chs3.runners.insert import ProgressLog, Quiet, run_insert
@@ -122,12 +120,6 @@ class Runner:
         assert self.listing is not None  # the source lists through ClickHouse otherwise
         self.log.info("%s", step.name)
         return self.listing.pages(step.bucket, step.prefix, None if self.in_turns else step.narrower)
-
-    @perform.register
-    def _(self, step: FindOpenFiles) -> tuple[str, ...]:
-        assert isinstance(self.listing, WebHdfsListing)  # only its source asks
-        self.log.debug("%s", step.name)
-        return self.listing.open_files(step.paths)
 
     @perform.register
     def _(self, step: ListSnapshot) -> TableSnapshot:

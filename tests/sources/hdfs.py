@@ -76,9 +76,10 @@ class HdfsServer(LocalServer):
         url, web_url = f"hdfs://{_OWNER}@{HOST}:{port}", f"http://{HOST}:{web_port}/webhdfs/v1"
         return cls(process=process, folder=folder, url=url, web_url=web_url)
 
-    def put(self, path: str, body: bytes) -> None:
+    def put(self, path: str, body: bytes, *, block_bytes: int | None = None) -> None:
         """Write a file, in place of one of the same path."""
-        asked = self._ask("PUT", path, "CREATE", overwrite="true", noredirect="true")
+        size = {"blocksize": str(block_bytes)} if block_bytes else {}
+        asked = self._ask("PUT", path, "CREATE", overwrite="true", noredirect="true", **size)
         httpx.put(asked.json()["Location"], content=body, timeout=_TIMEOUT_SECONDS).raise_for_status()
 
     def exists(self, path: str) -> bool:

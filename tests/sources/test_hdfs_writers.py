@@ -17,9 +17,8 @@ __all__ = ["strikes"]
 
 pytestmark = pytest.mark.parametrize("store_lake", ["hdfs"], indirect=True)
 
-#: More than a packet and than a block of tests, and cut off in the middle of a value.
-_TORN = b"".join(file_of("jsonl", 1, version=7) for _ in range(60))[:-30]
-_REST = b"".join(file_of("jsonl", 1, version=7) for _ in range(60))[-30:]
+#: More than a block of tests, which ends in the middle of a row.
+LINES = b"".join(file_of("jsonl", 1, version=7) for _ in range(60))
 
 
 class Writer:
@@ -33,48 +32,60 @@ class Writer:
 
     def open(self, number: int, *, is_new: bool = False) -> None:
         path = f"{self.folder}/{self.month.key(number)}"
-        self._files.enter_context(self.server.open_for_writing(path, _TORN, _REST, is_new=is_new))
+        self._files.enter_context(self.server.open_for_writing(path, LINES[:-30], LINES[-30:], is_new=is_new))
 
     def close(self) -> None:
         self._files.close()
 
 
 @pytest.fixture
-def writer(store_lake: StoreLake, request: pytest.FixtureRequest) -> Iterator[Writer]:
+def writer(store_lake: StoreLake) -> Iterator[Writer]:
     writer = Writer(ChangingMonth(store_lake, "jsonl"))
     yield writer
     writer.close()
 
 
-@pytest.mark.parametrize("is_new", [False, True])
-@pytest.mark.parametrize("when", ["at first", "before the insert"])
-def test_text_that_is_open_for_writing_is_not_loaded_until_it_is_closed(
-    store_lake: StoreLake, strikes: Strikes, writer: Writer, when: str, is_new: bool
+def test_a_file_of_which_only_whole_blocks_are_written_is_not_loaded_until_it_is_closed(
+    store_lake: StoreLake, writer: Writer
 ) -> None:
-    number = 5 if is_new else 1
-    if when == "at first":
-        writer.open(number, is_new=is_new)
-    else:
-        strikes.before("Insert", lambda: writer.open(number, is_new=is_new))
-    with pytest.raises(NotReadyError, match=rf"1 file of the month is open for writing \(.*{writer.month.key(number)}"):
+    writer.open(5, is_new=True)
+    with pytest.raises(NotReadyError, match=rf"{writer.month.key(5)} is being written, and only its first 1,048,576 b"):
         writer.month.load()
     assert (store_lake.rows(), store_lake.left_behind()) == (0, [])
     writer.close()
-    strikes.reset()
     assert writer.month.load() == "published"
     assert store_lake.facts() == writer.month.facts()
 
 
-def test_of_parquet_that_is_open_for_writing_what_is_listed_is_loaded(store_lake: StoreLake, strikes: Strikes) -> None:
-    month = ChangingMonth(store_lake, "parquet")
+def test_a_file_of_whole_blocks_that_is_closed_is_loaded(store_lake: StoreLake, writer: Writer) -> None:
+    block = 1024**2
+    lines = LINES[:block].rpartition(b"\n")[0] + b"\n"
+    path = f"{writer.folder}/{writer.month.key(5)}"
+    writer.server.put(path, lines + b" " * (block - len(lines) - 1) + b"\n", block_bytes=block)
+    assert writer.month.load() == "published"
+    assert store_lake.facts() == writer.month.facts()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+@pytest.mark.parametrize("when", ["at first", "before the insert"])
+def test_of_a_file_that_is_open_again_what_is_listed_is_loaded(
+    store_lake: StoreLake, strikes: Strikes, kind: Kind, when: str
+) -> None:
+    month = ChangingMonth(store_lake, kind)
     before = month.facts()
     writer = Writer(month)
-    strikes.before("Insert", lambda: writer.open(1))
+    if when == "at first":
+        writer.open(1)
+    else:
+        strikes.before("Insert", lambda: writer.open(1))
     try:
         assert month.load() == "published"
         assert store_lake.facts() == before
     finally:
         writer.close()
+    if kind == "jsonl":
+        month.load()
+        assert store_lake.facts() == month.facts() != before
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])

@@ -39,10 +39,8 @@ def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) 
     Raises:
         SourceError: If a file lacks a column, or files contradict each other.
         ConfigurationError: If the selection does not fit the target or the files.
-        NotReadyError: If somebody writes to one.
     """
     wanted = selection.wanted(columns)
-    yield from files.check_closed()
     yield from files.source.check_access(files.manifest, settings=files.look_settings)
     if files.source.known_columns:
         reading = yield from _read_known(files, selection, wanted)

@@ -81,7 +81,6 @@ def insert_group(group: GroupPlan) -> Steps[GroupStaged]:
     load = yield from load.end_step("stage")
     inserted = yield from insert(load, plan, into=load.staging)
     load = yield from load.end_step("insert", at_least_seconds=inserted.stats.seconds)
-    yield from load.files.check_closed()
     changed, partitions = yield from Gather(
         name="List again, and count what is staged",
         workflows=(_changed(group), count_partitions(load, name="Count what is staged")),

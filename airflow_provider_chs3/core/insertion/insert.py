@@ -173,13 +173,10 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Ver
 
     Raises:
         ObjectsChangedError: If objects changed since they were listed.
-        NotReadyError: If somebody writes to one.
         VerificationError: If rows are missing, or there are too many.
         SourceError: If rows belong to other months and that is an error.
     """
     month, source, increment = load.request.month, load.files.source, load.increment
-    # Before they are listed again, as whoever closes one changes what is listed.
-    yield from load.files.check_closed()
     looks = (source.list_month(month), count_staged(load, name="Count what is staged"))
     staged: dict[Node, Staged]
     (_, now), staged = yield from Gather(name="List again, and count what is staged", workflows=looks)

@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.source.source import Batch, Source
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
 from airflow_provider_chs3.core.values.models import Manifest, SettingValues
-from airflow_provider_chs3.core.workflow.operations import Query, Steps
+from airflow_provider_chs3.core.workflow.operations import Query
 
 #: Settings of statements that inspect files before anything is loaded.
 LOOK_SETTINGS: SettingValues = {
@@ -84,12 +84,3 @@ class Files:
     def batches(self) -> list[Batch]:
         """Group all files into as few batches as possible."""
         return self.source.batches(self.manifest)
-
-    def check_closed(self) -> Steps[None]:
-        """Check that nobody writes to files that are read to their end; of Parquet the listed size is read.
-
-        Raises:
-            NotReadyError: If somebody does.
-        """
-        if self.format.name != "Parquet" and self.manifest.objects:
-            yield from self.source.check_closed(self.manifest)

@@ -227,17 +227,6 @@ class Source(ABC):
         """
         yield from ()
 
-    def check_closed(self, manifest: Manifest) -> Steps[None]:
-        """Check that nobody writes to the objects, where servers would read more of them than is listed.
-
-        Args:
-            manifest: A month.
-
-        Raises:
-            NotReadyError: If somebody does.
-        """
-        yield from ()
-
     def known_rows(self, manifest: Manifest) -> int | None:
         """Return the rows of all objects, if the source itself knows them; else None."""
         return None

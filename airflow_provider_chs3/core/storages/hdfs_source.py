@@ -11,9 +11,8 @@ from airflow_provider_chs3.core.source.store_kinds import HDFS
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.storages.object_trial import ObjectTrial
 from airflow_provider_chs3.core.values.error_codes import is_without_name_node
-from airflow_provider_chs3.core.values.models import Manifest, Month, SettingValues
-from airflow_provider_chs3.core.values.quantities import quantity
-from airflow_provider_chs3.core.workflow.operations import FindOpenFiles, Query, Steps
+from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, SettingValues
+from airflow_provider_chs3.core.workflow.operations import Query, Steps
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ClickHouseServerError,
@@ -22,6 +21,8 @@ from airflow_provider_chs3.exceptions import (
     TransientError,
 )
 
+#: Ends the version of a file that somebody is writing, of which only whole blocks can be read.
+BEING_WRITTEN = "-being-written"
 #: A name node lists one file within milliseconds.
 _ANSWER_SECONDS = 10.0
 _NAME_NODE = re.compile(r"hdfs://([^/@:?#\s]+@)?[^/@:?#\s]+(:[0-9]+)?")
@@ -93,19 +94,17 @@ class HdfsSource(ObjectSource):
                 raise
             raise self._is_silent(error.host) from error
 
-    def check_closed(self, manifest: Manifest) -> Steps[None]:
-        """Check that nobody writes to the files: servers read what the name node does not list yet.
+    def check_readable(self, each: S3Object, key: str) -> None:
+        """Check that a file is not being written: its last whole block may end in the middle of a row.
 
         Raises:
-            NotReadyError: If somebody does.
+            NotReadyError: If it is.
         """
-        paths = tuple(each.path for each in manifest.objects)
-        found = yield from FindOpenFiles(name=f"Ask whether {len(paths)} files are open for writing", paths=paths)
-        if found:
+        if each.etag.endswith(BEING_WRITTEN):
             raise NotReadyError(
-                f"{quantity(len(found), 'file')} of the month {'is' if len(found) == 1 else 'are'} open for writing "
-                f"({found[0]}…), and what is written may be read in part. Nothing was published: the retry loads what "
-                "is closed by then."
+                f"{each.path} is being written, and only its first {each.size_bytes:,} bytes can be read: the retry loads "
+                "the month once the file is closed. Files that are written under another name, and renamed when they "
+                "are whole, never stop a load."
             )
 
     def _is_silent(self, host: str) -> TransientError:

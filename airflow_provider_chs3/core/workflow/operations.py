@@ -64,17 +64,6 @@ class ListObjects(Step[Iterator[ObjectPage]]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FindOpenFiles(Step[tuple[str, ...]]):
-    """Ask the storage from the worker which files somebody writes to. Gives their paths.
-
-    Args:
-        paths: The files.
-    """
-
-    paths: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class ListSnapshot(Step[TableSnapshot]):
     """List the data files of a snapshot of the table that the worker knows. Gives `TableSnapshot`.
 

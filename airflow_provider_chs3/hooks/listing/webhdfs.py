@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow_provider_chs3.core.storages.hdfs_source import BEING_WRITTEN
 from airflow_provider_chs3.core.values.models import S3Object
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.hooks.listing.listing import WritableListing
-from airflow_provider_chs3.hooks.listing.side_by_side import AT_ONCE
 from airflow_provider_chs3.hooks.listing.webhdfs_client import WebHdfsAccess, WebHdfsClient
 
 
@@ -45,23 +44,11 @@ class WebHdfsListing(WritableListing):
                 folder = folders.pop()
                 for statuses in client.folder(folder):
                     named = [(f"{folder}/{each['pathSuffix']}".lstrip("/"), each) for each in statuses]
-                    files = [_file(f"{bucket}/{key}", each) for key, each in named if _is_file(key, each, wanted)]
-                    yield ObjectPage.of(files)
+                    found = [(key, each) for key, each in named if _is_file(key, each, wanted)]
+                    yield ObjectPage.of(
+                        [_file(f"{bucket}/{key}", each, client.is_cut(key, each)) for key, each in found]
+                    )
                     folders += [key for key, each in named if _is_folder(key, each, wanted)]
-
-    def open_files(self, paths: Sequence[str]) -> tuple[str, ...]:
-        """Return those of some files that somebody writes to; none behind a gateway that does not tell.
-
-        Args:
-            paths: The files.
-
-        Raises:
-            SourceError: If the user may not read one.
-            TransientError: If no name node answered.
-        """
-        with self._client() as client, ThreadPoolExecutor(AT_ONCE, thread_name_prefix="chs3-open-files") as pool:
-            are_open = pool.map(lambda path: client.is_open(path.removeprefix("/")), paths)
-            return tuple(path for path, is_open in zip(paths, are_open, strict=True) if is_open)
 
     def put(self, bucket: str, key: str, body: bytes) -> None:
         """Write a file, and the folders above it; see `WritableListing.put`."""
@@ -69,7 +56,7 @@ class WebHdfsListing(WritableListing):
             client.write(key, body)
 
     def delete(self, bucket: str, prefix: str) -> None:
-        """Delete the files whose paths begin with a prefix, with folders of such names; see `WritableListing.delete`."""
+        """Delete the files and folders whose paths begin with a prefix; see `WritableListing.delete`."""
         folder, _, beginning = prefix.rpartition("/")
         with self._client() as client:
             if not beginning:
@@ -106,12 +93,12 @@ def _is_folder(key: str, status: dict[str, Any], wanted: Sequence[str]) -> bool:
     return status["type"] == "DIRECTORY" and any(inside.startswith(each) or each.startswith(inside) for each in wanted)
 
 
-def _file(path: str, status: dict[str, Any]) -> S3Object:
+def _file(path: str, status: dict[str, Any], is_cut: bool) -> S3Object:
     """Return a file: the id of its inode tells apart two of the same size that were written in one millisecond."""
     milliseconds = status["modificationTime"]
     return S3Object(
         path=path,
         size_bytes=status["length"],
-        etag=f"{milliseconds}-{status.get('fileId', 0)}",
+        etag=f"{milliseconds}-{status.get('fileId', 0)}{BEING_WRITTEN if is_cut else ''}",
         last_modified=datetime.fromtimestamp(milliseconds / 1000, UTC),
     )

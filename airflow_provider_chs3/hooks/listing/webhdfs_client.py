@@ -24,12 +24,11 @@ _MORE_TRIES = 2
 #: A name node that does not lead refuses with it; another of the connection's hosts does.
 _STANDBY = "StandbyException"
 _NOT_FOUND = "FileNotFoundException"
-#: What gateways say of an operation that they do not have.
-_NOT_KNOWN = ("HTTP status 400", "IllegalArgumentException", "UnsupportedOperationException")
+#: What says of an operation that a gateway does not have it, or that the user may not.
+_NOT_TOLD = ("HTTP status 400", "IllegalArgumentException", "UnsupportedOperationException", "AccessControlException")
 #: What will not pass by itself: HDFS's exception → what it means.
 _TERMINAL = {
-    "AccessControlException": "access is denied: the user of the connection (login) needs r and x on every folder, "
-    "and r on files that are not Parquet",
+    "AccessControlException": "access is denied: the user of the connection (login) needs r and x on every folder",
     "SecurityException": "the user of the connection (login) is not accepted",
     "AuthenticationException": "the user of the connection (login) is not accepted, or HDFS asks for Kerberos",
 }
@@ -117,12 +116,21 @@ class WebHdfsClient:
                 return
             start_after = statuses[-1]["pathSuffix"]
 
-    def is_open(self, path: str) -> bool:
-        """Return whether somebody writes to a file."""
-        # Of its blocks, one is enough.
-        response = self._ask(
-            "GET", path, {"op": "GET_BLOCK_LOCATIONS", "length": "1"}, doing="read", absent=(_NOT_FOUND, *_NOT_KNOWN)
-        )
+    def is_cut(self, path: str, status: dict[str, Any]) -> bool:
+        """Return whether somebody is writing a file, of which a listing has only whole blocks.
+
+        A gateway may not tell; neither does a name node to whom the user may not read the file.
+
+        Args:
+            path: The file, without the slash at its beginning.
+            status: What the listing says of it.
+        """
+        length, block_bytes = status["length"], status.get("blockSize")
+        # Of a closed file the last block is seldom a whole one, so that few are asked for.
+        if not length or not block_bytes or length % block_bytes:
+            return False
+        absent = (_NOT_FOUND, *_NOT_TOLD)
+        response = self._ask("GET", path, {"op": "GET_BLOCK_LOCATIONS", "length": "1"}, doing="list", absent=absent)
         try:
             return bool(response and response.json()["LocatedBlocks"]["isUnderConstruction"])
         except (ValueError, LookupError, TypeError):
