@@ -102,9 +102,9 @@ class HdfsSource(ObjectSource):
         """
         if each.etag.endswith(BEING_WRITTEN):
             raise NotReadyError(
-                f"{each.path} is being written, and only its first {each.size_bytes:,} bytes can be read: the retry loads "
-                "the month once the file is closed. Files that are written under another name, and renamed when they "
-                "are whole, never stop a load."
+                f"{each.path} is being written, and only its first {each.size_bytes:,} bytes can be read: the retry "
+                "loads the month once the file is closed. Files that are written under another name, and renamed when "
+                "they are whole, never stop a load."
             )
 
     def _is_silent(self, host: str) -> TransientError:

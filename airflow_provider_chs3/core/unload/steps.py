@@ -94,8 +94,8 @@ def _check_engines(context: TargetContext) -> None:
     if not have_one_replica(context.nodes):
         raise PreflightError(
             [
-                f"Shards of cluster {context.cluster!r} have several replicas, but {what}, so that they may all have the "
-                "same rows, or each its own: name a cluster with one replica a shard."
+                f"Shards of cluster {context.cluster!r} have several replicas, but {what}, so that they may all have "
+                "the same rows, or each its own: name a cluster with one replica a shard."
             ]
         )
 
