@@ -21,6 +21,7 @@ from airflow_provider_chs3.core.attempt.resume import (
 )
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState, next_retry
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.files.parse_errors import file_of
 from airflow_provider_chs3.core.increment.completion import begin_increment, complete_increment
 from airflow_provider_chs3.core.increment.decision import load_of_resumable
 from airflow_provider_chs3.core.insertion.insert import await_insert, check_objects, insert, verify
@@ -248,7 +249,8 @@ def _check_unchanged(load: LoadContext, error: Exception) -> Steps[None]:
     Raises:
         ObjectsChangedError: If objects changed.
     """
-    if not isinstance(error, SourceError) and not (isinstance(error, ClickHouseServerError) and is_terminal(error)):
+    is_of_server = isinstance(error, ClickHouseServerError) and bool(is_terminal(error) or file_of(error))
+    if not is_of_server and not isinstance(error, SourceError):
         return
     try:
         _, now = yield from load.files.source.list_month(load.request.month)
