@@ -100,6 +100,7 @@ class Files:
         missing = [path for path in wanted if path not in paths]
         if missing:
             raise SourceError(
-                f"{len(wanted)} objects were listed, but ClickHouse found {len(wanted) - len(missing)} of them, and not "
-                f"{missing[0]}: does it reach the same storage, and may it read every object?"
+                f"{len(wanted)} objects were listed, but ClickHouse found {len(wanted) - len(missing)} of them, and "
+                f"not {missing[0]}. Does it reach the same storage, and may it read every object? If that key has '//', "
+                "copy the object to another one."
             )

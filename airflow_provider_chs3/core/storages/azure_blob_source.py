@@ -6,14 +6,13 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from airflow_provider_chs3.core.source.globs import plain_prefix
 from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.source.source import AccessTrial
 from airflow_provider_chs3.core.source.store_kinds import AZURE_BLOB
 from airflow_provider_chs3.core.sql.quoting import Sql, literals
 from airflow_provider_chs3.core.storages.object_trial import ObjectTrial
-from airflow_provider_chs3.core.values.models import Month, S3Object
-from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
+from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.exceptions import ConfigurationError
 
 #: Azure's rule, and the three containers with names of their own.
 _CONTAINER = re.compile(r"(?=.{3,63}$)[a-z0-9]+(?:-[a-z0-9]+)*|\$root|\$web|\$logs")
@@ -81,19 +80,6 @@ class AzureBlobSource(ObjectSource):
     def access_trial(self, month: Month | None) -> AccessTrial:
         """Return a try to get at a month's objects, or at those of any month."""
         return ObjectTrial(self, month)
-
-    def check_readable(self, each: S3Object, key: str) -> None:
-        """Check that ClickHouse finds a blob: its globs do not match what is beside an empty part of a name.
-
-        Raises:
-            SourceError: If it does not.
-        """
-        super().check_readable(each, key)
-        if "//" in key and plain_prefix(key) != key:
-            raise SourceError(
-                f"ClickHouse cannot read {each.path}: beside '//' a name may have ASCII letters, digits and / _ . = - "
-                "alone. Copy the object to another key, or leave it out with blob=…."
-            )
 
     def _located(self, glob: str) -> Sql:
         given = self.access
