@@ -101,6 +101,6 @@ class Files:
         if missing:
             raise SourceError(
                 f"{len(wanted)} objects were listed, but ClickHouse found {len(wanted) - len(missing)} of them, and "
-                f"not {missing[0]}. Does it reach the same storage, and may it read every object? If that key has '//', "
-                "copy the object to another one."
+                f"not {missing[0]}. Does it reach the same storage, and may it read every object? If that key has "
+                "'//', copy the object to another one."
             )
