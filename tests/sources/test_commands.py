@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.sources.objects import HdfsObjects
-from tests.sources.store_lake import MONTH, StoreLake
+from tests.sources.store_lake import MONTH, TEMPLATE, StoreLake
 
 TRIPS = Trips(rows_per_month=600, files_per_month=3)
 
@@ -71,20 +71,29 @@ def test_months_of_another_tool_are_adopted(store_lake: StoreLake, shell: Shell)
     assert store_lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.parametrize("store_lake", ["s3", "azure", "hdfs"], indirect=True)
 def test_a_rehearsal_plays_all_scenes_and_leaves_nothing(store_lake: StoreLake, shell: Shell) -> None:
-    store_lake.on_every_node(f"DROP TABLE {store_lake.database}.trips SYNC")
-    code, found = shell("rehearse", *rehearsed(store_lake))
+    check_rehearsal(store_lake, shell, store_lake.options)
+
+
+@pytest.mark.parametrize("store_lake", ["s3"], indirect=True)
+def test_a_rehearsal_on_googles_storage_speaks_the_protocol_of_s3(
+    store_lake: StoreLake, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # fake-gcs-server takes no objects by this protocol.
+    monkeypatch.setenv("AIRFLOW_CONN_GCS_HMAC_DEFAULT", json.dumps(store_lake.objects.server.airflow_connection()))
+    check_rehearsal(store_lake, shell, ["--storage", "gcs", *store_lake.options[2:]])
+
+
+def check_rehearsal(lake: StoreLake, shell: Shell, options: list[str]) -> None:
+    lake.on_every_node(f"DROP TABLE {lake.database}.trips SYNC")
+    *where, _, template = options
+    code, found = shell("rehearse", *where, "--prefix", template.replace(TEMPLATE, "rehearsals/"))
     assert code == 0, found
     assert (len(found["scenes"]), {each["is_exact"] for each in found["scenes"]}) == (11, {True})
-    assert store_lake.on_every_node(f"SELECT name FROM system.tables WHERE database = '{store_lake.database}'") == [
-        [] for _ in store_lake.cluster.nodes
+    assert lake.on_every_node(f"SELECT name FROM system.tables WHERE database = '{lake.database}'") == [
+        [] for _ in lake.cluster.nodes
     ]
-    listing = store_lake.store().listing()
-    beginning = f"{store_lake.place}/" if isinstance(store_lake.objects, HdfsObjects) else ""
-    assert list(listing.objects("" if beginning else store_lake.place, beginning)) == []
-
-
-def rehearsed(lake: StoreLake) -> list[str]:
-    """The options of a rehearsal."""
-    *where, _, template = lake.options
-    return [*where, "--prefix", template.replace("trips/{YYYY-MM}/**", "rehearsals/")]
+    is_of_hdfs = isinstance(lake.objects, HdfsObjects)
+    place, beginning = ("", f"{lake.place}/") if is_of_hdfs else (lake.place, "")
+    assert list(lake.store().listing().objects(place, beginning)) == []
