@@ -211,7 +211,7 @@ def test_the_connection_of_the_example_is_right(block: str) -> None:
     from airflow.providers.common.compat.sdk import Connection
 
     from airflow_provider_chs3.hooks.connection import ConnectionOptions
-    from airflow_provider_chs3.hooks.listing.webhdfs import WebHdfsAccess
+    from airflow_provider_chs3.hooks.listing.webhdfs_client import WebHdfsAccess
 
     given = json.loads(block)
     if "conn_type" not in given:

@@ -161,9 +161,7 @@ def _add_rehearse(commands: Any) -> None:
     command.add_argument(
         "--database", required=True, help="database in which it creates its table and staging, and drops them again"
     )
-    command.add_argument(
-        "--bucket", required=True, help="bucket to which it writes its objects, and deletes them again"
-    )
+    command.add_argument("--bucket", help="bucket, or container, to which it writes its objects; HDFS has none")
     command.add_argument("--prefix", required=True, help="prefix of their keys; no objects may exist under it")
     command.add_argument(
         "--like",
@@ -178,6 +176,7 @@ def _add_rehearse(commands: Any) -> None:
     command.add_argument("--cluster", help="cluster; the connection's by default, else one server")
     command.add_argument("--clean", action="store_true", help="only remove what killed rehearsals left behind")
     _add_access(command)
+    _add_storage(command, STORAGES)
 
 
 def _add_ddl(commands: Any) -> None:
@@ -222,9 +221,13 @@ def _add_source(command: argparse.ArgumentParser, *, is_required: bool = True) -
     command.add_argument("--key", required=is_required, help="template of the keys, such as trips/{YYYY-MM}/*.parquet")
     command.add_argument("--bucket", help="bucket of the objects, or container")
     _add_access(command)
+    _add_storage(command, STORAGES if is_required else (*STORAGES, *TABLES))
+
+
+def _add_storage(command: argparse.ArgumentParser, storages: tuple[str, ...]) -> None:
     command.add_argument(
         "--storage",
-        choices=STORAGES if is_required else (*STORAGES, *TABLES),
+        choices=storages,
         default="s3",
         help="what the objects are in, if it is not S3 (%(default)s)",
     )

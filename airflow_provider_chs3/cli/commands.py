@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from airflow_provider_chs3.cli.arguments import months_of
 from airflow_provider_chs3.cli.doctor_output import described, diagnosis
 from airflow_provider_chs3.cli.new_table import suggested_table
 from airflow_provider_chs3.cli.rehearse import Rehearsal
-from airflow_provider_chs3.cli.storages import access_arguments, source_arguments
+from airflow_provider_chs3.cli.storages import object_store, source_arguments
 from airflow_provider_chs3.cli.tables import age, rendered, size
 from airflow_provider_chs3.core.months.adopt import AdoptedMonth
 from airflow_provider_chs3.core.months.forget import ForgottenMonth
@@ -189,10 +190,13 @@ def _calibrate(given: argparse.Namespace) -> CommandResult:
 
 
 def _rehearse(given: argparse.Namespace) -> CommandResult:
-    arguments = {**access_arguments(given), "cluster": given.cluster, "clickhouse_conn_id": given.conn_id}
+    arguments = {"cluster": given.cluster, "clickhouse_conn_id": given.conn_id}
+    if not given.bucket and given.storage != "hdfs":
+        raise ConfigurationError("A rehearsal writes objects: give their bucket or container, --bucket.")
     like = given.like.rpartition(".") if given.like else None
     rehearsed = Rehearsal(
         arguments,
+        store_of=partial(object_store, given),
         database=given.database,
         prefix=given.prefix,
         like=TableName(like[0] or given.database, like[2]) if like else None,

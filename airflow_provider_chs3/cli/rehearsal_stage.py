@@ -51,7 +51,7 @@ def _remove_all(runner: Runner, location: TableLocation, objects: RehearsedObjec
         objects.delete_own()
     except Exception as error:
         # Airflow's connection and boto3's chain of credentials raise different errors.
-        yield f"left s3://{objects.bucket}/{objects.folder} ({error})"
+        yield f"left {objects.folder} under {objects.where} ({error})"
     try:
         cleaned: Cleaned = runner.run(clean_after(location))
     except Chs3Error as error:

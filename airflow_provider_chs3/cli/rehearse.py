@@ -33,7 +33,7 @@ from airflow_provider_chs3.exceptions import (
     VerificationError,
 )
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.objects import ObjectStore
 from airflow_provider_chs3.operators._support.load_request import load_request
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
@@ -59,8 +59,8 @@ class Rehearsal:
     """A rehearsal, which loads small objects into a separate table and compares every value.
 
     Args:
-        arguments: Arguments of the operators: `bucket`, `cluster`, `clickhouse_conn_id`, `aws_conn_id`,
-            `named_collection`, `role_arn`, `endpoint_url`.
+        arguments: Arguments of the operators: `cluster`, `clickhouse_conn_id`.
+        store_of: Returns the place of the objects whose keys have a template.
         database: The database of the table and its staging.
         prefix: Prefix of the keys; no objects may exist under it.
         like: A table whose engine, replicas and settings it copies; None creates a plain MergeTree.
@@ -77,6 +77,7 @@ class Rehearsal:
         self,
         arguments: Mapping[str, Any],
         *,
+        store_of: Callable[[str], ObjectStore],
         database: str,
         prefix: str,
         like: TableName | None,
@@ -89,9 +90,9 @@ class Rehearsal:
         self.tell = tell
         self.warn = warn
         self.hook = ClickHouseHook(clickhouse_conn_id=arguments["clickhouse_conn_id"])
-        self.listing = S3Listing(arguments["aws_conn_id"])
         name = f"{NAME_PREFIX}{uuid.uuid4().hex[:8]}"
-        self.objects = RehearsedObjects(self.listing, bucket=arguments["bucket"], prefix=prefix, name=name)
+        self.objects = RehearsedObjects(store_of, prefix=prefix, name=name)
+        self.listing = self.objects.listing
         self.runner = Runner(hook=self.hook, listing=self.listing, log=_LOG, progress_interval_seconds=10)
         self.where = Where(
             target=TableName(database, name),
@@ -204,7 +205,7 @@ class Rehearsal:
             task_id="rehearse",
             table=self.where.target.table,
             database=self.where.target.database,
-            key=f"{self.objects.folder}{{YYYY-MM}}/",
+            objects=self.objects.store,
             file_format="JSONEachRow",
             month=str(MONTH),
             max_shrink_fraction=1,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from airflow_provider_chs3.core.cluster.untested_engines import NAME_PREFIX
 from airflow_provider_chs3.core.rehearsal import scratch
 from airflow_provider_chs3.core.rehearsal.scratch import MONTH
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.hooks.listing.listing import WritableListing
+from airflow_provider_chs3.objects import HdfsFiles, ObjectStore
 
 #: Characters with a special meaning in a load's key template, or to ClickHouse.
 _NOT_LITERAL = re.compile(r"^/|//|[{}*?]")
@@ -18,26 +20,35 @@ class RehearsedObjects:
     """The objects of a rehearsal under a prefix, which it writes, overwrites and deletes.
 
     Args:
-        listing: The access to the bucket.
-        bucket: The bucket.
+        store_of: Returns the place of the objects whose keys have a template.
         prefix: Prefix of the keys; no objects may exist under it.
         name: The name of the rehearsal.
 
     Raises:
-        ConfigurationError: If keys cannot begin with the prefix.
+        ConfigurationError: If keys cannot begin with the prefix, or the connection is wrong.
     """
 
-    def __init__(self, listing: S3Listing, *, bucket: str, prefix: str, name: str) -> None:
+    def __init__(self, store_of: Callable[[str], ObjectStore], *, prefix: str, name: str) -> None:
+        # Paths of HDFS begin with a slash, which is no part of the key.
+        store = store_of(f"{prefix}{name}/{{YYYY-MM}}/")
+        prefix = prefix.removeprefix("/") if isinstance(store, HdfsFiles) else prefix
         if _NOT_LITERAL.search(prefix):
             raise ConfigurationError(
                 f"--prefix {prefix!r}: give the beginning of keys in the bucket, without a leading slash, double "
                 "slashes, braces or wildcards."
             )
+        listing = store.listing()
+        assert isinstance(listing, WritableListing)  # of a storage of objects
+        self.store = store
         self.listing = listing
-        self.bucket = bucket
         self.prefix = prefix
         self.folder = f"{prefix}{name}/"
         self._files: dict[int, list[scratch.Row]] = {}
+
+    @property
+    def where(self) -> str:
+        """The prefix as a URL, for messages."""
+        return f"{self.store.namespace(self.store.place)}/{self.prefix}"
 
     @property
     def rows(self) -> list[scratch.Row]:
@@ -50,9 +61,9 @@ class RehearsedObjects:
         Raises:
             ConfigurationError: If something does.
         """
-        if any(True for _ in self.listing.objects(self.bucket, self.prefix)):
+        if any(True for _ in self.listing.objects(self.store.place, self.prefix)):
             raise ConfigurationError(
-                f"There are objects under s3://{self.bucket}/{self.prefix}: give an unused prefix, as a rehearsal "
+                f"There are objects under {self.where}: give an unused prefix, as a rehearsal "
                 "writes, overwrites and deletes objects there. --clean removes what an earlier one left behind."
             )
 
@@ -68,20 +79,20 @@ class RehearsedObjects:
             version: Version of the object; each has different rows.
         """
         self._files[number] = scratch.rows_of_file(number, version=version)
-        self.listing.put(self.bucket, self._key(number), scratch.body_of_file(self._files[number]))
+        self.listing.put(self.store.place, self._key(number), scratch.body_of_file(self._files[number]))
 
     def delete_one(self) -> None:
         """Delete the last object."""
         number, _ = self._files.popitem()
-        self.listing.delete(self.bucket, self._key(number))
+        self.listing.delete(self.store.place, self._key(number))
 
     def delete_own(self) -> None:
         """Delete all objects of this rehearsal."""
-        self.listing.delete(self.bucket, self.folder)
+        self.listing.delete(self.store.place, self.folder)
 
     def delete_left(self) -> None:
         """Delete the objects of all rehearsals under the prefix."""
-        self.listing.delete(self.bucket, f"{self.prefix}{NAME_PREFIX}")
+        self.listing.delete(self.store.place, f"{self.prefix}{NAME_PREFIX}")
 
     def _key(self, number: int) -> str:
         return f"{self.folder}{MONTH}/part-{number:03d}.jsonl"

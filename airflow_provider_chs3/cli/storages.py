@@ -19,7 +19,13 @@ _LAKEHOUSES = ("iceberg", "delta")
 _OF_DATABASES = ("named_collection",)
 _OF_OBJECTS = ("key", "bucket", "role_arn", "hdfs_url")
 _OF_S3 = ("role_arn", "endpoint_url")
-_NOT_OF_HDFS = ("bucket", "named_collection", *_OF_S3)
+#: What each storage of objects does not take.
+_OF_OTHERS = {
+    "s3": ("storage_conn_id", "hdfs_url"),
+    "azure": (*_OF_S3, "hdfs_url"),
+    "gcs": (*_OF_S3, "hdfs_url"),
+    "hdfs": ("bucket", "named_collection", *_OF_S3),
+}
 
 
 def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
@@ -38,20 +44,40 @@ def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
                 f"--storage {given.storage} needs a table: give --source-table and --month-column."
             )
         return {"objects": _table(given)}
+    _check_storage(given)
     if given.storage == "s3":
-        return {"key": given.key, **access_arguments(given)}
-    _refuse(given, *(_NOT_OF_HDFS if given.storage == "hdfs" else (*_OF_S3, "hdfs_url")))
-    if given.storage == "hdfs" and not given.hdfs_url:
-        raise ConfigurationError("--storage hdfs needs the URL of the name node: give --hdfs-url.")
-    return {"objects": _store(given) if given.key else None}
+        return {"key": given.key, **_access_arguments(given)}
+    return {"objects": object_store(given, given.key) if given.key else None}
 
 
-def access_arguments(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of operators that say how to get at a bucket of S3.
+def object_store(given: argparse.Namespace, key: str) -> ObjectStore:
+    """Return the place of objects.
 
     Args:
         given: The options of a command.
+        key: Template of the objects' keys.
+
+    Raises:
+        ConfigurationError: If an option is of another storage.
     """
+    from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles, S3Objects
+
+    _check_storage(given)
+    if given.storage == "s3":
+        return S3Objects(key=key, **_access_arguments(given))
+    conn_id = given.storage_conn_id
+    if given.storage == "hdfs":
+        return HdfsFiles(path=key, hdfs_url=given.hdfs_url, **({"webhdfs_conn_id": conn_id} if conn_id else {}))
+    collection = given.named_collection
+    if given.storage == "azure":
+        connection = {"wasb_conn_id": conn_id} if conn_id else {}
+        return AzureBlobs(blob=key, container=given.bucket, named_collection=collection, **connection)
+    connection = {"hmac_conn_id": conn_id} if conn_id else {}
+    return GcsObjects(object_name=key, bucket=given.bucket, named_collection=collection, **connection)
+
+
+def _access_arguments(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of operators that say how to get at a bucket of S3."""
     return {
         "bucket": given.bucket,
         "aws_conn_id": given.aws_conn_id or None,
@@ -61,23 +87,16 @@ def access_arguments(given: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def _check_storage(given: argparse.Namespace) -> None:
+    """Check that no option is of another storage of objects."""
+    _refuse(given, *_OF_OTHERS[given.storage])
+    if given.storage == "hdfs" and not given.hdfs_url:
+        raise ConfigurationError("--storage hdfs needs the URL of the name node: give --hdfs-url.")
+
+
 def _refuse(given: argparse.Namespace, *names: str) -> None:
     if found := [f"--{name.replace('_', '-')}" for name in names if getattr(given, name)]:
         raise ConfigurationError(f"{', '.join(found)}: --storage {given.storage} does not take this.")
-
-
-def _store(given: argparse.Namespace) -> ObjectStore:
-    from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles
-
-    conn_id = given.storage_conn_id
-    if given.storage == "hdfs":
-        return HdfsFiles(path=given.key, hdfs_url=given.hdfs_url, **({"webhdfs_conn_id": conn_id} if conn_id else {}))
-    collection = given.named_collection
-    if given.storage == "azure":
-        connection = {"wasb_conn_id": conn_id} if conn_id else {}
-        return AzureBlobs(blob=given.key, container=given.bucket, named_collection=collection, **connection)
-    connection = {"hmac_conn_id": conn_id} if conn_id else {}
-    return GcsObjects(object_name=given.key, bucket=given.bucket, named_collection=collection, **connection)
 
 
 def _table(given: argparse.Namespace) -> ObjectStore:

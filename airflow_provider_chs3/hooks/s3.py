@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.storages.s3_source import Credentials
 from airflow_provider_chs3.core.values.models import S3Object
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
-from airflow_provider_chs3.hooks.listing.listing import Listing
+from airflow_provider_chs3.hooks.listing.listing import WritableListing
 from airflow_provider_chs3.hooks.listing.page_reader import LISTED, read_leanly
 from airflow_provider_chs3.hooks.listing.side_by_side import AT_ONCE, Page, pages_of
 
@@ -37,7 +37,7 @@ _TERMINAL = {
 _DIRECTORY_BUCKET = "--x-s3"
 
 
-class S3Listing(Listing):
+class S3Listing(WritableListing):
     """Lists buckets, and says how ClickHouse gets in.
 
     Args:
@@ -72,9 +72,13 @@ class S3Listing(Listing):
         from botocore.config import Config
 
         config = self._hook.config
-        # Requests that find no connection free each make one, and urllib3 warns of it.
-        pool = Config(max_pool_connections=max(AT_ONCE, config.max_pool_connections))
-        client = self._hook.get_client_type(self._hook.region_name, config.merge(pool))
+        own = Config(
+            # Requests that find no connection free each make one, and urllib3 warns of it.
+            max_pool_connections=max(AT_ONCE, config.max_pool_connections),
+            # Not all that speak S3's protocol know the checksums that boto3 sends by default.
+            request_checksum_calculation="when_required",
+        )
+        client = self._hook.get_client_type(self._hook.region_name, config.merge(own))
         read_leanly(client)
         return client
 
@@ -112,19 +116,11 @@ class S3Listing(Listing):
             raise TransientError(f"Cannot list s3://{bucket}/{prefix}: {_first_line(error)}") from error
 
     def put(self, bucket: str, key: str, body: bytes) -> None:
-        """Write an object.
-
-        Raises:
-            SourceError: If the keys may not.
-        """
+        """Write an object; see `WritableListing.put`."""
         self._change(f"{bucket}/{key}", lambda client: client.put_object(Bucket=bucket, Key=key, Body=body))
 
     def delete(self, bucket: str, prefix: str) -> None:
-        """Delete the objects whose keys begin with a prefix.
-
-        Raises:
-            SourceError: If the keys may not.
-        """
+        """Delete the objects whose keys begin with a prefix; see `WritableListing.delete`."""
         for each in list(self.objects(bucket, prefix)):
             key = each.path.removeprefix(f"{bucket}/")
             self._change(each.path, partial(_delete, bucket=bucket, key=key))

@@ -99,6 +99,33 @@ def test_a_table_may_be_named_with_its_database(given: list[str], found: tuple[s
     assert (named["table"], named["database"]) == found
 
 
+_PLAN = ["plan", "--table", "trips", "--key", "trips/{YYYY-MM}/", "--all-months"]
+_REHEARSE = ["rehearse", "--database", "scratch", "--prefix", "rehearsals/"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([*_PLAN, "--bucket", "lake", "--hdfs-url", "hdfs://nn"], "--hdfs-url: --storage s3 does not take this."),
+        ([*_PLAN, "--storage-conn-id", "lake"], "--storage-conn-id: --storage s3 does not take this."),
+        ([*_PLAN, "--storage", "azure", "--role-arn", "r"], "--role-arn: --storage azure does not take this."),
+        ([*_PLAN, "--storage", "hdfs"], "--storage hdfs needs the URL of the name node: give --hdfs-url."),
+        ([*_REHEARSE], "A rehearsal writes objects: give their bucket or container, --bucket."),
+        ([*_REHEARSE, "--storage", "gcs"], "A rehearsal writes objects: give their bucket or container, --bucket."),
+        (
+            [*_REHEARSE, "--storage", "hdfs", "--hdfs-url", "hdfs://nn", "--bucket", "lake"],
+            "--bucket: --storage hdfs does not take this.",
+        ),
+    ],
+)
+def test_options_of_another_storage_are_refused(
+    given: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", '{"conn_type": "chs3", "host": "127.0.0.1", "port": 1}')
+    assert main(given) == 2
+    assert capsys.readouterr().err == f"{given[0]}: {said}\n"
+
+
 def test_no_option_takes_a_secret() -> None:
     names = parser().format_help() + "".join(
         each.format_help() for each in parser()._subparsers._group_actions[0].choices.values()

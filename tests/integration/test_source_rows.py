@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration import deferring
 from tests.integration.lake import MONTH, Lake
@@ -99,6 +101,29 @@ def test_where_a_wildcard_opens_other_objects_too_they_are_counted(trips_lake: L
     trips_lake.put(f"trips/{MONTH}/a b.txt", other)
     result = trips_lake.load(key="trips/{YYYY-MM}/*.jsonl")
     assert (result["rows"], result["counted_by"]) == (2_400, "second read")
+
+
+@pytest.mark.parametrize("file_format", ["jsonl", "parquet"])
+def test_servers_that_find_fewer_objects_than_the_worker_listed_fail_the_load(
+    trips_lake: Lake, file_format: Any
+) -> None:
+    # Keys that only wildcards match: of others, servers say themselves that they are missing.
+    files = {f"trips/{MONTH}/a {name}": body for name, body in TRIPS.files(MONTH, file_format=file_format)}
+    with S3Server.start(anonymous=True) as mirror:
+        mirror.client().create_bucket(Bucket=trips_lake.bucket)
+        for key, body in files.items():
+            trips_lake.put(key, body)
+            if key != min(files):
+                mirror.client().put_object(Bucket=trips_lake.bucket, Key=key, Body=body)
+        with pytest.raises(AirflowFailException, match=r"5 objects were listed, .* found 4 of them, and not .*-000\."):
+            trips_lake.load(endpoint_url=mirror.endpoint_url)
+    assert sum(trips_lake.rows_per_node()) == 0
+
+
+def test_a_file_without_rows_is_found(numbers: Lake, chs3_s3: Any) -> None:
+    write(numbers, chs3_s3, "tsv", files=2, rows=0)
+    result = numbers.load(count_again=True)
+    assert (result["rows"], result["objects"], result["counted_by"]) == (1, 2, "second read")
 
 
 def test_rows_of_other_months_that_are_left_out_are_counted(trips_lake: Lake) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
@@ -23,6 +28,9 @@ JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _OWNER = "chs3"
 #: The first write of a new server takes seconds.
 _TIMEOUT_SECONDS = 60.0
+_WRITE_SECONDS = 1.0
+#: HDFS takes no smaller ones (`dfs.namenode.fs-limits.min-block-size`).
+_SMALLEST_BLOCK_BYTES = 1024**2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +76,59 @@ class HdfsServer(LocalServer):
         url, web_url = f"hdfs://{_OWNER}@{HOST}:{port}", f"http://{HOST}:{web_port}/webhdfs/v1"
         return cls(process=process, folder=folder, url=url, web_url=web_url)
 
-    def put(self, path: str, body: bytes) -> None:
+    def put(self, path: str, body: bytes, *, block_bytes: int | None = None) -> None:
         """Write a file, in place of one of the same path."""
-        asked = self._ask("PUT", path, "CREATE", overwrite="true", noredirect="true")
+        size = {"blocksize": str(block_bytes)} if block_bytes else {}
+        asked = self._ask("PUT", path, "CREATE", overwrite="true", noredirect="true", **size)
         httpx.put(asked.json()["Location"], content=body, timeout=_TIMEOUT_SECONDS).raise_for_status()
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder."""
+        url = f"{self.web_url}{quote(path)}"
+        status = httpx.get(url, params={"op": "GETFILESTATUS", "user.name": _OWNER}, timeout=_TIMEOUT_SECONDS)
+        return status.is_success
+
+    def append(self, path: str, body: bytes) -> None:
+        """Write more to a file."""
+        asked = self._ask("POST", path, "APPEND", noredirect="true")
+        httpx.post(asked.json()["Location"], content=body, timeout=_TIMEOUT_SECONDS).raise_for_status()
+
+    @contextmanager
+    def open_for_writing(self, path: str, body: bytes, rest: bytes, *, is_new: bool) -> Iterator[None]:
+        """Write to a file that stays open: what was written can be read, and the name node counts whole blocks alone.
+
+        Args:
+            path: The file.
+            body: What is written before it stays open; the servers see it only from a packet of 64 KiB on.
+            rest: What is written before it is closed.
+            is_new: Whether it is a new file, of blocks of 1 MiB; else more is written to one that is there.
+        """
+        where = self._ask(
+            "PUT" if is_new else "POST",
+            path,
+            "CREATE" if is_new else "APPEND",
+            noredirect="true",
+            **({"blocksize": str(_SMALLEST_BLOCK_BYTES)} if is_new else {}),
+        ).json()["Location"]
+        was_sent, is_over = Event(), Event()
+
+        def content() -> Iterator[bytes]:
+            yield body
+            was_sent.set()
+            is_over.wait(_TIMEOUT_SECONDS)
+            yield rest
+
+        with ThreadPoolExecutor() as pool:
+            send = httpx.put if is_new else httpx.post
+            sent = pool.submit(send, where, content=content(), timeout=_TIMEOUT_SECONDS)
+            try:
+                assert was_sent.wait(_TIMEOUT_SECONDS)
+                # The data node writes it after it was sent.
+                time.sleep(_WRITE_SECONDS)
+                yield
+            finally:
+                is_over.set()
+            sent.result().raise_for_status()
 
     def delete(self, path: str) -> None:
         """Delete a file."""

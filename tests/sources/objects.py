@@ -137,6 +137,14 @@ class AzureObjects(Objects):
         with self.client() as client:
             client.upload_blob(key, body, overwrite=True)
 
+    def append(self, key: str, body: bytes) -> None:
+        """Write more to an append blob, which is created by the first."""
+        with self.client() as client:
+            blob = client.get_blob_client(key)
+            if not blob.exists():
+                blob.create_append_blob()
+            blob.append_block(body)
+
     def delete(self, key: str) -> None:
         with self.client() as client:
             client.delete_blob(key)
@@ -159,6 +167,14 @@ class HdfsObjects(Objects):
 
     def put(self, key: str, body: bytes) -> None:
         self.server.put(f"/{self.folder}/{key}", body)
+
+    def append(self, key: str, body: bytes) -> None:
+        """Write more to a file, which is created by the first."""
+        path = f"/{self.folder}/{key}"
+        if self.server.exists(path):
+            self.server.append(path, body)
+        else:
+            self.server.put(path, body)
 
     def delete(self, key: str) -> None:
         self.server.delete(f"/{self.folder}/{key}")

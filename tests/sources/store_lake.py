@@ -79,6 +79,15 @@ class StoreLake:
             return HdfsFiles(**self._hdfs)
         return S3Objects(bucket=self.place, key=TEMPLATE)
 
+    @property
+    def options(self) -> list[str]:
+        """The options of the command line that say where the objects are."""
+        if isinstance(self.objects, HdfsObjects):
+            given = ["--storage", "hdfs", "--hdfs-url", self.objects.server.url]
+            return [*given, "--key", f"/{self.place}/{TEMPLATE}"]
+        kinds = {AzureObjects: "azure", GcsBucket: "gcs"}
+        return ["--storage", kinds.get(type(self.objects), "s3"), "--bucket", self.place, "--key", TEMPLATE]
+
     def operator(self, **options: Any) -> S3ToClickHouseOperator:
         arguments = {"task_id": "load", "table": "trips", "database": self.database, "month": MONTH}
         arguments |= {"cluster": self.cluster.name, "progress_interval_seconds": 0.2}
@@ -107,6 +116,12 @@ class StoreLake:
     def facts(self, month: str = MONTH) -> MonthFacts:
         with self.cluster.nodes[0].client() as client:
             return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, trips)", month)
+
+    def left_behind(self) -> list[str]:
+        """Staging tables of loads, on any node."""
+        like = "name LIKE 'chs3\\_%' AND name NOT IN ('chs3_ledger', 'chs3_objects')"
+        sql = f"SELECT name FROM system.tables WHERE database = '{self.database}' AND {like}"
+        return [name for rows in self.on_every_node(sql) for (name,) in rows]
 
     def rows(self) -> int:
         return sum(rows[0][0] for rows in self.on_every_node(f"SELECT count() FROM {self.database}.trips"))

@@ -23,6 +23,7 @@ from airflow_provider_chs3.core.files.structs import check_elements, check_no_co
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, TextField, read_as
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import Format
+from airflow_provider_chs3.core.source.source import Batch
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import SourceError
@@ -185,11 +186,11 @@ def count_rows(files: Files, reading: Reading) -> Steps[int]:
         reading: How they are read.
 
     Raises:
-        SourceError: If a server calls files otherwise than they were listed, so that none of them would be found.
+        SourceError: If servers do not find a file, or call files otherwise than they were listed.
     """
     if reading.rows is not None:
         return reading.rows
-    rows = 0
+    rows: dict[str, int] = {}
     for group, batch in reading.batches(files):
         function = files.read(batch.glob, structure=group.structure)
         sql = Sql(f"SELECT {batch.path} AS file, count() FROM {function.text} GROUP BY file", function.secrets)
@@ -197,5 +198,16 @@ def count_rows(files: Files, reading: Reading) -> Steps[int]:
         beginning = files.source.beginning_of(batch)
         if other := next((path for path, _ in answer if not path.startswith(beginning)), None):
             raise SourceError(f"ClickHouse calls a file {other!r}, which begins with {beginning!r} in the listing.")
-        rows += sum(count for path, count in answer if path in set(batch.paths))
-    return rows
+        rows |= {path: count for path, count in answer if path in set(batch.paths)}
+        if not rows.keys() >= set(batch.paths):
+            # Of files without rows, nothing is counted.
+            rows |= dict.fromkeys((yield from _found(files, batch)) - rows.keys(), 0)
+    files.check_found(rows)
+    return sum(rows.values())
+
+
+def _found(files: Files, batch: Batch) -> Steps[set[str]]:
+    """Return the files of a batch that servers find."""
+    function = files.read(batch.glob, file_format="One")
+    sql = Sql(f"SELECT DISTINCT {batch.path} FROM {function.text}", function.secrets)
+    return {path for (path,) in (yield from files.look(f"Look for {len(batch.paths)} files", sql))}

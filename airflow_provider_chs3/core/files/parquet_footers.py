@@ -83,12 +83,7 @@ def parquet_footers(files: Files) -> Steps[Footers]:
             rows |= rows_of_files
             found.append(_schema(columns, [path for path, _ in rows_of_files], example))
             size_bytes += byte_count
-    seen, wanted = set(rows), {each.path for each in files.manifest.objects}
-    if seen != wanted:
-        raise SourceError(
-            f"{len(wanted)} objects were listed, but ClickHouse found {len(seen & wanted)} of them: "
-            "does it reach the same storage, and may it read every object?"
-        )
+    files.check_found(rows)
     return Footers(tuple(found), tuple(rows[path] for path in sorted(rows)), size_bytes)
 
 

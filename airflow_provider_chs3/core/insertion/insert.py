@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.proof.failed_insert import explain_conversion, e
 from airflow_provider_chs3.core.proof.misfits import find_misfits
 from airflow_provider_chs3.core.proof.row_counts import rows_of_source
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
-from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Gather, Insert, InsertStats, Log, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
@@ -190,13 +190,8 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Ver
     looks = (source.list_month(month), count_staged(load, name="Count what is staged"))
     staged: dict[Node, Staged]
     (_, now), staged = yield from Gather(name="List again, and count what is staged", workflows=looks)
-    manifest = load.manifest
-    changes = manifest.changes_in(now)
-    if changes:
-        raise ObjectsChangedError(
-            f"Objects of {month} changed while they were loaded: {changes}. Nothing was published."
-        )
-    if added := manifest.added_in(now):
+    check_objects(load, now)
+    if added := load.manifest.added_in(now):
         yield from Log(
             name=f"{quantity(added, 'object')} of {month} came while it was loaded: the next run loads them."
         )
@@ -207,6 +202,8 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Ver
     rows = {node: each.rows + sum(each.other_rows.values()) - attached[node] for node, each in once.items()}
     counted = yield from rows_of_source(load, plan.reading, inserted.done)
     if sum(rows.values()) != counted.rows:
+        # A second read may have met other versions of the objects.
+        check_objects(load, (yield from source.list_month(month))[1])
         per_node = ", ".join(f"{node}: {count}" for node, count in rows.items())
         raise VerificationError(
             f"The objects of {month} hold {counted.rows} rows, but {sum(rows.values())} were staged ({per_node}). "
@@ -223,6 +220,23 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Ver
             "on_other_months='leave_out' loads the month without them."
         )
     return Verified(staged, counted.rows, counted.counted_by)
+
+
+def check_objects(load: LoadContext, now: Manifest, *, cause: Exception | None = None) -> None:
+    """Check that the objects of a load are as they were listed; what came since is the next run's.
+
+    Args:
+        load: The load.
+        now: The objects as they are listed now.
+        cause: The error that may come of a change; none by default.
+
+    Raises:
+        ObjectsChangedError: If one was overwritten or deleted.
+    """
+    if changes := load.manifest.changes_in(now):
+        raise ObjectsChangedError(
+            f"Objects of {load.request.month} changed while they were loaded: {changes}. Nothing was published."
+        ) from cause
 
 
 def _check_replicas(load: LoadContext, staged: Mapping[Node, Staged]) -> None:

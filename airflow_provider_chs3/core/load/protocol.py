@@ -21,9 +21,10 @@ from airflow_provider_chs3.core.attempt.resume import (
 )
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState, next_retry
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.files.parse_errors import file_of
 from airflow_provider_chs3.core.increment.completion import begin_increment, complete_increment
 from airflow_provider_chs3.core.increment.decision import load_of_resumable
-from airflow_provider_chs3.core.insertion.insert import await_insert, insert, verify
+from airflow_provider_chs3.core.insertion.insert import await_insert, check_objects, insert, verify
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.cleaning import clean_up
@@ -44,7 +45,7 @@ from airflow_provider_chs3.core.staging.ending import (
 from airflow_provider_chs3.core.staging.rivals import take_over
 from airflow_provider_chs3.core.staging.tables import create_staging
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
-from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
+from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED, is_terminal
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.quantities import quantity
@@ -55,6 +56,7 @@ from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ClickHouseServerError,
     InsertLostError,
+    SourceError,
     SupersededError,
 )
 
@@ -127,6 +129,7 @@ def _load(
     try:
         return (yield from _load_into(load))
     except Exception as error:
+        yield from _check_unchanged(load, error)
         yield from _record_failure(load, error)
         raise
 
@@ -169,6 +172,7 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, timer: StepTimer) -> 
         # After a broken connection the insert may go on: the next try looks for it again.
         if not isinstance(error, ClickHouseConnectionError):
             yield from clean_up(load)
+        yield from _check_unchanged(load, error)
         yield from _record_failure(load, error)
         raise
     yield from clean_up(load, is_done=True)
@@ -237,6 +241,23 @@ def _stage_and_publish(
     result = result_of(load, states, status="published", reason=reason, plan=plan, inserted=inserted, verified=verified)
     yield from record_load(load, plan, result)
     return result
+
+
+def _check_unchanged(load: LoadContext, error: Exception) -> Steps[None]:
+    """After an error about files, check that they are as listed: of one that is overwritten, half may be read.
+
+    Raises:
+        ObjectsChangedError: If objects changed.
+    """
+    is_of_server = isinstance(error, ClickHouseServerError) and bool(is_terminal(error) or file_of(error))
+    if not is_of_server and not isinstance(error, SourceError):
+        return
+    try:
+        _, now = yield from load.files.source.list_month(load.request.month)
+    except Chs3Error:
+        # What was wrong before says more.
+        return
+    check_objects(load, now, cause=error)
 
 
 def _record_failure(load: LoadContext, error: Exception) -> Steps[None]:

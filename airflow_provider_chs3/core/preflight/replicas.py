@@ -31,17 +31,42 @@ def find_replicas(context: TargetContext) -> Steps[TargetContext]:
     if not context.table_facts.is_replicated:
         return context
     yield from check_privileges(tuple(context.nodes), privileges_of_replication(context.target, context.ledger))
-    target, database = context.target, context.staging_database
-    sql = Sql(
-        "SELECT zookeeper_name, zookeeper_path, replica_name, "
-        f"(SELECT any(engine) FROM system.databases WHERE name = {literal(database)}) FROM system.replicas "
-        f"WHERE database = {literal(target.database)} AND table = {literal(target.table)}"
-    )
-    answers = yield from QueryNodes(name=f"Ask for the replicas of {target}", sql=dict.fromkeys(context.nodes, sql))
-    places = {node: KeeperPlace(*rows[0][:3]) for node, rows in answers.items()}
+    answers = yield from _ask(context)
+    places = _places(answers)
     if findings := [*_databases(context, answers), *_shards(context, places)]:
         raise PreflightError(findings)
     return replace(context, nodes={node: replace(facts, keeper=places[node]) for node, facts in context.nodes.items()})
+
+
+def check_shards(context: TargetContext) -> Steps[None]:
+    """Check that no two shards have the same rows, and all replicas of one do, if the target is replicated.
+
+    Args:
+        context: The nodes' facts; every node has the target.
+
+    Raises:
+        PreflightError: If the nodes do not replicate as the cluster's definition says.
+    """
+    if not context.table_facts.is_replicated:
+        return
+    answers = yield from _ask(context)
+    if findings := [*_shards(context, _places(answers))]:
+        raise PreflightError(findings)
+
+
+def _ask(context: TargetContext) -> QueryNodes:
+    """Return the step that asks every node for its replica, and for the engine of staging's database."""
+    target = context.target
+    sql = Sql(
+        "SELECT zookeeper_name, zookeeper_path, replica_name, "
+        f"(SELECT any(engine) FROM system.databases WHERE name = {literal(context.staging_database)}) "
+        f"FROM system.replicas WHERE database = {literal(target.database)} AND table = {literal(target.table)}"
+    )
+    return QueryNodes(name=f"Ask for the replicas of {target}", sql=dict.fromkeys(context.nodes, sql))
+
+
+def _places(answers: Mapping[Node, list[Row]]) -> dict[Node, KeeperPlace]:
+    return {node: KeeperPlace(*rows[0][:3]) for node, rows in answers.items()}
 
 
 def _databases(context: TargetContext, answers: Mapping[Node, list[Row]]) -> Iterator[str]:
@@ -56,7 +81,7 @@ def _databases(context: TargetContext, answers: Mapping[Node, list[Row]]) -> Ite
 def _shards(context: TargetContext, places: Mapping[Node, KeeperPlace]) -> Iterator[str]:
     """Find nodes that replicate each other but are different shards in the cluster's definition, or the reverse.
 
-    Shards that replicate each other would replace each other's rows, one after the other.
+    Shards that replicate each other would replace each other's rows, one after the other, and be unloaded twice.
     """
     paths: dict[int, set[tuple[str, str]]] = defaultdict(set)
     shards: dict[tuple[str, str], set[int]] = defaultdict(set)
@@ -74,6 +99,6 @@ def _shards(context: TargetContext, places: Mapping[Node, KeeperPlace]) -> Itera
         if len(numbers) > 1:
             yield (
                 f"Shards {', '.join(map(str, sorted(numbers)))} of cluster {context.cluster!r} replicate "
-                f"{context.target} to each other ({path}), so that each would replace the other's rows: name a cluster "
-                "in which they are replicas of one shard."
+                f"{context.target} to each other ({path}), so that all of them have the same rows: name a cluster in "
+                "which they are replicas of one shard."
             )

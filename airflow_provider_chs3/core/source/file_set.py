@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from airflow_provider_chs3.core.source.formats import Format
@@ -10,6 +11,7 @@ from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
 from airflow_provider_chs3.core.values.models import Manifest, SettingValues
 from airflow_provider_chs3.core.workflow.operations import Query
+from airflow_provider_chs3.exceptions import SourceError
 
 #: Settings of statements that inspect files before anything is loaded.
 LOOK_SETTINGS: SettingValues = {
@@ -84,3 +86,21 @@ class Files:
     def batches(self) -> list[Batch]:
         """Group all files into as few batches as possible."""
         return self.source.batches(self.manifest)
+
+    def check_found(self, paths: Collection[str]) -> None:
+        """Check that servers found all objects.
+
+        Args:
+            paths: The objects that they found.
+
+        Raises:
+            SourceError: If one is missing.
+        """
+        wanted = [each.path for each in self.manifest.objects]
+        missing = [path for path in wanted if path not in paths]
+        if missing:
+            raise SourceError(
+                f"{len(wanted)} objects were listed, but ClickHouse found {len(wanted) - len(missing)} of them, and "
+                f"not {missing[0]}. Does it reach the same storage, and may it read every object? If that key has "
+                "'//', copy the object to another one."
+            )

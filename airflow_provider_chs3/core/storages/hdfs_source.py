@@ -11,15 +11,18 @@ from airflow_provider_chs3.core.source.store_kinds import HDFS
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.storages.object_trial import ObjectTrial
 from airflow_provider_chs3.core.values.error_codes import is_without_name_node
-from airflow_provider_chs3.core.values.models import Manifest, Month, SettingValues
+from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, SettingValues
 from airflow_provider_chs3.core.workflow.operations import Query, Steps
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ClickHouseServerError,
     ConfigurationError,
+    NotReadyError,
     TransientError,
 )
 
+#: Ends the version of a file that somebody is writing, of which only whole blocks can be read.
+BEING_WRITTEN = "-being-written"
 #: A name node lists one file within milliseconds.
 _ANSWER_SECONDS = 10.0
 _NAME_NODE = re.compile(r"hdfs://([^/@:?#\s]+@)?[^/@:?#\s]+(:[0-9]+)?")
@@ -90,6 +93,19 @@ class HdfsSource(ObjectSource):
             if not is_without_name_node(error):
                 raise
             raise self._is_silent(error.host) from error
+
+    def check_readable(self, each: S3Object, key: str) -> None:
+        """Check that a file is not being written: its last whole block may end in the middle of a row.
+
+        Raises:
+            NotReadyError: If it is.
+        """
+        if each.etag.endswith(BEING_WRITTEN):
+            raise NotReadyError(
+                f"{each.path} is being written, and only its first {each.size_bytes:,} bytes can be read: the retry "
+                "loads the month once the file is closed. Files that are written under another name, and renamed when "
+                "they are whole, never stop a load."
+            )
 
     def _is_silent(self, host: str) -> TransientError:
         return TransientError(

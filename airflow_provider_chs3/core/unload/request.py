@@ -13,7 +13,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 
 _SAMPLE = Month(2001, 10)
 #: The name of an object of an attempt, below the month's folder.
-_OWN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{12}/\d+(?:_\d+)?\.parquet")
+_OWN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{12}/\d+\.parquet")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class UnloadRequest(TableRequest):
 
         Args:
             attempt: The id of the attempt, such as `20260102T030405Z-0123456789ab`.
-            node: The node's name, such as `1`.
+            node: The node's name, which is the number of its shard.
         """
         return f"{self.folder}{attempt}/{node}.parquet"
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.topology import have_one_replica
 from airflow_provider_chs3.core.merges.observation import check_table
+from airflow_provider_chs3.core.preflight.replicas import check_shards
 from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql, identifier, literal, table
 from airflow_provider_chs3.core.unload.manifest import Fingerprint
@@ -28,7 +30,7 @@ class UnloadContext:
         target: The local table on every node.
         partition_id: Id of the month's partition.
         columns: Name and type of each column that is stored and can be inserted.
-        nodes: The nodes that write, by name: of the replicas of a shard one.
+        nodes: The nodes that write, one of each shard, by the shard's number.
         permissions: Settings that the columns' types may need, also where objects are written and read.
     """
 
@@ -60,19 +62,42 @@ def query_id_of(attempt: str) -> str:
 
 
 def inspect(request: UnloadRequest) -> Steps[UnloadContext]:
-    """Find the table on every node.
+    """Find the table on every node, and wait until those that write have all rows of their shards.
 
     Raises:
-        PreflightError: If the table is missing on a node, differs between nodes, or is not partitioned by month.
+        PreflightError: If the table is missing on a node, differs between nodes, is not partitioned by month, or
+            nothing says which nodes have the same rows.
+        ReplicasBehindError: If a replica that is to write lacks parts which another one has.
     """
     context = yield from inspect_target(request)
     check_table(context)
     columns = _columns(context)
+    _check_engines(context)
+    yield from check_shards(context)
     partition_id = yield from partition_id_of(context, request.month)
-    nodes = context.publishers if context.table_facts.is_replicated else tuple(sorted(context.nodes))
-    one_a_shard = have_one_replica(nodes)
-    named = {f"{node.shard_num}" if one_a_shard else f"{node.shard_num}_{node.replica_num}": node for node in nodes}
+    # Replicas that do not write may lag.
+    writers = replace(context, nodes={node: context.nodes[node] for node in context.publishers})
+    yield from follow(writers, context.target)
+    named = {f"{node.shard_num}": node for node in writers.nodes}
     return UnloadContext(context.target, partition_id, columns, named, context.permissions)
+
+
+def _check_engines(context: TargetContext) -> None:
+    """Check that the replicas of a shard have the same rows, so that one of them may write for all."""
+    engines = {node: facts.target.engine for node, facts in context.nodes.items() if facts.target}
+    plain = [node for node, facts in context.nodes.items() if facts.target and not facts.target.is_replicated]
+    if not plain:
+        return
+    what = f"{context.target} on {plain[0]} is a {engines[plain[0]]}"
+    if len(plain) < len(engines):
+        raise PreflightError([f"Table {what}, and replicated on other nodes: give it one engine on all."])
+    if not have_one_replica(context.nodes):
+        raise PreflightError(
+            [
+                f"Shards of cluster {context.cluster!r} have several replicas, but {what}, so that they may all have "
+                "the same rows, or each its own: name a cluster with one replica a shard."
+            ]
+        )
 
 
 def _columns(context: TargetContext) -> tuple[tuple[str, str], ...]:

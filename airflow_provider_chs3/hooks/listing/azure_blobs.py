@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from airflow_provider_chs3.core.storages.azure_blob_source import AzureAccess
 from airflow_provider_chs3.core.values.models import S3Object
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
-from airflow_provider_chs3.hooks.listing.listing import Listing
+from airflow_provider_chs3.hooks.listing.listing import WritableListing
 from airflow_provider_chs3.hooks.listing.side_by_side import Page, pages_of
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _TERMINAL = {
 }
 
 
-class AzureBlobListing(Listing):
+class AzureBlobListing(WritableListing):
     """Lists containers, and says how ClickHouse gets in.
 
     Args:
@@ -77,23 +78,42 @@ class AzureBlobListing(Listing):
             SourceError: If the container or the credentials are wrong.
             TransientError: If Azure did not answer.
         """
+        with self._errors_of(f"list {bucket}/{prefix}"):
+            yield from pages_of(partial(_page, self._container(bucket)), prefix, narrower)
+
+    def put(self, bucket: str, key: str, body: bytes) -> None:
+        """Write a blob; see `WritableListing.put`."""
+        with self._errors_of(f"write or delete {bucket}/{key}"):
+            self._container(bucket).upload_blob(key, body, overwrite=True)
+
+    def delete(self, bucket: str, prefix: str) -> None:
+        """Delete the blobs whose names begin with a prefix; see `WritableListing.delete`."""
+        for each in list(self.objects(bucket, prefix)):
+            with self._errors_of(f"write or delete {each.path}"):
+                self._container(bucket).delete_blob(each.key)
+
+    def _container(self, name: str) -> ContainerClient:
         # Side by side, listings would each make a client of their own.
         with self._lock:
-            client = self._client
+            return self._client.get_container_client(name)
+
+    @contextmanager
+    def _errors_of(self, what: str) -> Iterator[None]:
+        """Say what could not be done, and why."""
         from azure.core.exceptions import AzureError, HttpResponseError
 
-        where = f"{bucket}/{prefix} in Azure (connection {self.wasb_conn_id!r})"
+        failed = f"Cannot {what} in Azure (connection {self.wasb_conn_id!r})"
         try:
-            yield from pages_of(partial(_page, client.get_container_client(bucket)), prefix, narrower)
+            yield
         except HttpResponseError as error:
             code = getattr(error, "error_code", None) or error.status_code
             # The SDK's texts of codes are those of an enum.
             code = getattr(code, "value", code)
             if code in _TERMINAL:
-                raise SourceError(f"Cannot list {where}: {_TERMINAL[code]}.") from None
-            raise TransientError(f"Cannot list {where}: {code}.") from None
+                raise SourceError(f"{failed}: {_TERMINAL[code]}.") from None
+            raise TransientError(f"{failed}: {code}.") from None
         except AzureError as error:
-            raise TransientError(f"Cannot list {where}: {type(error).__name__}, no answer.") from None
+            raise TransientError(f"{failed}: {type(error).__name__}, no answer.") from None
 
     def access(self) -> AzureAccess:
         """Return what the connection holds for the servers: a key, a SAS token, or only where the account is.

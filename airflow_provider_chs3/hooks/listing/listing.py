@@ -1,4 +1,4 @@
-"""Listings of objects, whatever lists them."""
+"""Listings of objects, whatever lists them; a rehearsal also writes through them."""
 
 from __future__ import annotations
 
@@ -48,3 +48,34 @@ class Listing(ABC):
         """
         for page in self.pages(bucket, prefix):
             yield from page.objects()
+
+
+class WritableListing(Listing):
+    """Lists objects, and writes and deletes some, where the connection may."""
+
+    @abstractmethod
+    def put(self, bucket: str, key: str, body: bytes) -> None:
+        """Write an object, in place of one of the same key.
+
+        Args:
+            bucket: The bucket, or what the storage has in its place.
+            key: Its key.
+            body: Its content.
+
+        Raises:
+            SourceError: If the credentials may not.
+            TransientError: If the storage did not answer.
+        """
+
+    @abstractmethod
+    def delete(self, bucket: str, prefix: str) -> None:
+        """Delete the objects whose keys begin with a prefix; none is no error.
+
+        Args:
+            bucket: The bucket, or what the storage has in its place.
+            prefix: Beginning of the keys.
+
+        Raises:
+            SourceError: If the credentials may not.
+            TransientError: If the storage did not answer.
+        """

@@ -2,74 +2,18 @@
 
 from __future__ import annotations
 
-import logging
-import ssl
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from typing import Any
 
+from airflow_provider_chs3.core.storages.hdfs_source import BEING_WRITTEN
 from airflow_provider_chs3.core.values.models import S3Object
 from airflow_provider_chs3.core.values.object_page import ObjectPage
-from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
-from airflow_provider_chs3.hooks.extras import Extras
-from airflow_provider_chs3.hooks.listing.listing import Listing
-
-if TYPE_CHECKING:
-    import httpx
-    from airflow.providers.common.compat.sdk import Connection
-
-_PORT, _TLS_PORT = 9870, 9871
-#: A name node answers within milliseconds, and pauses for seconds at most; a page has a thousand files.
-_CONNECT_SECONDS, _ANSWER_SECONDS = 3.0, 15.0
-#: A connection that is refused or lost is tried again, within about a second.
-_MORE_TRIES = 2
-#: A name node that does not lead refuses with it; another of the connection's hosts does.
-_STANDBY = "StandbyException"
-_NOT_FOUND = "FileNotFoundException"
-#: What will not pass by itself: HDFS's exception → what it means.
-_TERMINAL = {
-    "AccessControlException": "access is denied: the user of the connection (login) needs r and x on every folder",
-    "SecurityException": "the user of the connection (login) is not accepted",
-    "AuthenticationException": "the user of the connection (login) is not accepted, or HDFS asks for Kerberos",
-}
-_UNAUTHORIZED = 401
+from airflow_provider_chs3.hooks.listing.listing import WritableListing
+from airflow_provider_chs3.hooks.listing.webhdfs_client import WebHdfsAccess, WebHdfsClient
 
 
-@dataclass(frozen=True, kw_only=True)
-class WebHdfsAccess:
-    """The access that a connection gives.
-
-    Args:
-        urls: Of WebHDFS on each name node, without a slash at the end.
-        user: The user to list as; empty for the server's default.
-        password: For a gateway in front of WebHDFS; None without one.
-        verify: Whether to check a certificate.
-    """
-
-    urls: tuple[str, ...]
-    user: str
-    password: str | None = field(repr=False)
-    verify: bool
-
-    @classmethod
-    def of(cls, connection: Connection) -> WebHdfsAccess:
-        """Read a connection: as Airflow's provider for HDFS does, which need not be installed."""
-        where = f"connection {connection.conn_id!r}"
-        extras = Extras(connection.extra_dejson, where=f"{where}, extra")
-        hosts = [host.strip() for host in (connection.host or "").split(",") if host.strip()]
-        if not hosts:
-            raise ConfigurationError(f"The {where} has no host: give the name node, or several with commas.")
-        is_tls = extras.flag("use_ssl", default=False)
-        port = connection.port or (_TLS_PORT if is_tls else _PORT)
-        folder = f"/{connection.schema.strip('/')}" if connection.schema else ""
-        urls = [f"{'https' if is_tls else 'http'}://{host}:{port}{folder}/webhdfs/v1" for host in hosts]
-        verify = extras.flag("verify", default=True)
-        return cls(urls=tuple(urls), user=connection.login or "", password=connection.password or None, verify=verify)
-
-
-class WebHdfsListing(Listing):
+class WebHdfsListing(WritableListing):
     """Lists files of HDFS.
 
     Args:
@@ -94,15 +38,36 @@ class WebHdfsListing(Listing):
             TransientError: If no name node answered.
         """
         wanted = (narrower(prefix) if narrower else ()) or (prefix,)
-        with _Client(self.access(), f"HDFS (connection {self.webhdfs_conn_id!r})") as client:
+        with self._client() as client:
             folders = [prefix.rpartition("/")[0]]
             while folders:
                 folder = folders.pop()
                 for statuses in client.folder(folder):
                     named = [(f"{folder}/{each['pathSuffix']}".lstrip("/"), each) for each in statuses]
-                    files = [_file(f"{bucket}/{key}", each) for key, each in named if _is_file(key, each, wanted)]
-                    yield ObjectPage.of(files)
+                    found = [(key, each) for key, each in named if _is_file(key, each, wanted)]
+                    yield ObjectPage.of(
+                        [_file(f"{bucket}/{key}", each, client.is_cut(key, each)) for key, each in found]
+                    )
                     folders += [key for key, each in named if _is_folder(key, each, wanted)]
+
+    def put(self, bucket: str, key: str, body: bytes) -> None:
+        """Write a file, and the folders above it; see `WritableListing.put`."""
+        with self._client() as client:
+            client.write(key, body)
+
+    def delete(self, bucket: str, prefix: str) -> None:
+        """Delete the files and folders whose paths begin with a prefix; see `WritableListing.delete`."""
+        folder, _, beginning = prefix.rpartition("/")
+        with self._client() as client:
+            if not beginning:
+                client.remove(folder)
+                return
+            for name in [each["pathSuffix"] for page in client.folder(folder) for each in page]:
+                if name.startswith(beginning):
+                    client.remove(f"{folder}/{name}".lstrip("/"))
+
+    def _client(self) -> WebHdfsClient:
+        return WebHdfsClient(self.access(), f"HDFS (connection {self.webhdfs_conn_id!r})")
 
     def check_connection(self) -> None:
         """Check that the connection names a host; see `Listing.check_connection`."""
@@ -119,87 +84,6 @@ class WebHdfsListing(Listing):
         return WebHdfsAccess.of(BaseHook.get_connection(self.webhdfs_conn_id))
 
 
-class _Client:
-    """Asks the name node that leads.
-
-    Args:
-        access: What the connection says.
-        where: What messages call it.
-    """
-
-    def __init__(self, access: WebHdfsAccess, where: str) -> None:
-        import httpx
-
-        # It logs the URL of every request.
-        logging.getLogger("httpx").setLevel(logging.WARNING)
-        self._access, self._where = access, where
-        self._urls = list(access.urls)
-        verify = ssl.create_default_context() if access.verify else False
-        self._http = httpx.Client(
-            transport=httpx.HTTPTransport(verify=verify, retries=_MORE_TRIES, trust_env=False),
-            timeout=httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS),
-            auth=(access.user, access.password) if access.password else None,
-            trust_env=False,
-        )
-
-    def __enter__(self) -> _Client:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._http.close()
-
-    def folder(self, folder: str) -> Iterator[list[dict[str, Any]]]:
-        """Yield the pages of what is in a folder; none if there is no such folder."""
-        start_after = ""
-        while True:
-            answer = self._ask(folder, {"op": "LISTSTATUS_BATCH", "startAfter": start_after})
-            if answer is None:
-                return
-            statuses = answer["DirectoryListing"]["partialListing"]["FileStatuses"]["FileStatus"]
-            # A file lists itself, without a name.
-            statuses = [each for each in statuses if each["pathSuffix"]]
-            yield statuses
-            if not statuses or not answer["DirectoryListing"]["remainingEntries"]:
-                return
-            start_after = statuses[-1]["pathSuffix"]
-
-    def _ask(self, folder: str, parameters: dict[str, str]) -> dict[str, Any] | None:
-        """Return the answer; None if there is no such folder."""
-        import httpx
-
-        parameters = parameters | ({"user.name": self._access.user} if self._access.user else {})
-        why = ""
-        # The one that leads comes first from then on.
-        for url in tuple(self._urls):
-            try:
-                response = self._http.get(f"{url}/{quote(folder)}", params=parameters)
-                if response.status_code == httpx.codes.OK:
-                    answer: dict[str, Any] = response.json()
-                    return answer
-                why = _exception_of(response)
-            except httpx.TransportError as error:
-                why = f"no answer from {url} ({type(error).__name__}): check the connection's host and port"
-            except ValueError:
-                raise SourceError(f"Cannot list /{folder} in {self._where}: {url} is not WebHDFS.") from None
-            if why == _NOT_FOUND:
-                return None
-            if why in _TERMINAL:
-                raise SourceError(f"Cannot list /{folder} in {self._where}: {_TERMINAL[why]}.")
-            self._urls.append(self._urls.pop(0))
-        hint = "none of its hosts is an active name node" if why == _STANDBY else why
-        raise TransientError(f"Cannot list /{folder} in {self._where}: {hint}.")
-
-
-def _exception_of(response: httpx.Response) -> str:
-    """Return the name of HDFS's exception, or else the status."""
-    if response.status_code == _UNAUTHORIZED:
-        return "AuthenticationException"
-    try:
-        return str(response.json()["RemoteException"]["exception"])
-    except (ValueError, LookupError, TypeError):
-        return f"HTTP status {response.status_code}"
-
-
 def _is_file(key: str, status: dict[str, Any], wanted: Sequence[str]) -> bool:
     return status["type"] == "FILE" and key.startswith(tuple(wanted))
 
@@ -209,12 +93,12 @@ def _is_folder(key: str, status: dict[str, Any], wanted: Sequence[str]) -> bool:
     return status["type"] == "DIRECTORY" and any(inside.startswith(each) or each.startswith(inside) for each in wanted)
 
 
-def _file(path: str, status: dict[str, Any]) -> S3Object:
+def _file(path: str, status: dict[str, Any], is_cut: bool) -> S3Object:
     """Return a file: the id of its inode tells apart two of the same size that were written in one millisecond."""
     milliseconds = status["modificationTime"]
     return S3Object(
         path=path,
         size_bytes=status["length"],
-        etag=f"{milliseconds}-{status.get('fileId', 0)}",
+        etag=f"{milliseconds}-{status.get('fileId', 0)}{BEING_WRITTEN if is_cut else ''}",
         last_modified=datetime.fromtimestamp(milliseconds / 1000, UTC),
     )

@@ -1,0 +1,32 @@
+"""Names of blobs with empty parts: each is loaded exactly, or refused before anything is staged."""
+
+from __future__ import annotations
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from tests.sources.changing import Kind, file_of
+from tests.sources.store_lake import MONTH, StoreLake
+
+pytestmark = pytest.mark.parametrize("store_lake", ["azure"], indirect=True)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_empty_parts_beside_plain_characters_are_loaded(store_lake: StoreLake, kind: Kind) -> None:
+    for number, name in enumerate(("a//b", "a///b", "/a", "//a")):
+        store_lake.objects.put(f"trips/{MONTH}/{name}.{kind}", file_of(kind, number % 4))
+    assert (store_lake.load()["objects"], store_lake.rows()) == (4, 400)
+
+
+def test_empty_parts_beside_other_characters_are_loaded_from_text(store_lake: StoreLake) -> None:
+    for number, name in enumerate(("a//b c", "ünï//x", "{x}//y", "a//b'c")):
+        store_lake.objects.put(f"trips/{MONTH}/{name}.jsonl", file_of("jsonl", number))
+    assert (store_lake.load()["objects"], store_lake.rows()) == (4, 400)
+
+
+@pytest.mark.parametrize("name", ["a//b c", "ünï//x", "[1]//b"])
+def test_such_a_name_of_parquet_is_refused_before_anything_is_staged(store_lake: StoreLake, name: str) -> None:
+    store_lake.objects.put(f"trips/{MONTH}/{name}.parquet", file_of("parquet", 0))
+    with pytest.raises(AirflowFailException, match=r"ClickHouse found 0 of them, and not .*//.*copy the object"):
+        store_lake.load()
+    assert (store_lake.rows(), store_lake.left_behind()) == (0, [])
