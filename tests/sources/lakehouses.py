@@ -61,17 +61,17 @@ class IcebergTable(Lakehouse):
     """Of pyiceberg, with a catalog in SQLite."""
 
     def put(self, table: pa.Table) -> None:
-        rows = _known_types(table)
+        rows = known_types(table)
         self.table(rows.schema).append(rows)
 
     def put_in_one_file(self, table: pa.Table) -> None:
-        rows = _known_types(table)
+        rows = known_types(table)
         self.table(rows.schema, is_partitioned=False).append(rows)
 
     def overwrite(self, table: pa.Table, month: str) -> None:
         year, number = map(int, month.split("-"))
         first, after = date(year, number, 1), date(year + number // 12, number % 12 + 1, 1)
-        rows = _known_types(table)
+        rows = known_types(table)
         condition = f"pickup_at >= '{first}T00:00:00+00:00' and pickup_at < '{after}T00:00:00+00:00'"
         self.table().overwrite(rows, overwrite_filter=condition)
 
@@ -111,7 +111,7 @@ class DeltaTable(Lakehouse):
     def put_in_one_file(self, table: pa.Table) -> None:
         from deltalake import write_deltalake
 
-        write_deltalake(self.uri, _known_types(table), mode="append", storage_options=self.storage_options)
+        write_deltalake(self.uri, known_types(table), mode="append", storage_options=self.storage_options)
 
     def overwrite(self, table: pa.Table, month: str) -> None:
         from deltalake import write_deltalake
@@ -146,11 +146,11 @@ class DeltaTable(Lakehouse):
 def _with_month(table: pa.Table) -> pa.Table:
     import pyarrow.compute as pc
 
-    rows = _known_types(table)
+    rows = known_types(table)
     return rows.append_column("month", pc.strftime(rows["pickup_at"], "%Y-%m"))
 
 
-def _known_types(table: pa.Table) -> pa.Table:
+def known_types(table: pa.Table) -> pa.Table:
     """Trips in types that these formats know: no unsigned numbers, and times in microseconds."""
     import pyarrow as pa
 
