@@ -21,6 +21,8 @@ from airflow_provider_chs3.exceptions import SourceError
 MOST_DELETED_ROWS = 1_000_000
 #: Bits of a row's number within its file, where both are one number.
 _ROW_BITS = 40
+#: ClickHouse's number of a row within its file, from 0.
+_ROW_NUMBER = "_row_number"
 
 
 @dataclass(frozen=True)
@@ -64,14 +66,23 @@ class TableSource(S3Source):
         for each in chain.from_iterable(manifest.objects for manifest in manifests.values()):
             self.check_readable(each, each.key)
         deleted = {each.path: each.deleted for each in found.files if each.deleted and each.path in paths}
+        self._check_deleted(deleted, found.columns)
+        pinned = replace(self, base=f"{self.bucket}/", snapshot=found.id, columns=found.columns, deleted=deleted)
+        return pinned, manifests
+
+    def _check_deleted(self, deleted: Mapping[str, Sequence[int]], columns: Collection[str]) -> None:
+        """Refuse deleted rows that an insert could not leave out."""
         if (rows := sum(map(len, deleted.values()))) > MOST_DELETED_ROWS:
             raise SourceError(
                 f"Delete files remove {rows:,} rows of the {len(deleted)} data files of {self.table} that are to be "
                 f"loaded, and a load takes {MOST_DELETED_ROWS:,}. Compact the table (rewrite_data_files), or load fewer "
                 "months at once."
             )
-        pinned = replace(self, base=f"{self.bucket}/", snapshot=found.id, columns=found.columns, deleted=deleted)
-        return pinned, manifests
+        if deleted and _ROW_NUMBER in columns:
+            raise SourceError(
+                f"{self.table} has a column {_ROW_NUMBER!r}, which hides ClickHouse's own, by which a load leaves out "
+                "the rows that delete files remove. Compact the table (rewrite_data_files), or rename the column."
+            )
 
     def left_out_rows(self, path: str) -> int:
         """Return how many rows of a data file delete files remove."""
@@ -87,7 +98,7 @@ class TableSource(S3Source):
             return batch.condition
         files = ", ".join(map(str, range(1, len(found) + 1)))
         file = f"toUInt64(transform(toString({batch.path}), [{literals(found)}], [{files}], 0))"
-        row = f"bitOr(bitShiftLeft({file}, {_ROW_BITS}), toUInt64(_row_number))"
+        row = f"bitOr(bitShiftLeft({file}, {_ROW_BITS}), toUInt64({_ROW_NUMBER}))"
         deleted = (number << _ROW_BITS | each for number, rows in enumerate(found.values(), start=1) for each in rows)
         return f"{batch.condition} AND {row} NOT IN ({', '.join(map(str, deleted))})"
 

@@ -95,12 +95,13 @@ class IcebergListing(TableListing):
             ) from error
         return load_catalog("chs3", **self._properties()).load_table(self.table)
 
-    def _properties(self) -> dict[str, str]:
+    def _properties(self) -> dict[str, Any]:
         """Return the catalog's properties, with the keys of the AWS connection unless the catalog brings its own."""
         from airflow.providers.common.compat.sdk import BaseHook
 
         given = BaseHook.get_connection(self.iceberg_conn_id)
-        extra = {name: str(value) for name, value in given.extra_dejson.items()}
+        # Properties are texts, except for `auth`, which has some of its own.
+        extra = {name: value if isinstance(value, dict) else str(value) for name, value in given.extra_dejson.items()}
         catalog = {"uri": given.host} if given.host else {}
         if given.login and given.password:
             catalog["credential"] = f"{given.login}:{given.password}"
@@ -114,7 +115,10 @@ class IcebergListing(TableListing):
             "s3.session-token": keys.session_token,
             "s3.region": self._hook.region_name,
         }
-        return {**{name: value for name, value in named.items() if value}, **catalog, **extra}
+        # Glue, and REST catalogs of AWS, take the keys by these names.
+        of_catalog = {name.replace("s3.", "client."): value for name, value in named.items() if name != "s3.endpoint"}
+        given_keys = {name: value for name, value in (named | of_catalog).items() if value}
+        return {**given_keys, **catalog, **extra}
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -125,7 +129,7 @@ class IcebergListing(TableListing):
             raise
         except Exception as error:
             where = f"Cannot list {self.table} (connection {self.iceberg_conn_id!r})"
-            kind = type(error).__name__
+            kind = _kind_of(error)
             if kind in _TERMINAL:
                 raise ConfigurationError(f"{where}: {_TERMINAL[kind]}.") from None
             raise TransientError(f"{where}: {kind}.") from None
@@ -168,7 +172,20 @@ _TERMINAL = {
     "NotInstalledError": "pyiceberg lacks the library of this catalog: install its extra",
     "ValidationError": "the catalog's answer is not understood: a newer pyiceberg may know the table's version",
     "ValueError": "a property of the catalog is wrong",
+    "NoCredentialsError": "no keys: give them in the AWS connection, or in the catalog's properties",
+    "NoRegionError": "no region: set region_name in the AWS connection, or client.region in the catalog's properties",
+    "AccessDeniedException": "the catalog denies access: Glue needs glue:GetTable on catalog, database and table",
+    "UnrecognizedClientException": "the catalog refuses the keys",
+    "InvalidSignatureException": "the catalog refuses the keys",
+    "ExpiredTokenException": "the session token has expired: give the AWS connection a new one",
 }
+
+
+def _kind_of(error: Exception) -> str:
+    """Return the name of an error's class; of AWS, the code of what the service answered."""
+    response = getattr(error, "response", None)
+    code = response.get("Error", {}).get("Code") if isinstance(response, Mapping) else None
+    return str(code or type(error).__name__)
 
 
 def _problem(file: IcebergFile, path: str, table: str) -> str:
