@@ -120,11 +120,7 @@ def _add_doctor(commands: Any) -> None:
         commands, "doctor", "check everything that loads depend on, and report problems; nothing is written"
     )
     _add_table(command, is_required=False)
-    _add_source(command, is_required=False)
-    command.add_argument(
-        "--source-table", metavar="NAME", help="table of a database or a lakehouse; URI of a Delta one"
-    )
-    command.add_argument("--month-column", metavar="NAME", help="its column that says the month of a row")
+    _add_source(command)
     command.add_argument("--month", metavar="YYYY-MM", help="check a load of this month, up to its first write")
     command.add_argument(
         "--for",
@@ -177,6 +173,9 @@ def _add_rehearse(commands: Any) -> None:
     )
     command.add_argument("--cluster", help="cluster; the connection's by default, else one server")
     command.add_argument("--clean", action="store_true", help="only remove what killed rehearsals left behind")
+    command.add_argument(
+        "--storage", type=_rehearsed, default="s3", help="only S3, to which a rehearsal writes its objects (%(default)s)"
+    )
     _add_access(command)
 
 
@@ -218,16 +217,20 @@ def _add_table(command: argparse.ArgumentParser, *, is_required: bool = True) ->
     )
 
 
-def _add_source(command: argparse.ArgumentParser, *, is_required: bool = True) -> None:
-    command.add_argument("--key", required=is_required, help="template of the keys, such as trips/{YYYY-MM}/*.parquet")
+def _add_source(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--key", help="template of the keys, such as trips/{YYYY-MM}/*.parquet")
     command.add_argument("--bucket", help="bucket of the objects, or container")
     _add_access(command)
     command.add_argument(
         "--storage",
-        choices=STORAGES if is_required else (*STORAGES, *TABLES),
+        choices=(*STORAGES, *TABLES),
         default="s3",
-        help="what the objects are in, if it is not S3 (%(default)s)",
+        help="what the months are in, if it is not S3 (%(default)s)",
     )
+    command.add_argument(
+        "--source-table", metavar="NAME", help="table of a database or a lakehouse, in place of --key; URI of a Delta one"
+    )
+    command.add_argument("--month-column", metavar="NAME", help="its column that says the month of a row")
     command.add_argument(
         "--storage-conn-id", metavar="ID", help="connection to such a storage; by default that of its operator"
     )
@@ -268,6 +271,15 @@ def _hours(text: str) -> float:
     if not 0 <= hours < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of hours: give 0 or more, such as 24 or 0.5")
     return hours
+
+
+def _rehearsed(text: str) -> str:
+    if text != "s3":
+        raise argparse.ArgumentTypeError(
+            f"a rehearsal writes objects of its own to S3, and not to {text!r}: try a load from there with "
+            f"chs3 doctor --storage {text}"
+        )
+    return text
 
 
 def _json_object(text: str) -> Mapping[str, Any]:

@@ -13,10 +13,13 @@ if TYPE_CHECKING:
 
 #: Values of `--storage`.
 STORAGES = ("s3", "azure", "gcs", "hdfs")
-#: Further values for the doctor: tables, which have no keys.
+#: Its further values: tables, which have no keys.
 TABLES = ("postgres", "mysql", "iceberg", "delta")
 _LAKEHOUSES = ("iceberg", "delta")
+#: The command that does without a source, and then skips its checks.
+_DOCTOR = "doctor"
 _OF_DATABASES = ("named_collection",)
+_OF_TABLES = ("source_table", "month_column")
 _OF_OBJECTS = ("key", "bucket", "role_arn", "hdfs_url")
 _OF_S3 = ("role_arn", "endpoint_url")
 _NOT_OF_HDFS = ("bucket", "named_collection", *_OF_S3)
@@ -29,7 +32,7 @@ def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
         given: The options of a command that reads objects.
 
     Raises:
-        ConfigurationError: If an option is of another storage.
+        ConfigurationError: If an option is of another storage, or one is missing.
     """
     if given.storage in TABLES:
         _refuse(given, *_OF_OBJECTS, *(_OF_DATABASES if given.storage in _LAKEHOUSES else ("endpoint_url",)))
@@ -38,6 +41,9 @@ def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
                 f"--storage {given.storage} needs a table: give --source-table and --month-column."
             )
         return {"objects": _table(given)}
+    _refuse(given, *_OF_TABLES)
+    if given.command != _DOCTOR and not given.key:
+        raise ConfigurationError(f"--storage {given.storage} needs the template of the keys: give --key.")
     if given.storage == "s3":
         return {"key": given.key, **access_arguments(given)}
     _refuse(given, *(_NOT_OF_HDFS if given.storage == "hdfs" else (*_OF_S3, "hdfs_url")))
