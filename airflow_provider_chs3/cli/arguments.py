@@ -231,6 +231,10 @@ def _add_source(command: argparse.ArgumentParser) -> None:
         "--source-table", metavar="NAME", help="table of a database or a lakehouse, in place of --key; URI of a Delta one"
     )
     command.add_argument("--month-column", metavar="NAME", help="its column that says the month of a row")
+    of_load = "of a database's table, as its loads have it"
+    command.add_argument("--key-column", metavar="NAME", help=f"key {of_load}")
+    command.add_argument("--fingerprint", metavar="SQL", help=f"aggregate {of_load}")
+    command.add_argument("--timezone", metavar="NAME", help=f"zone of months {of_load}")
     command.add_argument(
         "--storage-conn-id", metavar="ID", help="connection to such a storage; by default that of its operator"
     )

@@ -18,8 +18,10 @@ TABLES = ("postgres", "mysql", "iceberg", "delta")
 _LAKEHOUSES = ("iceberg", "delta")
 #: The command that does without a source, and then skips its checks.
 _DOCTOR = "doctor"
-_OF_DATABASES = ("named_collection",)
-_OF_TABLES = ("source_table", "month_column")
+#: As the arguments of rows are called, too.
+_OF_ROWS = ("key_column", "fingerprint", "timezone")
+_OF_DATABASES = ("named_collection", *_OF_ROWS)
+_OF_TABLES = ("source_table", "month_column", *_OF_ROWS)
 _OF_OBJECTS = ("key", "bucket", "role_arn", "hdfs_url")
 _OF_S3 = ("role_arn", "endpoint_url")
 _NOT_OF_HDFS = ("bucket", "named_collection", *_OF_S3)
@@ -100,6 +102,7 @@ def _table(given: argparse.Namespace) -> ObjectStore:
     schema, _, table = name.rpartition(".")
     shared = {"table": table, "month_column": column, "named_collection": given.named_collection}
     shared |= {"schema": schema} if schema else {}
+    shared |= {each: value for each in _OF_ROWS if (value := getattr(given, each))}
     connection = {f"{given.storage}_conn_id": conn_id} if conn_id else {}
     kind = PostgresRows if given.storage == "postgres" else MySqlRows
     return kind(**shared, **connection)

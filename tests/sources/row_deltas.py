@@ -40,13 +40,20 @@ def data_files(table: Any, condition: str = "true") -> list[DataFile]:
     return sorted((task.file for task in table.scan(condition).plan_files()), key=lambda file: file.file_path)
 
 
-def delete_by_position(table: Any, deleted: Mapping[str, Sequence[int]], *, has_bounds: bool = True) -> str:
+def delete_by_position(
+    table: Any,
+    deleted: Mapping[str, Sequence[int]],
+    *,
+    has_bounds: bool = True,
+    bounds: tuple[str, str] | None = None,
+) -> str:
     """Commit one delete file.
 
     Args:
         table: The table.
         deleted: URL of a data file → positions of rows; all of one partition.
         has_bounds: Whether the manifest says to which data files it applies; else to all of the partition.
+        bounds: What it says of them, if not the truth.
 
     Returns:
         The URL of the delete file.
@@ -57,9 +64,9 @@ def delete_by_position(table: Any, deleted: Mapping[str, Sequence[int]], *, has_
         [[row[0] for row in rows], [row[1] for row in rows]], schema=pa.schema([_field(*each) for each in fields])
     )
     of = next(file for file in data_files(table) if file.file_path in deleted)
-    bounds = {_PATH_ID: min(deleted).encode()}, {_PATH_ID: max(deleted).encode()}
-    lower, upper = bounds if has_bounds else ({}, {})
-    return commit_deletes(table, of, content, lower_bounds=lower, upper_bounds=upper)
+    lower, upper = ({_PATH_ID: each.encode()} for each in bounds or (min(deleted), max(deleted)))
+    described = {"lower_bounds": lower, "upper_bounds": upper} if has_bounds else {}
+    return commit_deletes(table, of, content, **described)
 
 
 def delete_by_value(table: Any, of: DataFile, trip_ids: Sequence[int]) -> str:

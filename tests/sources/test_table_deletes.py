@@ -77,6 +77,13 @@ def test_deleted_rows_are_left_out_wherever_they_are(lake: TableLake) -> None:
     assert lake.facts(NEXT) == TRIPS.facts(NEXT)
 
 
+def test_bounds_that_contradict_each_other_hide_no_deletes(lake: TableLake) -> None:
+    large, _ = january(lake)
+    delete_by_position(lake.table.table(), {large: [0]}, bounds=("z", "a"))
+    assert lake.load()["rows"] == 1_999
+    assert TRIPS.table(MONTH)["trip_id"][0].as_py() not in [row[0] for row in in_table(lake)]
+
+
 def test_only_months_of_which_rows_were_deleted_are_loaded_again(lake: TableLake) -> None:
     for month in (MONTH, NEXT):
         lake.load(month)

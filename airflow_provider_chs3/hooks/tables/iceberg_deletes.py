@@ -149,7 +149,8 @@ def _may_apply(delete: ManifestEntry, data: ManifestEntry) -> bool:
         return False
     file, path = delete.data_file, data.data_file.file_path.encode()
     lower, upper = ((bounds or {}).get(_PATH_ID) for bounds in (file.lower_bounds, file.upper_bounds))
-    return lower is None or upper is None or lower <= path <= upper
+    # Bounds that contradict each other say nothing.
+    return lower is None or upper is None or lower > upper or lower <= path <= upper
 
 
 def _positions(io: FileIO, file: IcebergFile) -> dict[str, list[int]]:
