@@ -92,13 +92,14 @@ class TableSource(S3Source):
         """Return the condition for the rows of a batch without those that delete files remove.
 
         They are literals as objects are: a file's number and a row's are one number, of which a large set is quick.
+        Servers of 25.8 say that row numbers may be NULL, and fail (44) in functions that then look for NULL.
         """
         found = {path: rows for path in batch.paths if (rows := self.deleted.get(path))}
         if not found:
             return batch.condition
         files = ", ".join(map(str, range(1, len(found) + 1)))
         file = f"toUInt64(transform(toString({batch.path}), [{literals(found)}], [{files}], 0))"
-        row = f"bitOr(bitShiftLeft({file}, {_ROW_BITS}), toUInt64({_ROW_NUMBER}))"
+        row = f"bitOr(bitShiftLeft({file}, {_ROW_BITS}), toUInt64(assumeNotNull({_ROW_NUMBER})))"
         deleted = (number << _ROW_BITS | each for number, rows in enumerate(found.values(), start=1) for each in rows)
         return f"{batch.condition} AND {row} NOT IN ({', '.join(map(str, deleted))})"
 
