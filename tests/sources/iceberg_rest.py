@@ -11,8 +11,18 @@ from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.sources.local import LocalServer, launch, new_folder
 from tests.sources.hdfs import JAVA_OPTIONS
 
-_VERSION = "1.10.1"
-_JAR = f"org.apache.iceberg:iceberg-open-api:{_VERSION}:test-fixtures-runtime"
+_VERSION = "1.10.0"
+_JARS = (
+    f"org.apache.iceberg:iceberg-open-api:{_VERSION}:test-fixtures",
+    f"org.apache.iceberg:iceberg-core:{_VERSION}",
+    f"org.apache.iceberg:iceberg-core:{_VERSION}:tests",
+    f"org.apache.iceberg:iceberg-aws:{_VERSION}",
+    f"org.apache.iceberg:iceberg-aws-bundle:{_VERSION}",
+    "org.apache.hadoop:hadoop-client-api:3.4.2",
+    "org.apache.hadoop:hadoop-client-runtime:3.4.2",
+    "org.xerial:sqlite-jdbc:3.50.3.0",
+    "org.eclipse.jetty:jetty-servlet:11.0.26",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +48,7 @@ class IcebergRestServer(LocalServer):
             RuntimeError: If it does not start; with the end of its log.
         """
         java = required("java", hint="apt-get install default-jre-headless")
-        jars = from_maven(f"iceberg-rest-{_VERSION}", [_JAR])
+        jars = from_maven(f"iceberg-rest-{_VERSION}", _JARS)
         port = free_ports(1)[0]
         with new_folder("iceberg-rest") as folder:
             command = [java, *JAVA_OPTIONS, "-cp", f"{jars}/*", "org.apache.iceberg.rest.RESTCatalogServer"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,8 @@ class GlueTable(IcebergTable):
     def connection(self) -> dict[str, Any]:
         return {"conn_type": "iceberg", "extra": {"type": "glue", "glue.endpoint": self.s3.endpoint_url}}
 
-    def drop(self) -> None:
-        """Drop the table, which all buckets of a server share."""
-        if self.catalog().table_exists("lake.trips"):
-            self.catalog().drop_table("lake.trips")
 
-
+@dataclass(frozen=True)
 class RestTable(IcebergTable):
     """In a REST catalog."""
 
@@ -63,29 +60,47 @@ class RestTable(IcebergTable):
         return self.server.airflow_connection()
 
 
+@pytest.fixture(scope="module")
+def rest_catalog(chs3_s3: S3Endpoint) -> Iterator[IcebergRestServer]:
+    with started_or_skip(lambda: IcebergRestServer.start(chs3_s3, S3Objects.create(chs3_s3).bucket)) as server:
+        yield server
+
+
+@contextmanager
+def filled(
+    table: IcebergTable, cluster: Cluster, database: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TableLake]:
+    """A lake with a month of trips; the table is dropped at the end, as all buckets share the catalog."""
+    table.put(TRIPS.table(MONTH))
+    try:
+        yield TableLake.create(table, cluster, database, monkeypatch)
+    finally:
+        table.catalog().drop_table("lake.trips")
+
+
 @pytest.fixture
 def glue_lake(
     chs3_s3: S3Endpoint, chs3_cluster: Cluster, chs3_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[TableLake]:
     """A month of trips in a table of Glue."""
     table = GlueTable(chs3_s3, S3Objects.create(chs3_s3).bucket, tmp_path)
-    table.drop()
-    table.put(TRIPS.table(MONTH))
-    yield TableLake.create(table, chs3_cluster, chs3_database, monkeypatch)
-    table.drop()
+    with filled(table, chs3_cluster, chs3_database, monkeypatch) as lake:
+        yield lake
 
 
 @pytest.fixture
 def rest_lake(
-    chs3_s3: S3Endpoint, chs3_cluster: Cluster, chs3_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rest_catalog: IcebergRestServer,
+    chs3_s3: S3Endpoint,
+    chs3_cluster: Cluster,
+    chs3_database: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[TableLake]:
     """A month of trips in a table of a REST catalog."""
-    bucket = S3Objects.create(chs3_s3).bucket
-    with started_or_skip(lambda: IcebergRestServer.start(chs3_s3, bucket)) as server:
-        table = RestTable(chs3_s3, bucket, tmp_path)
-        object.__setattr__(table, "server", server)
-        table.put(TRIPS.table(MONTH))
-        yield TableLake.create(table, chs3_cluster, chs3_database, monkeypatch)
+    table = RestTable(chs3_s3, S3Objects.create(chs3_s3).bucket, tmp_path, rest_catalog)
+    with filled(table, chs3_cluster, chs3_database, monkeypatch) as lake:
+        yield lake
 
 
 @pytest.fixture(params=["glue", "rest"])
@@ -142,15 +157,37 @@ def test_glue_needs_no_more_rights_than_documented(glue_lake: TableLake, monkeyp
 def test_a_right_of_glue_that_is_missing_is_told(glue_lake: TableLake, monkeypatch: pytest.MonkeyPatch) -> None:
     lacking = loader_of(glue_lake.table.s3, *LEAST_RIGHTS[1:])
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(lacking.airflow_connection()))
-    with pytest.raises(AirflowFailException, match="the catalog denies access: Glue needs glue:GetTable"):
+    with pytest.raises(AirflowFailException, match="the catalog denies access: .*glue:GetTable"):
         glue_lake.load()
 
 
 def test_keys_that_glue_refuses_are_told(glue_lake: TableLake, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = glue_lake.table.s3.airflow_connection() | {"password": "not-the-secret-of-this-user"}
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(wrong))
-    with pytest.raises(AirflowFailException, match="the catalog refuses the keys"):
+    with pytest.raises(AirflowFailException, match="the catalog denies access: check the keys"):
         glue_lake.load()
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("AccessDeniedException", "denies access"),
+        ("UnrecognizedClientException", "refuses the keys"),
+        ("ExpiredTokenException", "session token has expired"),
+    ],
+)
+def test_what_aws_answers_is_told(glue_lake: TableLake, monkeypatch: pytest.MonkeyPatch, code: str, said: str) -> None:
+    from botocore.exceptions import ClientError
+    from pyiceberg.catalog.glue import GlueCatalog
+
+    def refuse(self: GlueCatalog, name: object) -> None:
+        raise ClientError({"Error": {"Code": code, "Message": "arn of somebody"}}, "GetTable")
+
+    with monkeypatch.context() as during:
+        during.setattr(GlueCatalog, "load_table", refuse)
+        with pytest.raises(AirflowFailException, match=said) as failed:
+            glue_lake.load()
+    assert "arn of somebody" not in str(failed.value)
 
 
 def test_a_rest_catalog_takes_the_properties_of_its_own_authentication(

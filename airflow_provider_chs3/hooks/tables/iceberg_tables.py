@@ -161,6 +161,7 @@ class IcebergListing(TableListing):
             yield with_problems(found, table=self.table, month_column=self.month_column), deletes
 
 
+_DENIED = "the catalog denies access: check the keys; Glue needs glue:GetTable on catalog, database and table"
 #: Errors that will not pass by themselves, by the names of their classes, as pyiceberg is not imported here.
 _TERMINAL = {
     "NoSuchTableError": "there is no such table",
@@ -174,7 +175,8 @@ _TERMINAL = {
     "ValueError": "a property of the catalog is wrong",
     "NoCredentialsError": "no keys: give them in the AWS connection, or in the catalog's properties",
     "NoRegionError": "no region: set region_name in the AWS connection, or client.region in the catalog's properties",
-    "AccessDeniedException": "the catalog denies access: Glue needs glue:GetTable on catalog, database and table",
+    "AccessDeniedException": _DENIED,
+    "403": _DENIED,
     "UnrecognizedClientException": "the catalog refuses the keys",
     "InvalidSignatureException": "the catalog refuses the keys",
     "ExpiredTokenException": "the session token has expired: give the AWS connection a new one",
