@@ -174,7 +174,10 @@ def _add_rehearse(commands: Any) -> None:
     command.add_argument("--cluster", help="cluster; the connection's by default, else one server")
     command.add_argument("--clean", action="store_true", help="only remove what killed rehearsals left behind")
     command.add_argument(
-        "--storage", type=_rehearsed, default="s3", help="only S3, to which a rehearsal writes its objects (%(default)s)"
+        "--storage",
+        type=_rehearsed,
+        default="s3",
+        help="only S3, to which a rehearsal writes its objects (%(default)s)",
     )
     _add_access(command)
 
@@ -228,13 +231,13 @@ def _add_source(command: argparse.ArgumentParser) -> None:
         help="what the months are in, if it is not S3 (%(default)s)",
     )
     command.add_argument(
-        "--source-table", metavar="NAME", help="table of a database or a lakehouse, in place of --key; URI of a Delta one"
+        "--source-table",
+        metavar="NAME",
+        help="table of a database or a lakehouse, in place of --key; URI of a Delta one",
     )
     command.add_argument("--month-column", metavar="NAME", help="its column that says the month of a row")
-    of_load = "of a database's table, as its loads have it"
-    command.add_argument("--key-column", metavar="NAME", help=f"key {of_load}")
-    command.add_argument("--fingerprint", metavar="SQL", help=f"aggregate {of_load}")
-    command.add_argument("--timezone", metavar="NAME", help=f"zone of months {of_load}")
+    for name, what in (("key-column", "key"), ("fingerprint", "aggregate"), ("timezone", "zone of months")):
+        command.add_argument(f"--{name}", help=f"{what} of a database's table, as its loads have it")
     command.add_argument(
         "--storage-conn-id", metavar="ID", help="connection to such a storage; by default that of its operator"
     )

@@ -58,14 +58,19 @@ def test_what_is_not_understood_ends_with_2(arguments: list[str], capsys: pytest
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("command", [["plan"], ["adopt"], ["calibrate", "--month", "2026-01"], ["ddl", "--month", "2026-01"]])
+@pytest.mark.parametrize(
+    "command", [["plan"], ["adopt"], ["calibrate", "--month", "2026-01"], ["ddl", "--month", "2026-01"]]
+)
 @pytest.mark.parametrize(
     ("source", "said"),
     [
         ([], "--storage s3 needs the template of the keys: give --key."),
         (["--storage", "hdfs", "--hdfs-url", "hdfs://h:1"], "--storage hdfs needs the template of the keys"),
         (["--storage", "iceberg"], "--storage iceberg needs a table: give --source-table and --month-column."),
-        (["--storage", "delta", "--source-table", "s3://b/t", "--month-column", "m", "--key", "k"], "--key: --storage delta"),
+        (
+            ["--storage", "delta", "--source-table", "s3://b/t", "--month-column", "m", "--key", "k"],
+            "--key: --storage delta",
+        ),
         (["--key", "k", "--source-table", "t"], "--source-table: --storage s3 does not take this."),
     ],
 )

@@ -101,7 +101,11 @@ class IcebergTable(Lakehouse):
         """How pyiceberg gets at the bucket."""
         server = self.s3
         keys = {"s3.access-key-id": server.access_key, "s3.secret-access-key": server.secret_key}
-        return {"s3.endpoint": server.endpoint_url, "s3.region": server.region, "warehouse": f"s3://{self.bucket}"} | keys
+        return {
+            "s3.endpoint": server.endpoint_url,
+            "s3.region": server.region,
+            "warehouse": f"s3://{self.bucket}",
+        } | keys
 
     @property
     def connection(self) -> dict[str, Any]:

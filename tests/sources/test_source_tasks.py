@@ -122,7 +122,9 @@ def test_what_is_about_files_is_refused_of_rows(row_lake: RowLake, name: str) ->
 def test_a_table_is_created_from_files_alone(lake: SourceLake) -> None:
     lake.on_every_node(f"DROP TABLE {lake.database}.trips SYNC")
     if is_of_rows(lake):
-        with pytest.raises(AirflowFailException, match=r"takes the columns of files, and .* has none: create .* yourself"):
+        with pytest.raises(
+            AirflowFailException, match=r"takes the columns of files, and .* has none: create .* yourself"
+        ):
             lake.load(create_table="if_missing")
         return
     assert lake.load(create_table="if_missing")["rows"] == 3_000

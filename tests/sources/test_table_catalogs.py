@@ -157,7 +157,7 @@ def test_glue_needs_no_more_rights_than_documented(glue_lake: TableLake, monkeyp
 def test_a_right_of_glue_that_is_missing_is_told(glue_lake: TableLake, monkeypatch: pytest.MonkeyPatch) -> None:
     lacking = loader_of(glue_lake.table.s3, *LEAST_RIGHTS[1:])
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(lacking.airflow_connection()))
-    with pytest.raises(AirflowFailException, match="the catalog denies access: .*glue:GetTable"):
+    with pytest.raises(AirflowFailException, match=r"the catalog denies access: .*glue:GetTable"):
         glue_lake.load()
 
 

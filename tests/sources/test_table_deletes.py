@@ -127,9 +127,7 @@ def test_a_deleted_row_may_have_what_does_not_fit(lake: TableLake) -> None:
     wrong = Trips(seed=3, rows_per_month=10).table(MONTH)
     place = wrong.schema.get_field_index("passenger_count")
     counts = pa.array([300, *[1] * 9], pa.int32())
-    lake.table.table().append(
-        known_types(wrong).set_column(place, pa.field("passenger_count", pa.int32()), [counts])
-    )
+    lake.table.table().append(known_types(wrong).set_column(place, pa.field("passenger_count", pa.int32()), [counts]))
     with pytest.raises(AirflowFailException, match="Column 'passenger_count' is UInt8"):
         lake.load()
     added = min(data_files(lake.table.table(), OF_MONTH), key=lambda each: each.record_count)

@@ -75,8 +75,8 @@ class TableSource(S3Source):
         if (rows := sum(map(len, deleted.values()))) > MOST_DELETED_ROWS:
             raise SourceError(
                 f"Delete files remove {rows:,} rows of the {len(deleted)} data files of {self.table} that are to be "
-                f"loaded, and a load takes {MOST_DELETED_ROWS:,}. Compact the table (rewrite_data_files), or load fewer "
-                "months at once."
+                f"loaded, and a load takes {MOST_DELETED_ROWS:,}. Compact the table (rewrite_data_files), or load "
+                "fewer months at once."
             )
         if deleted and _ROW_NUMBER in columns:
             raise SourceError(

@@ -131,7 +131,7 @@ def problem_of(path: str, table: str, deletes: Iterable[IcebergFile]) -> str:
         elif each.file_format == "PUFFIN":
             kind = "deletion vectors remove"
         elif each.file_format != "PARQUET":
-            kind = f"delete files of {str(each.file_format.value)} remove"
+            kind = f"delete files of {each.file_format.value} remove"
         else:
             continue
         return (
