@@ -17,8 +17,9 @@ from airflow_provider_chs3.core.values.table_snapshot import TableSnapshot
 from airflow_provider_chs3.core.workflow.operations import ListSnapshot, Steps
 from airflow_provider_chs3.exceptions import SourceError
 
-#: Rows that delete files may remove of what is loaded at once: each is a number in the insert.
-MOST_DELETED_ROWS = 1_000_000
+#: Rows that delete files may remove of what is loaded at once: each is a number in the insert. A server took 1.2 s for
+#: as many, and 12 s and 0.7 GB for ten times as many.
+MOST_DELETED_ROWS = 100_000
 #: Bits of a row's number within its file, where both are one number.
 _ROW_BITS = 40
 #: ClickHouse's number of a row within its file, from 0.
@@ -92,6 +93,7 @@ class TableSource(S3Source):
         """Return the condition for the rows of a batch without those that delete files remove.
 
         They are literals as objects are: a file's number and a row's are one number, of which a large set is quick.
+        They are an array: for a tuple of as many, a server took four times as long, and ten times the memory.
         Servers of 25.8 say that row numbers may be NULL, and fail (44) in functions that then look for NULL.
         """
         found = {path: rows for path in batch.paths if (rows := self.deleted.get(path))}
@@ -101,7 +103,7 @@ class TableSource(S3Source):
         file = f"toUInt64(transform(toString({batch.path}), [{literals(found)}], [{files}], 0))"
         row = f"bitOr(bitShiftLeft({file}, {_ROW_BITS}), toUInt64(assumeNotNull({_ROW_NUMBER})))"
         deleted = (number << _ROW_BITS | each for number, rows in enumerate(found.values(), start=1) for each in rows)
-        return f"{batch.condition} AND {row} NOT IN ({', '.join(map(str, deleted))})"
+        return f"{batch.condition} AND {row} NOT IN [{', '.join(map(str, deleted))}]"
 
     def summarize_months(self, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
         """List the data files of months for a comparison alone; see `Source.summarize_months`."""
