@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.workflow.operations import ListSnapshot, Steps
 from airflow_provider_chs3.exceptions import SourceError
 
 #: Rows that delete files may remove of what is loaded at once: each is a number in the insert. A server took 1.2 s for
-#: as many, and 12 s and 0.7 GB for ten times as many.
+#: as many, and 12 s for ten times as many.
 MOST_DELETED_ROWS = 100_000
 #: Bits of a row's number within its file, where both are one number.
 _ROW_BITS = 40
@@ -93,7 +93,7 @@ class TableSource(S3Source):
         """Return the condition for the rows of a batch without those that delete files remove.
 
         They are literals as objects are: a file's number and a row's are one number, of which a large set is quick.
-        They are an array: for a tuple of as many, a server took four times as long, and ten times the memory.
+        They are an array: for a tuple of as many, a server took four times as long, and twice its memory.
         Servers of 25.8 say that row numbers may be NULL, and fail (44) in functions that then look for NULL.
         """
         found = {path: rows for path in batch.paths if (rows := self.deleted.get(path))}
