@@ -134,11 +134,15 @@ def problem_of(path: str, table: str, deletes: Iterable[IcebergFile]) -> str:
             kind = f"delete files of {each.file_format.value} remove"
         else:
             continue
-        return (
-            f"{path} of {table} has rows that {kind}, and a load leaves out those of position deletes in Parquet "
-            "alone. Compact the table (rewrite_data_files), then load the month again."
-        )
+        return _problem(path, table, kind)
     return ""
+
+
+def _problem(path: str, table: str, kind: str) -> str:
+    return (
+        f"{path} of {table} has rows that {kind}, and a load leaves out those of position deletes in Parquet alone. "
+        "Compact the table (rewrite_data_files), then load the month again."
+    )
 
 
 def _may_apply(delete: ManifestEntry, data: ManifestEntry) -> bool:
