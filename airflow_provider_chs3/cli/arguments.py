@@ -120,11 +120,7 @@ def _add_doctor(commands: Any) -> None:
         commands, "doctor", "check everything that loads depend on, and report problems; nothing is written"
     )
     _add_table(command, is_required=False)
-    _add_source(command, is_required=False)
-    command.add_argument(
-        "--source-table", metavar="NAME", help="table of a database or a lakehouse; URI of a Delta one"
-    )
-    command.add_argument("--month-column", metavar="NAME", help="its column that says the month of a row")
+    _add_source(command)
     command.add_argument("--month", metavar="YYYY-MM", help="check a load of this month, up to its first write")
     command.add_argument(
         "--for",
@@ -217,11 +213,19 @@ def _add_table(command: argparse.ArgumentParser, *, is_required: bool = True) ->
     )
 
 
-def _add_source(command: argparse.ArgumentParser, *, is_required: bool = True) -> None:
-    command.add_argument("--key", required=is_required, help="template of the keys, such as trips/{YYYY-MM}/*.parquet")
+def _add_source(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--key", help="template of the keys, such as trips/{YYYY-MM}/*.parquet")
     command.add_argument("--bucket", help="bucket of the objects, or container")
     _add_access(command)
-    _add_storage(command, STORAGES if is_required else (*STORAGES, *TABLES))
+    _add_storage(command, (*STORAGES, *TABLES))
+    command.add_argument(
+        "--source-table",
+        metavar="NAME",
+        help="table of a database or a lakehouse, in place of --key; URI of a Delta one",
+    )
+    command.add_argument("--month-column", metavar="NAME", help="its column that says the month of a row")
+    for name, what in (("key-column", "key"), ("fingerprint", "aggregate"), ("timezone", "zone of months")):
+        command.add_argument(f"--{name}", help=f"{what} of a database's table, as its loads have it")
 
 
 def _add_storage(command: argparse.ArgumentParser, storages: tuple[str, ...]) -> None:
@@ -229,7 +233,7 @@ def _add_storage(command: argparse.ArgumentParser, storages: tuple[str, ...]) ->
         "--storage",
         choices=storages,
         default="s3",
-        help="what the objects are in, if it is not S3 (%(default)s)",
+        help="what the months are in, if it is not S3 (%(default)s)",
     )
     command.add_argument(
         "--storage-conn-id", metavar="ID", help="connection to such a storage; by default that of its operator"

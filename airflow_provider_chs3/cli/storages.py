@@ -13,10 +13,15 @@ if TYPE_CHECKING:
 
 #: Values of `--storage`.
 STORAGES = ("s3", "azure", "gcs", "hdfs")
-#: Further values for the doctor: tables, which have no keys.
+#: Its further values: tables, which have no keys.
 TABLES = ("postgres", "mysql", "iceberg", "delta")
 _LAKEHOUSES = ("iceberg", "delta")
-_OF_DATABASES = ("named_collection",)
+#: The command that does without a source, and then skips its checks.
+_DOCTOR = "doctor"
+#: As the arguments of rows are called, too.
+_OF_ROWS = ("key_column", "fingerprint", "timezone")
+_OF_DATABASES = ("named_collection", *_OF_ROWS)
+_OF_TABLES = ("source_table", "month_column", *_OF_ROWS)
 _OF_OBJECTS = ("key", "bucket", "role_arn", "hdfs_url")
 _OF_S3 = ("role_arn", "endpoint_url")
 #: What each storage of objects does not take.
@@ -35,7 +40,7 @@ def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
         given: The options of a command that reads objects.
 
     Raises:
-        ConfigurationError: If an option is of another storage.
+        ConfigurationError: If an option is of another storage, or one is missing.
     """
     if given.storage in TABLES:
         _refuse(given, *_OF_OBJECTS, *(_OF_DATABASES if given.storage in _LAKEHOUSES else ("endpoint_url",)))
@@ -44,6 +49,9 @@ def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
                 f"--storage {given.storage} needs a table: give --source-table and --month-column."
             )
         return {"objects": _table(given)}
+    _refuse(given, *_OF_TABLES)
+    if given.command != _DOCTOR and not given.key:
+        raise ConfigurationError(f"--storage {given.storage} needs the template of the keys: give --key.")
     _check_storage(given)
     if given.storage == "s3":
         return {"key": given.key, **_access_arguments(given)}
@@ -113,6 +121,7 @@ def _table(given: argparse.Namespace) -> ObjectStore:
     schema, _, table = name.rpartition(".")
     shared = {"table": table, "month_column": column, "named_collection": given.named_collection}
     shared |= {"schema": schema} if schema else {}
+    shared |= {each: value for each in _OF_ROWS if (value := getattr(given, each))}
     connection = {f"{given.storage}_conn_id": conn_id} if conn_id else {}
     kind = PostgresRows if given.storage == "postgres" else MySqlRows
     return kind(**shared, **connection)

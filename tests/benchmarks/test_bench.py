@@ -72,6 +72,15 @@ class TestSuites:
         assert all(row["CPU seconds a minute"] > 0 for row in table["rows"])
 
     @pytest.mark.thorough
+    def test_sources_are_measured_beside_plain_inserts(self, tmp_path):
+        options = ["--quick", "--scale", "0.01", "--rounds", "1", "--s3", "moto"]
+        bench("sources", *options, "--report", str(tmp_path))
+        (table,) = json.loads((tmp_path / "raw" / "sources.json").read_text())["results"]
+        # What a machine lacks the programs for is left out; these need none.
+        assert {row["source"] for row in table["rows"]} >= {"S3, Parquet", "Iceberg", "Delta (on moto)"}
+        assert all(float(row["this package, seconds"]) > 0 for row in table["rows"])
+
+    @pytest.mark.thorough
     def test_suites_of_loads_measure_every_variant(self, tmp_path):
         # `sizes` is made of the same pieces.
         names = ["ladder", "scaling", "limit", "formats", "checks", "distance"]

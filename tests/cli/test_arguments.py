@@ -45,17 +45,48 @@ def test_a_beginning_without_an_end_is_told() -> None:
         [],
         ["frobnicate"],
         ["ledger"],
-        ["plan", "--table", "trips"],
         ["plan", "--table", "trips", "--key", "k", "--definition", "[]"],
         ["clean", "--older-than-hours", "long"],
         ["calibrate", "--table", "trips", "--key", "k"],
         ["doctor", "--calibrate", "--table", "trips", "--key", "k", "--month", "2026-01"],
+        ["rehearse", "--database", "d", "--bucket", "b", "--prefix", "p", "--storage", "azure"],
     ],
 )
 def test_what_is_not_understood_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "command", [["plan"], ["adopt"], ["calibrate", "--month", "2026-01"], ["ddl", "--month", "2026-01"]]
+)
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ([], "--storage s3 needs the template of the keys: give --key."),
+        (["--storage", "hdfs", "--hdfs-url", "hdfs://h:1"], "--storage hdfs needs the template of the keys"),
+        (["--storage", "iceberg"], "--storage iceberg needs a table: give --source-table and --month-column."),
+        (
+            ["--storage", "delta", "--source-table", "s3://b/t", "--month-column", "m", "--key", "k"],
+            "--key: --storage delta",
+        ),
+        (["--key", "k", "--source-table", "t"], "--source-table: --storage s3 does not take this."),
+    ],
+)
+def test_a_source_that_is_not_named_as_its_storage_wants_is_told(
+    command: list[str], source: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--table", "trips", *source]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_rehearsal_says_where_other_storages_are_tried(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["rehearse", "--database", "d", "--bucket", "b", "--prefix", "p", "--storage", "postgres"])
+    said = " ".join(capsys.readouterr().err.split())
+    assert "writes objects of its own to S3, and not to 'postgres'" in said
+    assert "chs3 doctor --storage postgres" in said
 
 
 @pytest.mark.parametrize("command", ["ledger", "plan", "adopt", "forget", "clean", "doctor", "calibrate", "rehearse"])

@@ -58,20 +58,20 @@ class Lakehouse(ABC):
 
 
 class IcebergTable(Lakehouse):
-    """Of pyiceberg, with a catalog in SQLite."""
+    """Of pyiceberg, with a catalog in SQLite; those with other catalogs come from it."""
 
     def put(self, table: pa.Table) -> None:
-        rows = _known_types(table)
+        rows = known_types(table)
         self.table(rows.schema).append(rows)
 
     def put_in_one_file(self, table: pa.Table) -> None:
-        rows = _known_types(table)
+        rows = known_types(table)
         self.table(rows.schema, is_partitioned=False).append(rows)
 
     def overwrite(self, table: pa.Table, month: str) -> None:
         year, number = map(int, month.split("-"))
         first, after = date(year, number, 1), date(year + number // 12, number % 12 + 1, 1)
-        rows = _known_types(table)
+        rows = known_types(table)
         condition = f"pickup_at >= '{first}T00:00:00+00:00' and pickup_at < '{after}T00:00:00+00:00'"
         self.table().overwrite(rows, overwrite_filter=condition)
 
@@ -80,20 +80,38 @@ class IcebergTable(Lakehouse):
 
     def table(self, schema: pa.Schema | None = None, *, is_partitioned: bool = True) -> Any:
         """The table for pyiceberg: its snapshots, and the files of each; made of the schema if it is not there yet."""
-        from pyiceberg.catalog.sql import SqlCatalog
-
-        server = self.s3
-        keys = {"s3.access-key-id": server.access_key, "s3.secret-access-key": server.secret_key}
-        place = {"s3.endpoint": server.endpoint_url, "s3.region": server.region, "warehouse": f"s3://{self.bucket}"}
-        catalog = SqlCatalog("chs3", uri=f"sqlite:///{self.folder}/catalog.db", **keys, **place)
+        catalog = self.catalog()
         if schema is None or catalog.table_exists("lake.trips"):
             return catalog.load_table("lake.trips")
-        catalog.create_namespace("lake")
+        catalog.create_namespace_if_not_exists("lake")
         created = catalog.create_table("lake.trips", schema, location=f"s3://{self.bucket}/trips")
         if is_partitioned:
             with created.update_spec() as spec:
                 spec.add_field("pickup_at", "month", "month")
         return created
+
+    def catalog(self) -> Any:
+        """The catalog for pyiceberg."""
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        return SqlCatalog("chs3", uri=f"sqlite:///{self.folder}/catalog.db", **self.s3_properties)
+
+    @property
+    def s3_properties(self) -> dict[str, str]:
+        """How pyiceberg gets at the bucket."""
+        server = self.s3
+        keys = {"s3.access-key-id": server.access_key, "s3.secret-access-key": server.secret_key}
+        return {
+            "s3.endpoint": server.endpoint_url,
+            "s3.region": server.region,
+            "warehouse": f"s3://{self.bucket}",
+        } | keys
+
+    @property
+    def connection(self) -> dict[str, Any]:
+        """Airflow's connection to the catalog."""
+        catalog = {"type": "sql", "uri": f"sqlite:///{self.folder}/catalog.db"}
+        return {"conn_type": "iceberg", "extra": catalog}
 
     def function(self, *, cluster: str = "") -> str:
         return self._function("icebergS3", "icebergS3Cluster", cluster)
@@ -111,7 +129,7 @@ class DeltaTable(Lakehouse):
     def put_in_one_file(self, table: pa.Table) -> None:
         from deltalake import write_deltalake
 
-        write_deltalake(self.uri, _known_types(table), mode="append", storage_options=self.storage_options)
+        write_deltalake(self.uri, known_types(table), mode="append", storage_options=self.storage_options)
 
     def overwrite(self, table: pa.Table, month: str) -> None:
         from deltalake import write_deltalake
@@ -146,11 +164,11 @@ class DeltaTable(Lakehouse):
 def _with_month(table: pa.Table) -> pa.Table:
     import pyarrow.compute as pc
 
-    rows = _known_types(table)
+    rows = known_types(table)
     return rows.append_column("month", pc.strftime(rows["pickup_at"], "%Y-%m"))
 
 
-def _known_types(table: pa.Table) -> pa.Table:
+def known_types(table: pa.Table) -> pa.Table:
     """Trips in types that these formats know: no unsigned numbers, and times in microseconds."""
     import pyarrow as pa
 

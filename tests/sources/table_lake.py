@@ -37,8 +37,8 @@ class TableLake:
         lake = cls(table, cluster, database)
         monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(cluster)))
         monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(table.s3.airflow_connection()))
-        catalog = {"type": "sql", "uri": f"sqlite:///{table.folder}/catalog.db"}
-        monkeypatch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", json.dumps({"conn_type": "iceberg", "extra": catalog}))
+        if isinstance(table, IcebergTable):
+            monkeypatch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", json.dumps(table.connection))
         lake.on_every_node(create_table_sql(f"{database}.trips"))
         return lake
 

@@ -122,7 +122,9 @@ def test_what_is_about_files_is_refused_of_rows(row_lake: RowLake, name: str) ->
 def test_a_table_is_created_from_files_alone(lake: SourceLake) -> None:
     lake.on_every_node(f"DROP TABLE {lake.database}.trips SYNC")
     if is_of_rows(lake):
-        with pytest.raises(AirflowFailException, match=r"takes the columns of files, and .* has none: create"):
+        with pytest.raises(
+            AirflowFailException, match=r"takes the columns of files, and .* has none: create .* yourself"
+        ):
             lake.load(create_table="if_missing")
         return
     assert lake.load(create_table="if_missing")["rows"] == 3_000
@@ -162,6 +164,43 @@ def test_a_calibration_is_refused_of_rows(row_lake: RowLake) -> None:
     where = {"database": row_lake.database, "table": "trips", "cluster": row_lake.cluster.name}
     with pytest.raises((AirflowFailException, ConfigurationError), match=r"loads samples of files, and .* has none"):
         CalibrateLoadOperator(task_id="calibrate", month=MONTH, objects=row_lake.store(), **where).execute({})
+
+
+def command(capsys: pytest.CaptureFixture[str], lake: SourceLake, name: str, *options: str) -> tuple[int, Any]:
+    """The exit code of a command of the source and the table, and what it prints as JSON; else its error."""
+    capsys.readouterr()
+    table = ["--database", lake.database, "--table", "trips", "--cluster", lake.cluster.name]
+    code = main([name, "--json", *lake.doctor_options, *table, *options])
+    out, error = capsys.readouterr()
+    return code, json.loads(out) if out else error
+
+
+def test_the_command_line_plans_and_adopts_its_months(lake: SourceLake, capsys: pytest.CaptureFixture[str]) -> None:
+    # By the key nodes share the rows, and a month is recorded with the sum of its keys.
+    key = ["--key-column", "trip_id"] if is_of_rows(lake) else []
+    code, (planned,) = command(capsys, lake, "plan", "--all-months", *key)
+    assert (code, planned["month"], planned["is_to_load"]) == (1, MONTH, True)
+    lake.load()
+    code, (planned,) = command(capsys, lake, "plan", "--month", MONTH, *key)
+    assert (code, planned["is_to_load"]) == (0, False)
+    lake.on_every_node(f"DROP TABLE {lake.database}.chs3_ledger SYNC")
+    code, (adopted,) = command(capsys, lake, "adopt", "--month", MONTH, *key)
+    assert (code, adopted["status"]) == (0, "adopted")
+    assert lake.load()["status"] == "unchanged"
+
+
+def test_the_command_line_suggests_a_table_for_files_alone(
+    lake: SourceLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.on_every_node(f"DROP TABLE {lake.database}.trips SYNC")
+    code, found = command(capsys, lake, "ddl", "--month", MONTH)
+    if is_of_rows(lake):
+        assert code == 2
+        assert "has none: create" in found
+        return
+    lake.on_every_node(found["statements"][0])
+    assert lake.load()["rows"] == 3_000
+    assert lake.facts() == TRIPS.facts(MONTH)
 
 
 def storage_check(capsys: pytest.CaptureFixture[str], lake: SourceLake, *options: str) -> dict[str, Any]:

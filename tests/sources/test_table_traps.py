@@ -25,26 +25,6 @@ def _is_to_load(lake: TableLake) -> bool:
 
 @pytest.mark.parametrize("table_lake", ["iceberg"], indirect=True)
 class TestIceberg:
-    def test_files_with_deleted_rows_are_refused_until_the_table_is_compacted(self, table_lake: TableLake) -> None:
-        table_lake.table.put(TRIPS.table(MONTH))
-        table_lake.table.put(TRIPS.table("2026-02"))
-        table_lake.load()
-        _delete_by_position(table_lake.table.table())
-        assert _is_to_load(table_lake)
-        with pytest.raises(AirflowFailException, match=r"rows that delete files remove.*Compact the table"):
-            table_lake.load()
-        assert table_lake.facts() == TRIPS.facts(MONTH)
-        # Those of other months have none.
-        table_lake.load("2026-02")
-        assert table_lake.facts("2026-02") == TRIPS.facts("2026-02")
-
-    def test_files_written_after_a_delete_are_loaded(self, table_lake: TableLake) -> None:
-        table_lake.table.put(TRIPS.table(MONTH))
-        _delete_by_position(table_lake.table.table())
-        table_lake.table.overwrite(TRIPS.table(MONTH), MONTH)
-        table_lake.load()
-        assert table_lake.facts() == TRIPS.facts(MONTH)
-
     def test_two_columns_that_swapped_their_names_are_refused_in_old_files(self, table_lake: TableLake) -> None:
         table_lake.table.put(TRIPS.table(MONTH))
         for old, new in (("vendor", "x"), ("zone", "vendor"), ("x", "zone")):
@@ -170,25 +150,6 @@ def test_only_tables_in_s3_are_taken(url: str) -> None:
 
 def test_what_is_out_of_range_belongs_to_no_month() -> None:
     assert month_of(datetime(1970, 1, 1, tzinfo=UTC)) is None
-
-
-def _delete_by_position(table: Any) -> None:
-    """Commit a delete file for the rows of a month, as other writers than pyiceberg make them."""
-    from pyiceberg.manifest import DataFile, DataFileContent
-
-    (file,) = [task.file for task in table.scan("pickup_at < '2026-02-01T00:00:00+00:00'").plan_files()]
-    delete = DataFile.from_args(
-        content=DataFileContent.POSITION_DELETES,
-        file_path=f"{file.file_path}.deletes.parquet",
-        file_format=file.file_format,
-        partition=file.partition,
-        record_count=1,
-        file_size_in_bytes=1_000,
-        spec_id=file.spec_id,
-    )
-    delete.spec_id = file.spec_id
-    with table.transaction() as change, change.update_snapshot().fast_append() as snapshot:
-        snapshot.append_data_file(delete)
 
 
 def _actions(lake: TableLake) -> dict[str, list[Any]]:

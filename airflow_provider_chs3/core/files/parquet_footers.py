@@ -52,7 +52,7 @@ class Footers:
 
     Args:
         schemas: Each distinct schema.
-        file_rows: Rows of each file, in the order of their paths.
+        file_rows: Rows that are read of each file, in the order of their paths.
         size_bytes: Bytes of all values as encoded in the files.
     """
 
@@ -84,7 +84,8 @@ def parquet_footers(files: Files) -> Steps[Footers]:
             found.append(_schema(columns, [path for path, _ in rows_of_files], example))
             size_bytes += byte_count
     files.check_found(rows)
-    return Footers(tuple(found), tuple(rows[path] for path in sorted(rows)), size_bytes)
+    file_rows = tuple(rows[path] - files.source.left_out_rows(path) for path in sorted(rows))
+    return Footers(tuple(found), file_rows, size_bytes)
 
 
 def _schema(columns: Sequence[tuple[str, str, str, str]], paths: Sequence[str], example: str) -> FooterSchema:

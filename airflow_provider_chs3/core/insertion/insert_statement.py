@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.workflow.operations import Insert
 
 #: What is thrown of a row of another month.
 OF_ANOTHER_MONTH = "a row belongs to another month than its file"
-#: What holds of each row's file: that it is one of the month's. No column of a file is called so.
+#: What holds of each row of the month's: its file is one of them. No column of a file is called so.
 _OF_MONTH = "`chs3: of the month`"
 
 
@@ -59,12 +59,13 @@ def _where(load: LoadContext, group: FileGroup, batch: Batch) -> str:
     tell two files that have a row of each other's month.
     """
     null_as_default = load.request.selection.null_as_default
+    rows = load.files.source.rows_of(batch)
     held = [held for each in group.loaded if (held := each.holds(null_as_default=null_as_default))]
     thrown = [(" AND ".join(held), DOES_NOT_FIT)] if held else []
     if load.group:
         thrown.append((load.group.is_of_month, OF_ANOTHER_MONTH))
     checks = [f"NOT throwIf({_OF_MONTH} AND NOT ifNull({must}, 0), {literal(text)})" for must, text in thrown]
-    return " AND ".join([f"({batch.condition} AS {_OF_MONTH})", *checks]) if checks else batch.condition
+    return " AND ".join([f"({rows} AS {_OF_MONTH})", *checks]) if checks else rows
 
 
 def _written(load: LoadContext, into: TableName) -> str:

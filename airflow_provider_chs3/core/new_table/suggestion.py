@@ -54,8 +54,8 @@ class NewTableRequest:
     def __post_init__(self) -> None:
         if not self.source.has_files:
             raise ConfigurationError(
-                f"create_table='if_missing' takes the columns of files, and {self.source.place} has none: create "
-                f"{self.table} yourself."
+                f"A new table takes the columns of files, and {self.source.place} has none: create {self.table} "
+                "yourself, and load without create_table='if_missing'."
             )
 
 

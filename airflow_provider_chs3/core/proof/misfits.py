@@ -47,7 +47,7 @@ def _first_misfit(
 ) -> Steps[str | None]:
     counts = ", ".join(f"countIf({bad}), minIf({batch.path}, {bad})" for _, bad in asked)
     function = files.read(batch.glob, structure=group.structure)
-    sql = Sql(f"SELECT {counts} FROM {function.text} WHERE {batch.condition}", function.secrets)
+    sql = Sql(f"SELECT {counts} FROM {function.text} WHERE {files.source.rows_of(batch)}", function.secrets)
     row = (yield from files.look(_LOOK_FOR_MISFITS, sql, _SATURATE))[0]
     for (each, bad), count, path in zip(asked, row[::2], row[1::2], strict=True):
         if count:

@@ -263,6 +263,14 @@ class Source(ABC):
             compression: ClickHouse's name of the compression; `auto` derives it from the key.
         """
 
+    def rows_of(self, batch: Batch) -> str:
+        """Return the condition that limits a statement to the rows of a batch: those of its objects, by default."""
+        return batch.condition
+
+    def left_out_rows(self, path: str) -> int:
+        """Return how many rows of an object `rows_of` leaves out."""
+        return 0
+
     def condition_of(self, *paths: str) -> str:
         """Return the condition that limits a statement to rows of exactly these objects; see `Batch.condition`."""
         return Batch("", paths, self.kind.path).condition

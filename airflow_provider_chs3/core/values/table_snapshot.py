@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from airflow_provider_chs3.core.values.models import FIRST_YEAR, LAST_YEAR, Manifest, Month, S3Object
@@ -24,6 +24,8 @@ class DataFile:
         written_at: Time at which it was committed, in UTC.
         months: The first and the last month of its rows; None if no row has a month.
         problem: Why its rows are not what the table shows of it, with the way out; empty if they are.
+        deletes: A text that changes with the delete files that may remove rows of it; empty if none may.
+        deleted: The positions of the rows that these remove, from 0, in order; known of files that are to be loaded.
     """
 
     path: str
@@ -32,11 +34,14 @@ class DataFile:
     written_at: datetime
     months: tuple[Month, Month] | None
     problem: str = ""
+    deletes: str = ""
+    deleted: tuple[int, ...] = field(default=(), repr=False)
 
     @property
     def version(self) -> str:
         """A text that changes whenever the table shows other rows of the file."""
-        return f"{self.rows} rows{f': {self.problem}' if self.problem else ''}"
+        deletes = f", without those of {self.deletes}" if self.deletes else ""
+        return f"{self.rows} rows{deletes}{f': {self.problem}' if self.problem else ''}"
 
 
 @dataclass(frozen=True)

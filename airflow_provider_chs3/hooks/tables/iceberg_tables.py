@@ -12,6 +12,7 @@ from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.core.values.table_snapshot import DataFile, TableSnapshot
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, ObjectsChangedError, TransientError
 from airflow_provider_chs3.hooks.tables.iceberg_columns import ColumnHistory
+from airflow_provider_chs3.hooks.tables.iceberg_deletes import DeletedRows, DeleteFiles, digest_of, problem_of
 from airflow_provider_chs3.hooks.tables.table_listing import (
     TableListing,
     month_of,
@@ -22,6 +23,7 @@ from airflow_provider_chs3.hooks.tables.table_listing import (
 )
 
 if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile as IcebergFile
     from pyiceberg.manifest import ManifestEntry
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table import Table
@@ -47,6 +49,7 @@ class IcebergListing(TableListing):
         self.table = table
         self.month_column = month_column
         self.iceberg_conn_id = iceberg_conn_id
+        self._deleted_rows = DeletedRows()
 
     @property
     def location(self) -> tuple[str, str]:
@@ -68,12 +71,13 @@ class IcebergListing(TableListing):
             if snapshot is None:
                 return TableSnapshot("", names, ())
             try:
-                files = list(self._files(table, snapshot))
-                checked = ColumnHistory(table).checked([each for each in files if _is_of(each, months)])
+                found = list(self._files(table, snapshot))
+                checked = ColumnHistory(table).checked([each for each, _ in found if _is_of(each, months)])
+                deletes = {each.path: some for each, some in found if some}
+                known = {each.path: each for each in self._deleted_rows.known(table.io, checked, deletes)}
             except FileNotFoundError as error:
                 raise self._is_gone(pinned) from error
-            known = {each.path: each for each in checked}
-            return TableSnapshot(pinned, names, tuple(known.get(each.path, each) for each in files))
+            return TableSnapshot(pinned, names, tuple(known.get(each.path, each) for each, _ in found))
 
     def _is_gone(self, snapshot: str) -> ObjectsChangedError:
         return ObjectsChangedError(
@@ -87,12 +91,13 @@ class IcebergListing(TableListing):
 
         return load_catalog("chs3", **self._properties()).load_table(self.table)
 
-    def _properties(self) -> dict[str, str]:
+    def _properties(self) -> dict[str, Any]:
         """Return the catalog's properties, with the keys of the AWS connection unless the catalog brings its own."""
         from airflow.providers.common.compat.sdk import BaseHook
 
         given = BaseHook.get_connection(self.iceberg_conn_id)
-        extra = {name: str(value) for name, value in given.extra_dejson.items()}
+        # Properties are texts, except for `auth`, which has some of its own.
+        extra = {name: value if isinstance(value, dict) else str(value) for name, value in given.extra_dejson.items()}
         catalog = {"uri": given.host} if given.host else {}
         if given.login and given.password:
             catalog["credential"] = f"{given.login}:{given.password}"
@@ -106,7 +111,10 @@ class IcebergListing(TableListing):
             "s3.session-token": keys.session_token,
             "s3.region": self._hook.region_name,
         }
-        return {**{name: value for name, value in named.items() if value}, **catalog, **extra}
+        # Glue, and REST catalogs of AWS, take the keys by these names.
+        of_catalog = {name.replace("s3.", "client."): value for name, value in named.items() if name != "s3.endpoint"}
+        given_keys = {name: value for name, value in (named | of_catalog).items() if value}
+        return {**given_keys, **catalog, **extra}
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -121,13 +129,13 @@ class IcebergListing(TableListing):
             ) from error
         except Exception as error:
             where = f"Cannot list {self.table} (connection {self.iceberg_conn_id!r})"
-            kind = type(error).__name__
+            kind = _kind_of(error)
             if kind in _TERMINAL:
                 raise ConfigurationError(f"{where}: {_TERMINAL[kind]}.") from None
             raise TransientError(f"{where}: {kind}.") from None
 
-    def _files(self, table: Table, snapshot: Snapshot) -> Iterator[DataFile]:
-        """Yield the data files of a snapshot, with the problems that manifests tell."""
+    def _files(self, table: Table, snapshot: Snapshot) -> Iterator[tuple[DataFile, list[IcebergFile]]]:
+        """Yield the data files of a snapshot, with the problems that manifests tell, and the delete files of each."""
         from pyiceberg.manifest import DataFileContent
 
         entries = [
@@ -135,7 +143,7 @@ class IcebergListing(TableListing):
             for manifest in snapshot.manifests(table.io)
             for entry in manifest.fetch_manifest_entry(table.io)
         ]
-        deletes = [each for each in entries if each[1].data_file.content != DataFileContent.DATA]
+        delete_files = DeleteFiles(table, entries)
         bucket = split_url(table.location())[0]
         committed = {each.snapshot_id: each.timestamp_ms for each in table.snapshots()}
         column = _month_field(table, self.month_column)
@@ -144,15 +152,16 @@ class IcebergListing(TableListing):
             if file.content != DataFileContent.DATA:
                 continue
             path, problem = path_of(file.file_path, bucket=bucket)
-            has_deletes = any(_deletes(spec_id, entry, *each, table=table) for each in deletes)
-            if has_deletes or file.file_format != "PARQUET":
-                problem = _problem(path, self.table, has_deletes=has_deletes)
+            deletes = delete_files.of(spec_id, entry)
+            problem = problem or problem_of(path, self.table, deletes) or _problem(file, path, self.table)
             at = _EPOCH + timedelta(seconds=committed.get(entry.snapshot_id or 0, 0) // 1000)
             months = _months(table.specs()[spec_id], entry, column)
-            found = DataFile(path, file.file_size_in_bytes, file.record_count, at, months, problem)
-            yield with_problems(found, table=self.table, month_column=self.month_column)
+            size, digest = file.file_size_in_bytes, digest_of(deletes)
+            found = DataFile(path, size, file.record_count, at, months, problem, deletes=digest)
+            yield with_problems(found, table=self.table, month_column=self.month_column), deletes
 
 
+_DENIED = "the catalog denies access: check the keys; Glue needs glue:GetTable on catalog, database and table"
 #: Errors that will not pass by themselves, by the names of their classes, as pyiceberg is not imported here.
 _TERMINAL = {
     "NoSuchTableError": "there is no such table",
@@ -164,15 +173,26 @@ _TERMINAL = {
     "NotInstalledError": "pyiceberg lacks the library of this catalog: install its extra",
     "ValidationError": "the catalog's answer is not understood: a newer pyiceberg may know the table's version",
     "ValueError": "a property of the catalog is wrong",
+    "NoCredentialsError": "no keys: give them in the AWS connection, or in the catalog's properties",
+    "NoRegionError": "no region: set region_name in the AWS connection, or client.region in the catalog's properties",
+    "AccessDeniedException": _DENIED,
+    "403": _DENIED,
+    "UnrecognizedClientException": "the catalog refuses the keys",
+    "InvalidSignatureException": "the catalog refuses the keys",
+    "ExpiredTokenException": "the session token has expired: give the AWS connection a new one",
 }
 
 
-def _problem(path: str, table: str, *, has_deletes: bool) -> str:
-    if has_deletes:
-        return (
-            f"{path} of {table} has rows that delete files remove, and a load reads data files alone. Compact the "
-            "table (rewrite_data_files), then load the month again."
-        )
+def _kind_of(error: Exception) -> str:
+    """Return the name of an error's class; of AWS, the code of what the service answered."""
+    response = getattr(error, "response", None)
+    code = response.get("Error", {}).get("Code") if isinstance(response, Mapping) else None
+    return str(code or type(error).__name__)
+
+
+def _problem(file: IcebergFile, path: str, table: str) -> str:
+    if file.file_format == "PARQUET":
+        return ""
     return f"{path} of {table} is not Parquet: rewrite the table's files as Parquet."
 
 
@@ -239,16 +259,3 @@ def _moment(value: Any, transform: str, column: NestedField) -> date | datetime 
         return _EPOCH + timedelta(microseconds=value // 1000 if "_ns" in kind else value)
     except (OverflowError, ValueError):
         return None
-
-
-def _deletes(spec_id: int, data: ManifestEntry, of_spec: int, delete: ManifestEntry, *, table: Table) -> bool:
-    """Tell whether a delete file may apply to a data file: by partition and order, as Iceberg's specification says."""
-    from pyiceberg.manifest import DataFileContent
-
-    is_equality = delete.data_file.content == DataFileContent.EQUALITY_DELETES
-    of, by = data.sequence_number or 0, delete.sequence_number or 0
-    if not (of < by if is_equality else of <= by):
-        return False
-    if is_equality and not table.specs()[of_spec].fields:
-        return True
-    return spec_id == of_spec and data.data_file.partition == delete.data_file.partition

@@ -94,7 +94,7 @@ def from_maven(name: str, coordinates: Sequence[str]) -> Path:
 
     Args:
         name: Name of the folder, with the version of what is in it.
-        coordinates: `group:artifact:version` of each.
+        coordinates: `group:artifact:version` of each, or `group:artifact:version:classifier`.
 
     Returns:
         The folder with all jars.
@@ -139,10 +139,10 @@ def from_go(module: str, version: str) -> Path:
 
 
 def _pom(coordinates: Sequence[str]) -> str:
-    tags = ("groupId", "artifactId", "version")
+    tags = ("groupId", "artifactId", "version", "classifier")
 
     def described(coordinate: str) -> str:
-        return "".join(f"<{tag}>{value}</{tag}>" for tag, value in zip(tags, coordinate.split(":"), strict=True))
+        return "".join(f"<{tag}>{value}</{tag}>" for tag, value in zip(tags, coordinate.split(":"), strict=False))
 
     own = f"<modelVersion>4.0.0</modelVersion>{described('chs3:testbed:1')}"
     needed = "".join(f"<dependency>{described(each)}</dependency>" for each in coordinates)
