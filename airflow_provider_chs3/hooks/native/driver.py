@@ -20,6 +20,7 @@ from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHou
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
 from airflow_provider_chs3.hooks.native.inserted_rows import misfits_named
 from airflow_provider_chs3.hooks.native.log_comment import client_name
+from airflow_provider_chs3.hooks.native.parameters import half_character
 from airflow_provider_chs3.hooks.native.secrets import scrub
 from airflow_provider_chs3.hooks.native.sent_settings import write_settings_of_any_server
 from airflow_provider_chs3.hooks.native.sparing_ping import SparingPing
@@ -232,9 +233,7 @@ def translated_errors(client: Client, *, query_id: str | None = None, secrets: S
             "toString(…) does."
         ) from None
     except UnicodeEncodeError as error:
-        # Not the text around it, which may be a secret.
-        half = error.object[error.start]
-        raise ConfigurationError(f"{half!r} is half a character, without UTF-8: remove it, or send bytes.") from None
+        raise half_character(error) from None
     except _NETWORK_ERRORS as error:
         if untrusted := untrusted_certificate(str(error), client.address):
             raise untrusted from None
