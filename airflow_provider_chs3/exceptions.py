@@ -20,6 +20,7 @@
     │   ├── BaseChangedError            published rows changed while new ones were added to them
     │   ├── ReplicasBehindError         replicas have not caught up with each other in time
     │   ├── InsertLostError             an insert ended with an unknown outcome
+    │   ├── StatementLostError          so did another statement
     │   ├── MonthsNotLoadedError        some months of a load of several failed: a retry loads them again
     │   └── ClickHouseConnectionError   no answer, or a connection that broke
     └── ClickHouseServerError       an answer with an error code: the code decides
@@ -126,6 +127,10 @@ class ReplicasBehindError(TransientError):
 
 class InsertLostError(TransientError):
     """An insert started by another process has stopped, and no server knows its outcome. Nothing was published."""
+
+
+class StatementLostError(TransientError):
+    """A statement of a deferred task no longer runs, and no server knows its outcome. It may have taken effect."""
 
 
 class MonthsFailedError(TerminalError):

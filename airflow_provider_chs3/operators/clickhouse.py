@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.sdk import AirflowTaskTimeout, conf
+
+from airflow_provider_chs3.defaults import PROGRESS_INTERVAL_SECONDS
+from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.runners.statements import BaseClickHouseOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.runners.detached_statements import DetachingStatements, RunningStatement
 
 
 class ClickHouseOperator(BaseClickHouseOperator):
@@ -20,6 +29,10 @@ class ClickHouseOperator(BaseClickHouseOperator):
         with_column_types: Whether to return the columns too. Default: False.
         types_check: Whether the driver checks the types of all values before it sends them. Default: False.
         columnar: Whether rows are given and returned as columns. Default: False.
+        deferrable: Whether to leave the worker while a statement without a result runs, such as `INSERT … SELECT`; a
+            retry goes on with one that still runs. Default: Airflow's `[operators] default_deferrable`.
+        progress_interval_seconds: Seconds between two lines of progress while the task is deferred. Default: Airflow's
+            `[chs3] progress_interval_seconds`, 10.
         **kwargs: As for `BaseClickHouseOperator`, and Airflow's own.
 
     Returns:
@@ -29,19 +42,112 @@ class ClickHouseOperator(BaseClickHouseOperator):
     """
 
     def __init__(
-        self, *, with_column_types: bool = False, types_check: bool = False, columnar: bool = False, **kwargs: Any
+        self,
+        *,
+        with_column_types: bool = False,
+        types_check: bool = False,
+        columnar: bool = False,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        progress_interval_seconds: float = PROGRESS_INTERVAL_SECONDS,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.with_column_types = with_column_types
         self.types_check = types_check
         self.columnar = columnar
+        self.deferrable = deferrable
+        self.progress_interval_seconds = progress_interval_seconds
+        self._detaching: DetachingStatements | None = None
 
     def execute(self, context: Context) -> Any:
-        """Run the statements."""
+        """Run the statements; a deferrable task goes on with the one that an earlier try has left running."""
         from airflow_provider_chs3.core.values.json_values import as_json
 
-        return as_json(
-            self.run_statements(
-                with_column_types=self.with_column_types, types_check=self.types_check, columnar=self.columnar
+        options = self._options()
+        if self.deferrable and not self._is_held(options):
+            return self._detach(context, None)
+        return as_json(self.run_statements(**options))
+
+    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> Any:
+        """Continue once a statement has ended.
+
+        Args:
+            context: Airflow's.
+            event: The event of `StatementTrigger`.
+
+        Raises:
+            AirflowTaskTimeout: If the task took longer than its `execution_timeout`.
+        """
+        from airflow_provider_chs3.runners.detached_statements import RunningStatement
+
+        return self._detach(context, RunningStatement.of_json(event["running"]), is_late=event["is_late"])
+
+    def on_kill(self) -> None:
+        """End the statement that is running, on all nodes that take part in it."""
+        super().on_kill()
+        if self._detaching:
+            self._detaching.end()
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "with_column_types": self.with_column_types,
+            "types_check": self.types_check,
+            "columnar": self.columnar,
+        }
+
+    def _is_held(self, options: Mapping[str, Any]) -> bool:
+        from airflow_provider_chs3.hooks.statements.statement_runs import statements_of
+        from airflow_provider_chs3.runners.detached_statements import why_worker_is_held
+
+        with airflow_errors(hints=False):
+            given = self._arguments(**options)
+            why = why_worker_is_held(statements_of(self.sql), given["parameters"], given["external_tables"])
+        if why:
+            self.log.info("The task is not deferred, as %s.", why)
+        return bool(why)
+
+    def _detach(self, context: Context, running: RunningStatement | None, *, is_late: bool = False) -> Any:
+        from airflow_provider_chs3.core.values.json_values import as_json
+        from airflow_provider_chs3.runners.detached_statements import DetachingStatements
+
+        with airflow_errors(hints=False):
+            options = self._arguments(**self._options())
+            self._detaching = DetachingStatements(
+                hook=self._connect(),
+                sql=self.sql,
+                parameters=options.pop("parameters"),
+                options=options,
+                owner=_owner(context),
+                wait=lambda running: self._wait(context, running),
+                log=self.log,
             )
+            if is_late:
+                self._detaching.end(running)
+                raise AirflowTaskTimeout(f"The statement took longer than execution_timeout={self.execution_timeout}.")
+            return as_json(self._detaching.run(running))
+
+    def _wait(self, context: Context, running: RunningStatement) -> None:
+        """Defer to the triggerer: this raises TaskDeferred."""
+        from airflow_provider_chs3.triggers.statement import StatementTrigger
+
+        assert self._hook is not None  # over which the statement was sent
+        started_at, timeout = context["ti"].start_date, self.execution_timeout
+        self.defer(
+            trigger=StatementTrigger(
+                clickhouse_conn_id=self.clickhouse_conn_id,
+                query_id=running.query_id,
+                cluster=self._hook.options.cluster,
+                number=running.number,
+                address=running.address,
+                started_at=time.time(),
+                ends_at=(started_at + timeout).timestamp() if started_at and timeout else None,
+                poll_interval_seconds=self.progress_interval_seconds,
+            ),
+            method_name=self.execute_complete.__name__,
         )
+
+
+def _owner(context: Context) -> str:
+    """Names the task instance, whatever its try; empty outside of a run."""
+    ti = context.get("ti")
+    return "" if ti is None else json.dumps([ti.dag_id, ti.run_id, ti.task_id, ti.map_index])

@@ -1,8 +1,8 @@
-"""Inserts that outlive the process that started them.
+"""Queries that outlive the process that sent them.
 
-ClickHouse cancels a query of the native protocol when its client disconnects, but completes an INSERT SELECT that came
-over HTTP. So the insert is sent over HTTP, and any process can watch it in `system.processes`. The client is httpx,
-which Airflow itself uses for its API.
+ClickHouse cancels a query of the native protocol when its client disconnects, but completes one that came over HTTP and
+has no answer to send. So the query is sent over HTTP, and any process can watch it in `system.processes`. The client is
+httpx, which Airflow itself uses for its API.
 """
 
 from __future__ import annotations
@@ -10,84 +10,166 @@ from __future__ import annotations
 import json
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.sql.complete_answers import COMPLETE
-from airflow_provider_chs3.core.values.error_codes import TOO_MANY_QUERIES
-from airflow_provider_chs3.core.workflow.insert_progress import insert_outcome_query, progress_of, progress_query
-from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
-from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, InsertLostError
+from airflow_provider_chs3.core.sql.quoting import literal
+from airflow_provider_chs3.core.values.error_codes import TOO_MANY_QUERIES, UNKNOWN_TABLE
+from airflow_provider_chs3.core.workflow.insert_progress import outcome_query, progress_of, progress_query
+from airflow_provider_chs3.core.workflow.operations import InsertStats
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
 from airflow_provider_chs3.hooks.native.log_comment import client_name
+from airflow_provider_chs3.hooks.native.parameters import half_character
 from airflow_provider_chs3.hooks.native.secrets import scrub
-from airflow_provider_chs3.runners.blocking import Runner
-from airflow_provider_chs3.runners.insert import announce
 
 if TYPE_CHECKING:
     import httpx
 
-    from airflow_provider_chs3.hooks.connection import ConnectionOptions
-
-#: Seconds that the process that starts an insert waits for its end: short inserts need no deferral.
+#: Seconds that the process that sends a query waits for its end: short ones need no deferral.
 _ATTACHED_SECONDS = 5.0
 
-#: Seconds in which the end of an insert must show in `system.query_log`, which servers write every 7.5 s by default.
+#: Seconds in which the end of a query must show in `system.query_log`, which servers write every 7.5 s by default.
 _LOG_TIMEOUT_SECONDS = 30
 
-#: A client that disconnects must not cancel the insert: a server that sends progress in headers would notice it.
-_DETACHED = {"send_progress_in_http_headers": "0", "wait_end_of_query": "0"}
+_DETACHED = {
+    # A client that disconnects must not cancel the query: a server that sends progress in headers would notice it.
+    "send_progress_in_http_headers": "0",
+    # Only its log tells how it ended, whatever the profile leaves out of the log.
+    "log_queries": "1",
+    "log_queries_probability": "1",
+    "log_queries_min_query_duration_ms": "0",
+    "log_queries_min_type": "QUERY_START",
+}
 
 
-class DetachingRunner(Runner):
-    """A `Runner` that starts inserts so that they outlive the process.
+@dataclass(frozen=True)
+class Sent:
+    """What became of a query in its first seconds.
 
     Args:
-        wait: Called while an insert runs, until it has ended; in Airflow it defers the task, and does not return.
-        **kwargs: As for `Runner`.
+        address: The server that took it, by its native port.
+        stats: Its statistics if it has ended; None if it goes on.
     """
 
-    def __init__(self, *, wait: Callable[[Insert], None], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.wait = wait
+    address: Address
+    stats: InsertStats | None = None
 
-    def insert(self, step: Insert) -> InsertStats:
-        """Start an insert, or watch one that was started, and return its result.
+
+@dataclass(frozen=True, kw_only=True)
+class DetachedQuery:
+    """A query that goes on without the process that sends it.
+
+    Args:
+        hook: The connection.
+        query_id: Its id.
+        cluster: The cluster whose nodes are asked for it; None for one server.
+        address: That server; None takes the connection's hosts, with failover.
+        secrets: Texts in the query that no message may show.
+    """
+
+    hook: ClickHouseHook
+    query_id: str
+    cluster: str | None
+    address: Address | None = None
+    secrets: Sequence[str] = field(default=(), repr=False)
+
+    def send(self, sql: str, *, settings: Mapping[str, Any], parameters: Mapping[str, str] | None = None) -> Sent:
+        """Send it, and wait a few seconds for its end.
+
+        Args:
+            sql: The statement.
+            settings: Its settings, besides the connection's.
+            parameters: Values of its placeholders `{name:Type}`, as text. Default: none.
 
         Raises:
-            ClickHouseServerError: If the insert failed.
-            ClickHouseConnectionError: If ClickHouse cannot be reached.
-            InsertLostError: If no server knows how it ended.
+            ClickHouseServerError: If it failed.
+            ClickHouseConnectionError: If no server takes it.
         """
-        if not step.is_started and (stats := self._start(step)):
-            return stats
-        while self._is_running(step):
-            self.wait(step)
-        return self._outcome(step)
+        started = time.monotonic()
+        address, response = self._post(sql, settings, parameters)
+        if response is None:
+            return Sent(address)
+        self._raise_for_error(response)
+        seen = json.loads(response.headers.get("X-ClickHouse-Summary", "{}"))
+        memory_bytes = int(seen.get("memory_usage", 0)) or None
+        return Sent(address, InsertStats(time.monotonic() - started, int(seen.get("read_rows", 0)), memory_bytes))
 
-    def _is_running(self, step: Insert) -> bool:
+    def is_running(self) -> bool:
+        """Whether any node runs it, or a part of it."""
         try:
-            rows = self.hook.query(progress_query([step.query_id], step.cluster).text)
+            rows = self.hook.query(progress_query([self.query_id], self.cluster).text, address=self.address)
         except ClickHouseServerError as error:
             if error.code != TOO_MANY_QUERIES:
                 raise
-            # The user runs as many queries there as allowed: the next check shows whether the insert is one of them.
+            # The user runs as many queries there as allowed: the next check shows whether this is one of them.
             return True
-        return progress_of(step.query_id, rows, step.cluster).is_running
+        return progress_of(self.query_id, rows, self.cluster).is_running
 
-    def _start(self, step: Insert) -> InsertStats | None:
-        """Send the insert. Return its result, or None if it is still running."""
-        announce(step, self.log)
-        started = time.monotonic()
-        response = self._post(step)
-        if response is None:
-            self.log.info("The insert continues without this process.")
+    def outcome(self) -> InsertStats | None:
+        """Return the statistics of a query that has ended; None if no node's log shows how.
+
+        Raises:
+            ClickHouseServerError: If it failed.
+            ClickHouseConnectionError: If ClickHouse cannot be reached.
+        """
+        for left in reversed(range(_LOG_TIMEOUT_SECONDS)):
+            try:
+                if rows := self._logged():
+                    return self._stats(rows[0])
+            except ClickHouseConnectionError:
+                # To give up now would have a retry run again what may have ended well.
+                if not left:
+                    raise
+            time.sleep(1)
+        return None
+
+    def has_log(self) -> bool:
+        """Whether servers have the log that tells the outcome. A new one has it some seconds after its first query."""
+        for _ in range(_LOG_TIMEOUT_SECONDS):
+            if self._logged() is not None:
+                return True
+            time.sleep(1)
+        return False
+
+    def _logged(self) -> list[tuple[Any, ...]] | None:
+        """Return the row of the outcome, or no row; None if a server has no log."""
+        try:
+            return self.hook.query(outcome_query(self.query_id, self.cluster).text, address=self.address)
+        except ClickHouseServerError as error:
+            if error.code != UNKNOWN_TABLE:
+                raise
             return None
-        _raise_for_error(response, step, self.hook.options)
-        seen = json.loads(response.headers.get("X-ClickHouse-Summary", "{}"))
-        memory_bytes = int(seen.get("memory_usage", 0)) or None
-        return InsertStats(time.monotonic() - started, int(seen.get("read_rows", 0)), memory_bytes)
 
-    def _post(self, step: Insert) -> httpx.Response | None:
+    def end(self) -> None:
+        """Kill it on every node.
+
+        Raises:
+            ClickHouseConnectionError: If no node can be asked to.
+        """
+        kill = f"KILL QUERY WHERE initial_query_id = {literal(self.query_id)} ASYNC"
+        failures = []
+        addresses = self._addresses()
+        for address in addresses:
+            try:
+                self.hook.query(kill, address=address)
+            except ClickHouseConnectionError as error:
+                # A node that is down runs nothing.
+                failures.append(error)
+        if len(failures) == len(addresses):
+            raise failures[0]
+
+    def _addresses(self) -> list[Address | None]:
+        if self.cluster is None:
+            return [self.address] if self.address else list(self.hook.options.hosts)
+        nodes = self.hook.query(f"SELECT host_name, port FROM system.clusters WHERE cluster = {literal(self.cluster)}")
+        return list(dict.fromkeys(self.hook.options.worker_address(*node) for node in nodes))
+
+    def _post(
+        self, sql: str, settings: Mapping[str, Any], parameters: Mapping[str, str] | None
+    ) -> tuple[Address, httpx.Response | None]:
         import httpx
 
         from airflow_provider_chs3.hooks.native.server_errors import untrusted_certificate
@@ -96,60 +178,83 @@ class DetachingRunner(Runner):
         timeout = httpx.Timeout(
             options.send_receive_timeout_seconds, connect=options.connect_timeout_seconds, read=_ATTACHED_SECONDS
         )
-        settings = {**options.settings, **COMPLETE, **step.settings, **self.log_comment, **_DETACHED}
-        parameters = {"query_id": step.query_id, "database": options.database} | {
-            name: str(value) for name, value in settings.items()
-        }
-        headers = {
-            "User-Agent": client_name(),
-            "X-ClickHouse-User": options.user,
-            "X-ClickHouse-Key": options.password,
-        }
+        request = {"params": self._in_url(settings), "headers": _headers(options), **_body(sql, parameters)}
         failures = []
         # Without proxies and .netrc of the environment: the native protocol does not use them either.
         with httpx.Client(verify=_tls(options), timeout=timeout, trust_env=False) as client:
-            for url in _urls(options):
+            for address, url in _urls(options).items():
                 try:
-                    return client.post(url, params=parameters, headers=headers, content=step.sql.text.encode())
+                    return address, client.post(url, **request)
                 except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                     if untrusted := untrusted_certificate(str(error), url):
                         raise untrusted from None
                     failures.append(f"{url}: {str(error) or type(error).__name__}")
                 except httpx.TransportError:
                     # No answer yet, or a lost connection: from here on, ask the servers.
-                    return None
+                    return address, None
         raise ClickHouseConnectionError(
-            f"{'; '.join(failures)} (a deferrable load starts its insert over HTTP: give the servers' HTTP port in the "
-            "connection's extra 'http_port', or deferrable=False)",
-            _urls(options)[0].partition("://")[2].rstrip("/"),
-            step.query_id,
+            f"{'; '.join(failures)} (a deferrable task sends its statements over HTTP: give the servers' HTTP port in "
+            "the connection's extra 'http_port', or deferrable=False)",
+            next(iter(_urls(options).values())).partition("://")[2].rstrip("/"),
+            self.query_id,
         )
 
-    def _outcome(self, step: Insert) -> InsertStats:
-        for _ in range(_LOG_TIMEOUT_SECONDS):
-            rows = self.hook.query(insert_outcome_query(step.query_id, step.cluster).text)
-            if rows:
-                return self._stats(step, rows[0])
-            time.sleep(1)
-        raise InsertLostError(
-            f"Insert {step.query_id} no longer runs, and no node's system.query_log shows how it ended: a server "
-            "may have been restarted. Nothing was published."
+    def _in_url(self, settings: Mapping[str, Any]) -> dict[str, str]:
+        # What stands here may be logged by proxies.
+        options = self.hook.options
+        sent = {"wait_end_of_query": "0", **options.settings, **settings, **_DETACHED}
+        return {"query_id": self.query_id, "database": options.database} | {
+            name: str(value) for name, value in sent.items()
+        }
+
+    def _raise_for_error(self, response: httpx.Response) -> None:
+        from airflow_provider_chs3.hooks.native.server_errors import server_error
+
+        code = int(response.headers.get("X-ClickHouse-Exception-Code", 0))
+        if response.status_code == 200 and not code:
+            return
+        secrets = (*self.secrets, self.hook.options.password)
+        address = f"{response.url.host}:{response.url.port}"
+        if code:
+            raise server_error(code, response.text, address=address, query_id=self.query_id, secrets=secrets)
+        raise ClickHouseConnectionError(
+            scrub(f"HTTP status {response.status_code}: {response.text[:200]}", secrets), address, self.query_id
         )
 
-    def _stats(self, step: Insert, row: tuple[Any, ...]) -> InsertStats:
+    def _stats(self, row: tuple[Any, ...]) -> InsertStats:
         from airflow_provider_chs3.hooks.native.server_errors import server_error
 
         code, message, host, seconds, read_rows, peak_memory_bytes = row
         if code:
-            secrets = (*step.sql.secrets, self.hook.options.password)
-            raise server_error(code, message, address=host, query_id=step.query_id, secrets=secrets)
+            secrets = (*self.secrets, self.hook.options.password)
+            raise server_error(code, message, address=host, query_id=self.query_id, secrets=secrets)
         return InsertStats(seconds, read_rows, peak_memory_bytes)
 
 
-def _urls(options: ConnectionOptions) -> list[str]:
+def _headers(options: ConnectionOptions) -> dict[str, str]:
+    return {
+        "User-Agent": client_name(),
+        "X-ClickHouse-User": options.user,
+        "X-ClickHouse-Key": options.password,
+    }
+
+
+def _body(sql: str, parameters: Mapping[str, str] | None) -> dict[str, Any]:
+    try:
+        if not parameters:
+            return {"content": sql.encode()}
+        # A form, as parameters may be secrets, and URLs are logged. Its fields have no name of a file: they are none.
+        fields = {"query": sql, **{f"param_{name}": value for name, value in parameters.items()}}
+        return {"files": {name: (None, value.encode()) for name, value in fields.items()}}
+    except UnicodeEncodeError as error:
+        raise half_character(error) from None
+
+
+def _urls(options: ConnectionOptions) -> dict[Address, str]:
     scheme = "https" if options.secure else "http"
+    first = {host: (host, port) for host, port in reversed(options.hosts)}
     hosts = dict.fromkeys(host for host, _ in options.hosts)
-    return [f"{scheme}://{f'[{host}]' if ':' in host else host}:{options.http_port}/" for host in hosts]
+    return {first[host]: f"{scheme}://{f'[{host}]' if ':' in host else host}:{options.http_port}/" for host in hosts}
 
 
 def _tls(options: ConnectionOptions) -> ssl.SSLContext | bool:
@@ -162,18 +267,3 @@ def _tls(options: ConnectionOptions) -> ssl.SSLContext | bool:
     if options.certfile:
         context.load_cert_chain(options.certfile, options.keyfile)
     return context
-
-
-def _raise_for_error(response: httpx.Response, step: Insert, options: ConnectionOptions) -> None:
-    from airflow_provider_chs3.hooks.native.server_errors import server_error
-
-    code = int(response.headers.get("X-ClickHouse-Exception-Code", 0))
-    if response.status_code == 200 and not code:
-        return
-    secrets = (*step.sql.secrets, options.password)
-    address = f"{response.url.host}:{response.url.port}"
-    if code:
-        raise server_error(code, response.text, address=address, query_id=step.query_id, secrets=secrets)
-    raise ClickHouseConnectionError(
-        scrub(f"HTTP status {response.status_code}: {response.text[:200]}", secrets), address, step.query_id
-    )

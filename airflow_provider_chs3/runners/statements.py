@@ -85,18 +85,25 @@ class BaseClickHouseOperator(BaseOperator):
         Raises:
             AirflowFailException: If a retry would end the same way.
         """
+        with airflow_errors(hints=False):
+            return self._connect().execute(self.sql, **self._arguments(**options))
+
+    def _connect(self) -> ClickHouseHook:
+        """Return the connection; `on_kill` ends what runs over it."""
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
-        with airflow_errors(hints=False):
-            self._hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id, schema=self.database)
-            return self._hook.execute(
-                self.sql,
-                _parsed("parameters", self.parameters),
-                external_tables=_parsed("external_tables", self.external_tables) or (),
-                query_id=self.query_id,
-                settings=_mapping("settings", self.settings),
-                **options,
-            )
+        self._hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id, schema=self.database)
+        return self._hook
+
+    def _arguments(self, **options: Any) -> dict[str, Any]:
+        """Return the arguments of `ClickHouseHook.execute`, as objects."""
+        return {
+            "parameters": _parsed("parameters", self.parameters),
+            "external_tables": _parsed("external_tables", self.external_tables) or (),
+            "query_id": self.query_id,
+            "settings": _mapping("settings", self.settings),
+            **options,
+        }
 
     def on_kill(self) -> None:
         """End the statement that is running, on all nodes that take part in it."""

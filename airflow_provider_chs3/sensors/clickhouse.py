@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensorOperator, PokeReturnValue
+from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensorOperator, PokeReturnValue, conf
 
 from airflow_provider_chs3.runners.statements import BaseClickHouseOperator
 
@@ -23,6 +23,8 @@ class ClickHouseSensor(BaseClickHouseOperator, BaseSensorOperator):
             the first row is neither 0 nor empty, so that `SELECT count() …` waits for a row.
         is_failure: Takes the list of rows, and says whether to fail at once, without retries; asked before
             `is_success`. Default: never.
+        deferrable: Whether to leave the worker between two pokes: the `mode` is then `reschedule`, unless one is given.
+            Default: Airflow's `[operators] default_deferrable`.
         **kwargs: As for `BaseClickHouseOperator`, and Airflow's own of sensors.
 
     Returns:
@@ -34,11 +36,16 @@ class ClickHouseSensor(BaseClickHouseOperator, BaseSensorOperator):
         *,
         is_success: Callable[[Rows], object] | None = None,
         is_failure: Callable[[Rows], object] | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
+        if deferrable:
+            # Not in a trigger: Airflow shows the arguments of triggers, and parameters may be secrets.
+            kwargs.setdefault("mode", "reschedule")
         super().__init__(**kwargs)
         self.is_success = is_success
         self.is_failure = is_failure
+        self.deferrable = deferrable
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Run the statements once.

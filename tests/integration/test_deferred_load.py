@@ -122,6 +122,7 @@ def test_a_task_that_was_ended_from_outside_and_runs_again_begins_anew(trips_lak
 
 
 @pytest.mark.thorough
+@pytest.mark.three_nodes
 def test_a_try_that_finds_an_insert_which_is_just_being_ended_begins_anew(trips_lake: Lake, strikes: Strikes) -> None:
     trips_lake.upload(TRIPS)
     first = deferring.start(trips_lake, **SLOW_LOAD)
@@ -218,9 +219,8 @@ def test_keys_of_several_batches_are_inserted_one_after_the_other_each_by_itself
 
 def test_where_http_is_not_reached_the_error_says_what_to_do(trips_lake: Lake, monkeypatch: Any) -> None:
     trips_lake.upload(TRIPS)
-    (port,) = free_ports(1)
     connection = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"])
-    connection["extra"] = {**connection["extra"], "http_port": port}
+    connection["extra"] = {**connection["extra"], "http_port": free_ports(1)[0]}
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
     with pytest.raises(ClickHouseConnectionError, match="'http_port', or deferrable=False"):
         deferring.run(trips_lake, {})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSensorTimeout
+from airflow.providers.common.compat.sdk import DAG, AirflowFailException, AirflowSensorTimeout
 
 from airflow_provider_chs3.sensors.clickhouse import ClickHouseSensor
 
@@ -70,3 +71,28 @@ def test_it_pokes_until_rows_come(hook: ClickHouseHook, chs3_database: str) -> N
 def test_it_times_out() -> None:
     with pytest.raises(AirflowSensorTimeout):
         ClickHouseSensor(task_id="t", sql="SELECT 0", poke_interval=0.01, timeout=0.05).execute({})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mode"),
+    [({}, "poke"), ({"deferrable": True}, "reschedule"), ({"deferrable": True, "mode": "poke"}, "poke")],
+)
+def test_a_deferrable_sensor_leaves_its_worker_between_pokes(arguments: dict[str, Any], mode: str) -> None:
+    assert ClickHouseSensor(task_id="t", sql="SELECT 0", **arguments).mode == mode
+
+
+def test_it_comes_back_under_airflow_until_it_is_done(
+    run_dag: Callable[..., Any], hook: ClickHouseHook, chs3_database: str
+) -> None:
+    hook.query(f"CREATE TABLE {chs3_database}.events (n UInt8) ENGINE = Memory")
+    with DAG("deferrable_sensor", schedule=None) as dag:
+        ClickHouseSensor(
+            task_id="t",
+            sql=["INSERT INTO events VALUES (1)", "SELECT count() FROM events"],
+            database=chs3_database,
+            is_success=lambda rows: rows[0][0] == 3,
+            poke_interval=0.1,
+            deferrable=True,
+        )
+    (task,) = run_dag(dag).get_task_instances()
+    assert task.xcom_pull(task_ids="t") == [[3]]

@@ -32,7 +32,7 @@ EFFECTS = {
         "KafkaToS3Operator(task_id='k', topic='t', key='{YYYY-MM}/', bucket='b').aws_conn_id",
         "asked('plan', '--table', 't', '--key', 'k').aws_conn_id",
     ),
-    "progress_interval_seconds": ("LOAD.progress_interval_seconds",),
+    "progress_interval_seconds": ("LOAD.progress_interval_seconds", "STATEMENT.progress_interval_seconds"),
     "optimize_poll_interval_seconds": ("MERGE.poll_interval_seconds",),
     "page_query_timeout_seconds": ("hook_of('chs3_here').options.settings['max_execution_time']",),
     "page_cache_seconds": ("min(each._seconds for each in gc.get_objects() if type(each) is SharedAnswers)",),
@@ -44,6 +44,7 @@ from airflow_provider_chs3.cli.main import with_default_connections
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.lakehouse import DeltaTable
 from airflow_provider_chs3.objects import S3Objects
+from airflow_provider_chs3.operators.clickhouse import ClickHouseOperator
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.plugin.app import create_app
 from airflow_provider_chs3.plugin.cache import SharedAnswers
@@ -54,6 +55,7 @@ from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOpera
 
 LOAD = S3ToClickHouseOperator(task_id="load", table="t", key="{YYYY-MM}/")
 SENSOR = ClickHouseMergeHealthSensor(task_id="merges", table="t", month="2026-01")
+STATEMENT = ClickHouseOperator(task_id="statement", sql="SELECT 1")
 MERGE = OptimizePartitionOperator(task_id="merge", table="t")
 APP = create_app()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,9 @@ from tests.faults.outcome import assert_exact
 from tests.integration import deferring
 from tests.integration.lake import MONTH, Lake, lake_on
 from tests.narrow_user import WITH_NARROW_USER
+from tests.operators.deferred_task import hurry, start
+
+__all__ = ["hurry"]
 
 OLD, NEW = Trips(rows_per_month=600, files_per_month=3), Trips(seed=2, rows_per_month=700, files_per_month=3)
 
@@ -129,6 +133,21 @@ def test_a_load_goes_on_without_its_process(old_lake: Lake) -> None:
         result = result.resume()
     assert result["status"] == "published"
     assert_exact(old_lake, OLD)
+
+
+@pytest.mark.usefixtures("hurry")
+def test_a_backup_goes_on_without_its_process(
+    old_lake: Lake, oldest: ClickHouseCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its row finds nobody any more, which other statements with rows count as an error there."""
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(oldest.airflow_connection()))
+    table = f"{old_lake.database}.numbers"
+    old_lake.on_node(0, f"CREATE TABLE {table} (n UInt64) ENGINE = MergeTree ORDER BY n")
+    old_lake.on_node(0, f"INSERT INTO {table} SELECT rand64() FROM numbers(2_000_000)")
+    deferred = start(f"BACKUP TABLE {table} TO Memory('numbers')", settings={"max_backup_bandwidth": 5_000_000})
+    assert deferred.resume() == []
+    ended = f"SELECT status FROM system.backups WHERE query_id = '{deferred.trigger.query_id}'"
+    assert old_lake.on_node(0, ended) == [("BACKUP_CREATED",)]
 
 
 @pytest.mark.parametrize("expression", ["sum(trip_id) OVER ()", "count()", "(SELECT 1)"])

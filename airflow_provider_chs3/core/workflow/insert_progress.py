@@ -1,4 +1,4 @@
-"""The progress of an insert, in one line."""
+"""The progress and the outcome of an insert, or of another query that outlives its client."""
 
 from __future__ import annotations
 
@@ -79,20 +79,29 @@ def progress_of(query_id: str, rows: Iterable[Row], cluster: str | None) -> Inse
     )
 
 
-def insert_outcome_query(query_id: str, cluster: str | None) -> Sql:
-    """Return the query for an insert's outcome.
+def running_query(prefix: str, cluster: str | None) -> Sql:
+    """Return the query for the ids of running queries that begin with a prefix."""
+    sql = Sql(
+        f"SELECT query_id FROM {_on_all_nodes('processes', cluster)} "
+        f"WHERE is_initial_query AND startsWith(query_id, {literal(prefix)})"
+    )
+    return passed_on(sql, OF_THOSE_UP) if cluster else sql
+
+
+def outcome_query(query_id: str, cluster: str | None) -> Sql:
+    """Return the query for the outcome of an insert, or of another query.
 
     It gives code and text of the error, or 0; host; seconds; rows read; peak memory on a node.
-    It gives no row until the node that started the insert has written its log.
+    It gives no row until the node that started the query has written its log.
     """
-    log, of_insert = _on_all_nodes("query_log", cluster), f"initial_query_id = {literal(query_id)}"
-    # The log is partitioned by month, and nobody asks for an insert older than a month.
+    log, of_query = _on_all_nodes("query_log", cluster), f"initial_query_id = {literal(query_id)}"
+    # The log is partitioned by month, and nobody asks for a query older than a month.
     recent = "event_date >= today() - 31 AND type != 'QueryStart'"
     sql = Sql(
         # Text that is not UTF-8 would come as bytes.
         "SELECT anyIf(exception_code, is_initial_query), toValidUTF8(anyIf(exception, is_initial_query)), "
         "anyIf(hostName(), is_initial_query), maxIf(query_duration_ms, is_initial_query) / 1000, "
-        f"sumIf(read_rows, is_initial_query), max(memory_usage) FROM {log} WHERE {of_insert} AND {recent} "
+        f"sumIf(read_rows, is_initial_query), max(memory_usage) FROM {log} WHERE {of_query} AND {recent} "
         "HAVING countIf(is_initial_query) > 0"
     )
     return passed_on(sql, OF_THOSE_UP) if cluster else sql

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from enum import Enum
 from typing import Any
 
 from airflow_provider_chs3.core.sql.quoting import literal
@@ -16,6 +17,8 @@ Parameters = Mapping[str, Any] | Sequence[Any]
 
 _PERCENT = re.compile(r"%(?:\((?P<name>[^)]+)\)s|(?P<positional>s)|(?P<doubled>%))?")
 _OF_SERVER = re.compile(r"\{\s*(\w+)\s*:\s*([A-Za-z][^{}]*?)\s*\}")
+#: In a file of tab-separated values.
+_ESCAPES = str.maketrans({"\\": r"\\", "\b": r"\b", "\f": r"\f", "\r": r"\r", "\n": r"\n", "\t": r"\t", "\0": r"\0"})
 _INSERT_OF_ROWS = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/)*INSERT\s.*\bVALUES[\s;]*", re.IGNORECASE | re.DOTALL)
 
 
@@ -99,11 +102,26 @@ class _Written:
     """
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self.text = text
 
     def __str__(self) -> str:
         # The driver puts the quotes around it.
-        return literal(self._text)[1:-1]
+        return literal(self.text)[1:-1]
+
+
+def over_http(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Return the parameters of a `Bound` that the server puts in, as it takes them over HTTP.
+
+    Args:
+        parameters: Those of `bound`.
+    """
+    return {name: _tab_separated(value) for name, value in parameters.items()}
+
+
+def _tab_separated(value: Any) -> str:
+    if isinstance(value, _Written):
+        return value.text
+    return str(value.value if isinstance(value, Enum) else value).translate(_ESCAPES)
 
 
 def _for_server(value: Any, kind: str) -> Any:
@@ -185,3 +203,14 @@ def bind(operation: str, parameters: Parameters | None) -> tuple[str, Mapping[st
     if not named and len(used) != len(values):
         raise ConfigurationError(f"The statement has {len(used)} placeholders (%s) for {len(values)} parameters.")
     return bound_sql, values
+
+
+def half_character(error: UnicodeEncodeError) -> ConfigurationError:
+    """Return the error of a text that has no UTF-8.
+
+    Args:
+        error: What Python raised.
+    """
+    # Not the text around it, which may be a secret.
+    half = error.object[error.start]
+    return ConfigurationError(f"{half!r} is half a character, without UTF-8: remove it, or send bytes.")

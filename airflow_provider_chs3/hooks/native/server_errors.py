@@ -10,6 +10,7 @@ import clickhouse_driver  # noqa: TID253
 import clickhouse_driver.errors as driver_errors  # noqa: TID253
 
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
+from airflow_provider_chs3.hooks.native.parameters import half_character
 from airflow_provider_chs3.hooks.native.secrets import scrub
 
 _NETWORK_ERRORS = (
@@ -71,9 +72,7 @@ def translated_errors(
             "toString(…) does."
         ) from None
     except UnicodeEncodeError as error:
-        # Not the text around it, which may be a secret.
-        half = error.object[error.start]
-        raise ConfigurationError(f"{half!r} is half a character, without UTF-8: remove it, or send bytes.") from None
+        raise half_character(error) from None
     except _NETWORK_ERRORS as error:
         if untrusted := untrusted_certificate(str(error), address_in_use(client)):
             raise untrusted from None

@@ -78,7 +78,7 @@ class StatementRuns(RowInserts):
         if isinstance(parameters, Iterator):
             # Each statement takes them anew.
             parameters = list(parameters)
-        statements = [bound(each, parameters) for each in _statements(sql)]
+        statements = [bound(each, parameters) for each in statements_of(sql)]
         options = {
             "with_column_types": with_column_types,
             "external_tables": [_external_table(each) for each in external_tables],
@@ -123,7 +123,12 @@ class StatementRuns(RowInserts):
         self.query(f"KILL QUERY WHERE query_id = {literal(query_id)} ASYNC", address=client.connection.hosts[0])
 
 
-def _statements(sql: str | Sequence[str]) -> list[str]:
+def statements_of(sql: str | Sequence[str]) -> list[str]:
+    """Return the statements of an argument that takes one, or several as a list.
+
+    Raises:
+        ConfigurationError: If there is none.
+    """
     statements: list[Any] = list(sql) if isinstance(sql, list | tuple) else [sql]
     if not statements or not all(isinstance(each, str) and each.strip() for each in statements):
         raise ConfigurationError(f"sql={sql!r}: give a statement, or a list of statements.")

@@ -23,7 +23,7 @@ from airflow_provider_chs3.hooks.connection import check_settings, parse_node_sp
 from airflow_provider_chs3.hooks.listing.listing import Listing
 from airflow_provider_chs3.operators._support.new_table import new_table_of
 from airflow_provider_chs3.runners.blocking import Runner
-from airflow_provider_chs3.runners.detached import DetachingRunner
+from airflow_provider_chs3.runners.detached_insert import DetachingRunner
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context

@@ -109,7 +109,7 @@ class _Month:
         return next((each.failure for each in self.records.values() if each.failure), None)
 
     def error(self, *, with_values: bool) -> str:
-        """The error of that failure, which may quote values of rows if wanted; empty if there is none."""
+        """Return the error of that failure, which may quote values of rows if wanted; empty if there is none."""
         if self.failure is None:
             return ""
         return self.failure.error if with_values else self.failure.without_values

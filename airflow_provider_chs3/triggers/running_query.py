@@ -1,0 +1,124 @@
+"""Wait for a query that runs without a worker."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_provider_chs3.core.workflow.insert_progress import (
+    InsertProgress,
+    progress_line,
+    progress_of,
+    progress_query,
+)
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.connection import Address
+from airflow_provider_chs3.triggers import shared_poll
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningQueries(shared_poll.Subject[str, InsertProgress]):
+    """The queries that run on a cluster.
+
+    Args:
+        conn_id: Id of an Airflow connection of type `chs3`.
+        cluster: The cluster; None for one server.
+        address: That server; None for the one that the connection leads to.
+    """
+
+    cluster: str | None
+    address: Address | None = None
+
+    def asker(self, hook: ClickHouseHook) -> Callable[[frozenset[str]], Mapping[str, InsertProgress]]:
+        """Return the poll of queries by their ids."""
+
+        def ask(query_ids: frozenset[str]) -> Mapping[str, InsertProgress]:
+            rows = hook.query(progress_query(query_ids, self.cluster).text, address=self.address)
+            return {query_id: progress_of(query_id, rows, self.cluster) for query_id in query_ids}
+
+        return ask
+
+
+class RunningQueryTrigger(BaseTrigger):
+    """The base of triggers that wait until no node runs a query, and log progress. The task finds out how it ended.
+
+    Args:
+        clickhouse_conn_id: Connection of type `chs3`.
+        query_id: The query.
+        cluster: The cluster that it runs on; None for one server.
+        started_at: When it was sent, in seconds since 1970, by the clock of the worker.
+        ends_at: When to stop waiting, like `started_at`; None: never.
+        poll_interval_seconds: Seconds between two polls, each of which logs progress.
+    """
+
+    #: Rows that it will read, if known.
+    total_rows: int | None = None
+    #: The server that runs it; None for a cluster, or the one that the connection leads to.
+    address: Address | None = None
+
+    def __init__(
+        self,
+        *,
+        clickhouse_conn_id: str,
+        query_id: str,
+        cluster: str | None,
+        started_at: float,
+        ends_at: float | None,
+        poll_interval_seconds: float,
+    ) -> None:
+        super().__init__()
+        self.clickhouse_conn_id = clickhouse_conn_id
+        self.query_id = query_id
+        self.cluster = cluster
+        self.started_at = started_at
+        self.ends_at = ends_at
+        self.poll_interval_seconds = poll_interval_seconds
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the path of the class, and its arguments."""
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "clickhouse_conn_id": self.clickhouse_conn_id,
+                "query_id": self.query_id,
+                "cluster": self.cluster,
+                "started_at": self.started_at,
+                "ends_at": self.ends_at,
+                "poll_interval_seconds": self.poll_interval_seconds,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Poll until the query has ended, or the time is up."""
+        subject = RunningQueries(conn_id=self.clickhouse_conn_id, cluster=self.cluster, address=self.address)
+        after_seconds = shared_poll.FIRST_POLL_SECONDS
+        at_least_seconds: float | None = shared_poll.FIRST_POLL_SECONDS
+        while True:
+            progress = await shared_poll.answer(
+                subject, self.query_id, after_seconds=after_seconds, at_least_seconds=at_least_seconds, log=self.log
+            )
+            if not progress.is_running:
+                self.log.info("No node runs query %s any more.", self.query_id)
+                yield self._event(is_late=False)
+                return
+            self.log.info("%s", self._line(progress))
+            if self.ends_at is not None and time.time() > self.ends_at:
+                yield self._event(is_late=True)
+                return
+            after_seconds, at_least_seconds = self.poll_interval_seconds, None
+
+    @abstractmethod
+    def _event(self, *, is_late: bool) -> TriggerEvent:
+        """Return what the task is told.
+
+        Args:
+            is_late: Whether the query still runs, and the time is up.
+        """
+
+    def _line(self, progress: InsertProgress) -> str:
+        return progress_line(progress, total_rows=self.total_rows, seconds=time.time() - self.started_at)

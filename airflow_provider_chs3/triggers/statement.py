@@ -1,0 +1,52 @@
+"""Wait for a statement of a user's own that runs without a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.triggers.base import TriggerEvent
+
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.runners.detached import DetachedQuery
+from airflow_provider_chs3.triggers.running_query import RunningQueryTrigger
+from airflow_provider_chs3.triggers.servers import run_blocking
+
+
+class StatementTrigger(RunningQueryTrigger):
+    """A trigger that waits until no node runs a statement, and logs progress. The task finds out how it ended.
+
+    If a person fails or clears the task meanwhile, it ends the statement on every node.
+
+    Args:
+        number: Its place among the statements of the task, from 0.
+        address: Host and native port of the server that runs it; None for all nodes of the cluster.
+        **kwargs: As for `RunningQueryTrigger`.
+    """
+
+    def __init__(self, *, number: int, address: Sequence[Any] | None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.number = number
+        self.address = (address[0], address[1]) if address else None
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the path of the class, and its arguments."""
+        path, arguments = super().serialize()
+        return path, arguments | {"number": self.number, "address": self._address()}
+
+    async def on_kill(self) -> None:
+        """End the statement when a person ends the task."""
+        self.log.info("Ending query %s.", self.query_id)
+        await run_blocking(self.clickhouse_conn_id, self._end)
+
+    def _event(self, *, is_late: bool) -> TriggerEvent:
+        """Return the statement, as `RunningStatement` takes it, and whether the time is up."""
+        # Here, and not in arguments of the task's method: `dag.test()` of Airflow 3.3 loses those.
+        running = {"number": self.number, "query_id": self.query_id, "address": self._address()}
+        return TriggerEvent({"running": running, "is_late": is_late})
+
+    def _address(self) -> list[Any] | None:
+        return list(self.address) if self.address else None
+
+    def _end(self, hook: ClickHouseHook) -> None:
+        DetachedQuery(hook=hook, query_id=self.query_id, cluster=self.cluster, address=self.address).end()
