@@ -75,6 +75,9 @@ class ClickHouseOperator(BaseClickHouseOperator):
             context: Airflow's.
             event: The event of `StatementTrigger`.
 
+        Returns:
+            What `execute` returns.
+
         Raises:
             AirflowTaskTimeout: If the task took longer than its `execution_timeout`.
         """

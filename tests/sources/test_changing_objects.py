@@ -67,7 +67,8 @@ def test_an_object_that_grows_is_loaded_as_long_as_it_was_at_one_moment(
     when, step, belongs = MOMENTS[moment]
     getattr(strikes, when)(step, lambda: store_lake.objects.append(month.key(4), file_of("jsonl", 2, version=5)))
     assert month.load() == "published"
-    assert store_lake.facts() == (month.facts() if belongs else before)
+    # A second read of HDFS's files may meet a later change; then the load starts over.
+    assert store_lake.facts() in ((month.facts(),) if belongs else (before, month.facts()))
     month.load()
     assert store_lake.facts() == month.facts() != before
 
