@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
+from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import IS_OLDEST, MONTH, Lake
 from tests.integration.refusal import refused
 from tests.profiles.users import PROFILES, cluster_of, user_of
@@ -239,3 +241,14 @@ def test_the_doctor_finds_what_the_profile_of_nodes_forbids(lake: Lake, capsys: 
     numbered(lake, 1, 1)
     (*_, found) = doctor(lake, capsys, "--cluster", cluster_of("fixed"))
     assert "'user_fixed' of the user with which other nodes query it does not let a load have optimize" in found
+
+
+def test_no_answer_comes_from_a_cache(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A server refuses to cache what statements about itself answer (704).
+    connection = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"])
+    connection["extra"] |= {"settings": {"use_query_cache": 1}}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+    trips = Trips(rows_per_month=30, files_per_month=3)
+    trips_lake.upload(trips)
+    assert trips_lake.load()["status"] == "published"
+    assert trips_lake.facts() == trips.facts(MONTH)
