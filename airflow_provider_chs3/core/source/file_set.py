@@ -99,8 +99,10 @@ class Files:
         wanted = [each.path for each in self.manifest.objects]
         missing = [path for path in wanted if path not in paths]
         if missing:
+            way_out = "Does it reach the same storage, and may it read every object?"
+            if "//" in missing[0]:
+                way_out = "Copy the object to a key without '//', which some servers do not find."
             raise SourceError(
                 f"{len(wanted)} objects were listed, but ClickHouse found {len(wanted) - len(missing)} of them, and "
-                f"not {missing[0]}. Does it reach the same storage, and may it read every object? If that key has "
-                "'//', copy the object to another one."
+                f"not {missing[0]}. {way_out}"
             )

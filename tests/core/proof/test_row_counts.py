@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from airflow_provider_chs3.core.attempt.resume import DoneInsert
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup
 from airflow_provider_chs3.core.proof.row_counts import rows_of_source, source_read_of
+from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.source.source import Batch
 from airflow_provider_chs3.core.source.store_kinds import HDFS, S3, StoreKind
@@ -33,6 +35,7 @@ def load(file_format: str = "CSV", *, count_again: bool = False, kind: StoreKind
         read=lambda glob, structure: SimpleNamespace(text="s3()", secrets=()),
         look=lambda name, sql: Query(name=name, sql=sql),
     )
+    files.check_found = partial(Files.check_found, files)
     policies = SimpleNamespace(count_again=count_again)
     return SimpleNamespace(
         files=files,
