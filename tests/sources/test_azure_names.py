@@ -27,6 +27,6 @@ def test_empty_parts_beside_other_characters_are_loaded_from_text(store_lake: St
 @pytest.mark.parametrize("name", ["a//b c", "ünï//x", "[1]//b"])
 def test_such_a_name_of_parquet_is_refused_before_anything_is_staged(store_lake: StoreLake, name: str) -> None:
     store_lake.objects.put(f"trips/{MONTH}/{name}.parquet", file_of("parquet", 0))
-    with pytest.raises(AirflowFailException, match=r"ClickHouse found 0 of them, and not .*//.*copy the object"):
+    with pytest.raises(AirflowFailException, match=r"ClickHouse found 0 of them, and not .*//.*Copy the object"):
         store_lake.load()
     assert (store_lake.rows(), store_lake.left_behind()) == (0, [])
