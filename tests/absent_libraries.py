@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import Distribution, PackageNotFoundError, distributions, requires
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,9 @@ def hide_all_but(extras: Collection[str], *, also: Collection[str] = ()) -> set[
         modules[name in required].update(_modules(each))
         if name not in required:
             absent.add(name)
+    with suppress(ImportError):
+        # Which Airflow takes before Python 3.12: with its own finder, which must be hidden from, too.
+        import importlib_metadata  # noqa: F401
     absent_modules = modules[False] - modules[True]
     sys.meta_path[:] = [_Hiding(finder, absent_modules, absent) for finder in sys.meta_path]
     return absent
