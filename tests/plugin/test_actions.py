@@ -46,7 +46,7 @@ def act(page: Page, label: str, verb: str) -> Locator:
     """Go through with an action; gives the dialog, once Airflow has answered."""
     page.get_by_role("button", name=label).click()
     dialog = page.get_by_role("alertdialog")
-    dialog.get_by_role("button", name=verb, exact=True).click()
+    dialog.get_by_role("button", name=verb, exact=True).click(timeout=8000)
     dialog.get_by_role("button", name="Close").wait_for()
     return dialog
 
@@ -76,6 +76,13 @@ def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_month(l
     page.get_by_text("has not loaded this month").wait_for()
     keep(page, "what-came-of-a-reload")
     assert troubles == []
+
+
+def test_a_month_that_is_opened_by_its_address_can_be_reloaded(loaded: Lake, open_page: Open) -> None:
+    page, _ = open_month(open_page)
+    page.reload()
+    dialog = act(page, "Reload…", "Reload")
+    assert dialog.get_by_role("status").inner_text().startswith("Started")
 
 
 @pytest.mark.thorough
