@@ -43,5 +43,5 @@ def test_months_are_told_to_whom_the_page_may_ask_as(as_user: AsUser, watched: L
 
 def test_nodes_are_told_to_whom_the_page_may_ask_as(as_user: AsUser, watched: Lake) -> None:
     nodes = asked(as_user, "cluster")["nodes"]
-    assert min(node["measured"]["memory_bytes"] for node in nodes) > 0
-    assert "trips" in {each["table"] for node in nodes for each in node["fullest"]}
+    assert min(node["state"]["measured"]["memory_bytes"] for node in nodes) > 0
+    assert "trips" in {each["table"] for node in nodes for each in node["state"]["fullest"]}
