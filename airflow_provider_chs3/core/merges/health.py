@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 
+from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.merges.merge_rate import MergeRate, merge_rate_of
 from airflow_provider_chs3.core.merges.observation import MergeState, Replica
 from airflow_provider_chs3.core.values.quantities import size_text
@@ -82,7 +83,7 @@ class Verdict:
         state = self.state
         parts = f"{state.parts} part{'s' if state.parts != 1 else ''}"
         why = ", ".join(filter(None, (self.reason, str(self.merge_rate or ""))))
-        return f"{state.month} on {state.node} {self.health}, {parts}{': ' if why else ''}{why}"
+        return f"{state.month} on {shown(state.node)} {self.health}, {parts}{': ' if why else ''}{why}"
 
 
 def judge(state: MergeState, thresholds: Thresholds, before: MergeState | None = None) -> Verdict:
