@@ -28,8 +28,12 @@ test("what stands in the way is said", () => {
 test("a run that ends well without loading the month is no success", () => {
   const before = MONTH.published_at;
   const again = { ...MONTH, published_at: "2026-01-02 00:00:00" };
-  expect(outcome({ ...RUN, state: "success" }, before, MONTH)).toMatchObject({ isOver: true, isGood: false });
-  expect(outcome({ ...RUN, state: "success" }, before, again)).toMatchObject({ isOver: true, isGood: true });
-  expect(outcome({ ...RUN, state: "failed" }, before, MONTH)).toMatchObject({ isOver: true, isGood: false });
-  expect(outcome({ ...RUN, state: "running" }, before, MONTH)).toMatchObject({ isOver: false });
+  expect(outcome({ ...RUN, state: "success" }, before, MONTH, true)).toMatchObject({ isOver: true, isGood: false });
+  expect(outcome({ ...RUN, state: "success" }, before, again, true)).toMatchObject({ isOver: true, isGood: true });
+  expect(outcome({ ...RUN, state: "failed" }, before, MONTH, true)).toMatchObject({ isOver: true, isGood: false });
+  expect(outcome({ ...RUN, state: "running" }, before, MONTH, false)).toMatchObject({ isOver: false });
+});
+
+test("a run that has just ended is not judged by a month that was looked at before", () => {
+  expect(outcome({ ...RUN, state: "success" }, MONTH.published_at, MONTH, false)).toMatchObject({ isOver: false });
 });

@@ -1,6 +1,6 @@
 // The actions that make sense for a month and that Airflow lets the user take, and what came of the last one.
 import { Button, Flex, Stack } from "@chakra-ui/react";
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { ask } from "../api/client";
 import { useRights } from "../api/queries";
@@ -15,6 +15,8 @@ import { Confirm } from "./confirm";
 import { isKind, KINDS, obstacle, type Kind } from "./kinds";
 
 const POLL_MILLISECONDS = 3_000;
+// Longer than the server keeps an answer about months.
+const SETTLE_MILLISECONDS = 6_000;
 
 interface Props {
   table: TableRow;
@@ -73,7 +75,19 @@ function Outcome({ started: { kind, run, publishedBefore }, month }: { started: 
     initialData: run,
     refetchInterval: ({ state }) => (["success", "failed"].includes(state.data?.state ?? "") ? false : POLL_MILLISECONDS),
   });
-  const found = kind === "reload" ? outcome(data, publishedBefore, month)
+  const client = useQueryClient();
+  // The month that is shown may be older than the end of the run.
+  const { data: isSettled = false } = useQuery({
+    queryKey: ["settled", run.dag_id, run.dag_run_id],
+    enabled: data.state === "success",
+    staleTime: Infinity,
+    queryFn: async () => {
+      await new Promise((resolve) => { setTimeout(resolve, SETTLE_MILLISECONDS); });
+      await client.refetchQueries({ queryKey: ["months"] });
+      return true;
+    },
+  });
+  const found = kind === "reload" ? outcome(data, publishedBefore, month, isSettled)
     : { isOver: data.state === "success" || data.state === "failed", isGood: data.state !== "failed", text: `The run is ${data.state ?? "queued"}.` };
   const status = !found.isOver ? "info" : found.isGood ? "success" : "warning";
   return <Note status={status} title={KINDS[kind].verb}>{found.text} <RunLink dagId={run.dag_id} runId={run.dag_run_id} /></Note>;

@@ -80,8 +80,11 @@ export async function perform(kind: Kind, subject: Subject, replacesOthers: bool
 }
 
 // What came of a reload: a run can end well without having loaded the month.
-export function outcome(run: Run, before: string, month: MonthRow): { isOver: boolean; isGood: boolean; text: string } {
+export function outcome(run: Run, before: string, month: MonthRow, isSettled: boolean): { isOver: boolean; isGood: boolean; text: string } {
   const isNew = month.published_at !== before;
+  if (run.state === "success" && !isNew && !isSettled) {
+    return { isOver: false, isGood: true, text: "The run has ended. Looking at the month…" };
+  }
   if (run.state === "success") {
     return isNew
       ? { isOver: true, isGood: true, text: "The run has ended, and has loaded the month again." }
