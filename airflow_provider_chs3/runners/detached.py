@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.sql.quoting import literal
-from airflow_provider_chs3.core.values.error_codes import TOO_MANY_QUERIES, UNKNOWN_TABLE
+from airflow_provider_chs3.core.values.error_codes import TOO_MANY_QUERIES, UNKNOWN_DATABASE, UNKNOWN_TABLE
 from airflow_provider_chs3.core.workflow.insert_progress import outcome_query, progress_of, progress_query
 from airflow_provider_chs3.core.workflow.operations import InsertStats
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError
@@ -158,6 +158,10 @@ class DetachedQuery:
             except ClickHouseConnectionError as error:
                 # A node that is down runs nothing.
                 failures.append(error)
+            except ClickHouseServerError as error:
+                # Where the task's database is not, it did not begin; what it does there ends with the node where it did.
+                if error.code != UNKNOWN_DATABASE:
+                    raise
         if len(failures) == len(addresses):
             raise failures[0]
 

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_provider_chs3.core.values.error_codes import UNKNOWN_DATABASE
 from airflow_provider_chs3.core.workflow.insert_progress import running_query
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
+    ClickHouseServerError,
     ConfigurationError,
     StatementLostError,
     TransientError,
@@ -267,6 +269,10 @@ class DetachingStatements:
                 rows = self.hook.query(sql, address=address)
             except ClickHouseConnectionError:
                 # A server that is down runs nothing; if all are, the statement finds no server either.
+                continue
+            except ClickHouseServerError as error:
+                if error.code != UNKNOWN_DATABASE:
+                    raise
                 continue
             yield from ((query_id, address) for (query_id,) in rows)
 

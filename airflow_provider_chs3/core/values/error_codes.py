@@ -10,6 +10,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, T
 #: Codes that a load reacts to, besides explaining them.
 UNKNOWN_FUNCTION = 46
 UNKNOWN_TABLE = 60
+UNKNOWN_DATABASE = 81
 TOO_MANY_QUERIES = 202
 MEMORY_LIMIT_EXCEEDED = 241
 TOO_MANY_PARTS = 252
@@ -59,7 +60,7 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
         "connection or profile.",
     ),
     (
-        frozenset({UNKNOWN_TABLE, 81}),
+        frozenset({UNKNOWN_TABLE, UNKNOWN_DATABASE}),
         "A table or database is not there on that node: create it on every node of the cluster, or attach it again.",
     ),
     (frozenset({50}), "The format cannot hold that type: leave the column out, or give it another type."),
