@@ -159,7 +159,7 @@ class DetachedQuery:
                 # A node that is down runs nothing.
                 failures.append(error)
             except ClickHouseServerError as error:
-                # Where the task's database is not, it did not begin; what it does there ends with the node where it did.
+                # Without the task's database it is not where the query began, and its part ends with that one.
                 if error.code != UNKNOWN_DATABASE:
                     raise
         if len(failures) == len(addresses):
