@@ -198,8 +198,9 @@ def count_rows(files: Files, reading: Reading) -> Steps[int]:
         beginning = files.source.beginning_of(batch)
         if other := next((path for path, _ in answer if not path.startswith(beginning)), None):
             raise SourceError(f"ClickHouse calls a file {other!r}, which begins with {beginning!r} in the listing.")
-        rows |= {path: count for path, count in answer if path in set(batch.paths)}
-        if not rows.keys() >= set(batch.paths):
+        wanted = set(batch.paths)
+        rows |= {path: count for path, count in answer if path in wanted}
+        if not rows.keys() >= wanted:
             # Of files without rows, nothing is counted.
             rows |= dict.fromkeys((yield from _found(files, batch)) - rows.keys(), 0)
     files.check_found(rows)

@@ -117,15 +117,15 @@ def _functions_of(name: str, expression: str) -> Steps[list[str]]:
         rows = yield from Query(name=f"Parse select for {name}", sql=Sql(f"EXPLAIN AST SELECT {expression}"))
     except ClickHouseServerError as error:
         raise ConfigurationError(f"{where}={expression!r} is not an expression: {error.message}") from error
-    lines = [row[0] for row in rows]
+    lines = [line for (line,) in rows]
     if lines[: len(_ONE_EXPRESSION)] != _ONE_EXPRESSION:
         raise ConfigurationError(f"{where}={expression!r} is more than one expression: give one.")
     functions = []
-    for line in lines:
+    for line in map(str.strip, lines):
         for node, what in _REFUSED_NODES.items():
-            if re.match(node, line.strip()):
+            if re.match(node, line):
                 raise ConfigurationError(_refusal(where, what))
-        if called := _FUNCTION_OF_AST.match(line.strip()):
+        if called := _FUNCTION_OF_AST.match(line):
             _check_function(where, called[1])
             functions.append(called[1])
         if _ALIAS.search(line):
