@@ -11,11 +11,12 @@ import json
 import ssl
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.sql.quoting import literal
-from airflow_provider_chs3.core.values.error_codes import TOO_MANY_QUERIES, UNKNOWN_DATABASE, UNKNOWN_TABLE
+from airflow_provider_chs3.core.values.error_codes import TOO_MANY_QUERIES, UNKNOWN_TABLE
 from airflow_provider_chs3.core.workflow.insert_progress import outcome_query, progress_of, progress_query
 from airflow_provider_chs3.core.workflow.operations import InsertStats
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError
@@ -45,9 +46,19 @@ _DETACHED = {
 }
 
 
+def without_database(hook: ClickHouseHook) -> ClickHouseHook:
+    """Return a hook for the same connection that also reaches nodes that lack its database.
+
+    Args:
+        hook: The connection.
+    """
+    options = replace(hook.options, database="system")
+    return hook.with_options(options, clickhouse_conn_id=hook.get_conn_id())
+
+
 @dataclass(frozen=True)
 class Sent:
-    """What became of a query in its first seconds.
+    """A query whose first seconds have passed.
 
     Args:
         address: The server that took it, by its native port.
@@ -76,6 +87,10 @@ class DetachedQuery:
     address: Address | None = None
     secrets: Sequence[str] = field(default=(), repr=False)
 
+    @cached_property
+    def _observer(self) -> ClickHouseHook:
+        return without_database(self.hook)
+
     def send(self, sql: str, *, settings: Mapping[str, Any], parameters: Mapping[str, str] | None = None) -> Sent:
         """Send it, and wait a few seconds for its end.
 
@@ -100,7 +115,7 @@ class DetachedQuery:
     def is_running(self) -> bool:
         """Whether any node runs it, or a part of it."""
         try:
-            rows = self.hook.query(progress_query([self.query_id], self.cluster).text, address=self.address)
+            rows = self._observer.query(progress_query([self.query_id], self.cluster).text, address=self.address)
         except ClickHouseServerError as error:
             if error.code != TOO_MANY_QUERIES:
                 raise
@@ -137,7 +152,7 @@ class DetachedQuery:
     def _logged(self) -> list[tuple[Any, ...]] | None:
         """Return the row of the outcome, or no row; None if a server has no log."""
         try:
-            return self.hook.query(outcome_query(self.query_id, self.cluster).text, address=self.address)
+            return self._observer.query(outcome_query(self.query_id, self.cluster).text, address=self.address)
         except ClickHouseServerError as error:
             if error.code != UNKNOWN_TABLE:
                 raise
@@ -154,22 +169,18 @@ class DetachedQuery:
         addresses = self._addresses()
         for address in addresses:
             try:
-                self.hook.query(kill, address=address)
+                self._observer.query(kill, address=address)
             except ClickHouseConnectionError as error:
                 # A node that is down runs nothing.
                 failures.append(error)
-            except ClickHouseServerError as error:
-                # Without the task's database it is not where the query began, and its part ends with that one.
-                if error.code != UNKNOWN_DATABASE:
-                    raise
         if len(failures) == len(addresses):
             raise failures[0]
 
     def _addresses(self) -> list[Address | None]:
         if self.cluster is None:
             return [self.address] if self.address else list(self.hook.options.hosts)
-        nodes = self.hook.query(f"SELECT host_name, port FROM system.clusters WHERE cluster = {literal(self.cluster)}")
-        return list(dict.fromkeys(self.hook.options.worker_address(*node) for node in nodes))
+        sql = f"SELECT host_name, port FROM system.clusters WHERE cluster = {literal(self.cluster)}"
+        return list(dict.fromkeys(self.hook.options.worker_address(*node) for node in self._observer.query(sql)))
 
     def _post(
         self, sql: str, settings: Mapping[str, Any], parameters: Mapping[str, str] | None

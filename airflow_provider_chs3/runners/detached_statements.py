@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_provider_chs3.core.values.error_codes import UNKNOWN_DATABASE
 from airflow_provider_chs3.core.workflow.insert_progress import running_query
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
-    ClickHouseServerError,
     ConfigurationError,
     StatementLostError,
     TransientError,
@@ -26,7 +24,7 @@ from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.hooks.native.parameters import Bound, bound, over_http
 from airflow_provider_chs3.hooks.statements.statement_runs import statements_of
 from airflow_provider_chs3.hooks.waiting_turn import in_turn
-from airflow_provider_chs3.runners.detached import DetachedQuery
+from airflow_provider_chs3.runners.detached import DetachedQuery, without_database
 from airflow_provider_chs3.runners.insert import ProgressLog
 
 _BLANK = r"(?:\s|--[^\n]*|#[^\n]*|/\*.*?\*/)*"
@@ -261,18 +259,14 @@ class DetachingStatements:
         )
 
     def _left_running(self) -> Iterator[tuple[str, Address | None]]:
-        options = self.hook.options
+        options, observer = self.hook.options, without_database(self.hook)
         sql = running_query(self._prefix, options.cluster).text
         addresses: Sequence[Address | None] = [None] if options.cluster else options.hosts
         for address in addresses:
             try:
-                rows = self.hook.query(sql, address=address)
+                rows = observer.query(sql, address=address)
             except ClickHouseConnectionError:
                 # A server that is down runs nothing; if all are, the statement finds no server either.
-                continue
-            except ClickHouseServerError as error:
-                if error.code != UNKNOWN_DATABASE:
-                    raise
                 continue
             yield from ((query_id, address) for (query_id,) in rows)
 

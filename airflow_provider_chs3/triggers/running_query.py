@@ -114,7 +114,7 @@ class RunningQueryTrigger(BaseTrigger):
 
     @abstractmethod
     def _event(self, *, is_late: bool) -> TriggerEvent:
-        """Return what the task is told.
+        """Return the event that the task resumes with.
 
         Args:
             is_late: Whether the query still runs, and the time is up.

@@ -1,4 +1,4 @@
-"""CSV that is written in another way, and what is told of files that cannot be read."""
+"""CSV in other dialects, and the errors for files that cannot be read."""
 
 from __future__ import annotations
 

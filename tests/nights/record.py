@@ -12,7 +12,7 @@ from tests.protocol_sources import steps_hash
 from tests.tested import commit
 
 Line = dict[str, Any]
-#: What is told of in the table, with the beginnings of what nights say of it.
+#: The lines of the table, each with the beginnings of a night's own words for it.
 _TOLD = {
     "kills of loads": ("a load killed",),
     "two loads at once": ("two loads",),

@@ -34,7 +34,7 @@ _BATCH = 250
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case.
+    """How a case ended.
 
     Attributes:
         kind: `exact` or `refused`, which are right; `wrong`, `changed` and `crashed`, which are not.

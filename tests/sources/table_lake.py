@@ -88,7 +88,7 @@ class TableLake:
 
     @property
     def dag_conf(self) -> dict[str, str]:
-        """What a run of that DAG is told of the table."""
+        """The configuration of its runs, which names the table."""
         return {} if isinstance(self.table, IcebergTable) else {"uri": self.table.uri, "month_column": "month"}
 
     @property

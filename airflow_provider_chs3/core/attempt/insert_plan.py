@@ -28,7 +28,7 @@ class InsertPlan:
     Args:
         reading: What is read of the files.
         settings: All settings, with their reasons.
-        memory_bytes: Memory that the load may use on a node.
+        memory_bytes: Memory that the load is planned for on a node.
         memory_steps: How often its need of memory was lowered.
     """
 
@@ -157,7 +157,7 @@ def _tell(nodes: Mapping[Node, SizedNode], one: ResourceShare, settings: Iterabl
     yield from Log(name=f"Nodes:\n{lines}")
     memory = size_text(one.memory_bytes) if one.memory_bytes else "an unknown part"
     yield from Log(
-        name=f"This load may use {one.cores} of {one.node_cores} cores and {memory} of the memory of each "
+        name=f"This load is planned for {one.cores} of {one.node_cores} cores and {memory} of the memory of each "
         f"node{one.remarks}."
     )
     yield from Log(name=f"Settings, beside those that make every load exact:\n{settings_table(settings)}")

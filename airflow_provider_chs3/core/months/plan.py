@@ -101,7 +101,7 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
         return []
     listed = yield from request.source.summarize_months(request.months)
     if request.new_table and not (yield from create_if_missing(request.new_table, _with_objects(listed))):
-        return [_unloaded(request, month, objects) for month, objects in sorted(listed.items())]
+        return [_without_objects(request, request.target, month, objects) for month, objects in sorted(listed.items())]
     context = yield from inspect_target(request)
     check_target(context, required_settings=())
     published = yield from look_up_months(context, listed)
@@ -150,10 +150,10 @@ def _with_objects(listed: Mapping[Month, MonthObjects]) -> list[Month]:
     return [month for month, objects in listed.items() if objects.count]
 
 
-def _unloaded(request: PlanRequest, month: Month, objects: MonthObjects) -> PlannedMonth:
-    """Return the plan for a month without objects, from which no table could be created."""
+def _without_objects(request: PlanRequest, target: TableName, month: Month, objects: MonthObjects) -> PlannedMonth:
+    """Return the plan for a month that was never loaded and has no objects."""
     is_to_load = not request.leave_out_empty
-    return PlannedMonth(month, objects, "it has no objects yet", is_to_load=is_to_load, target=request.target)
+    return PlannedMonth(month, objects, "it has no objects yet", is_to_load=is_to_load, target=target)
 
 
 def _planned(
@@ -169,8 +169,8 @@ def _planned(
         return PlannedMonth(
             month, objects, ASKED_FOR, is_to_load=True, target=context.target, new_bytes=objects.size_bytes
         )
-    if found is ComparisonStatus.NEW and not objects.count and request.leave_out_empty:
-        return PlannedMonth(month, objects, "it has no objects yet", is_to_load=False, target=context.target)
+    if found is ComparisonStatus.NEW and not objects.count:
+        return _without_objects(request, context.target, month, objects)
     records = [each.record for each in nodes.values() if each.record]
     return PlannedMonth(
         month,

@@ -55,7 +55,7 @@ class ShareOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ResourceShare:
-    """The resources that one load may use on every node.
+    """The resources that one load is planned for on every node.
 
     Args:
         node_cores: Cores of the smallest node.

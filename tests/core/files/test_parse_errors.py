@@ -1,4 +1,4 @@
-"""What is told of a file that ClickHouse cannot read: its own reason, without SQL, and the way out."""
+"""The error for a file that ClickHouse cannot read: its own reason, without SQL, and the way out."""
 
 from __future__ import annotations
 
