@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.few_nodes import cluster_of_one
 from tests.narrow_user import chs3_cluster_options
 from tests.tested import Tested
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
 #: Servers whose users have what the documentation grants them.
-__all__ = ["chs3_cluster_options"]
+__all__ = ["chs3_cluster_options", "cluster_of_one"]
 
 for _name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
     del os.environ[_name]

@@ -37,6 +37,7 @@ def shell(store_lake: StoreLake, capsys: pytest.CaptureFixture[str], monkeypatch
     return Shell(store_lake, capsys)
 
 
+@pytest.mark.three_nodes
 def test_from_the_files_to_a_table_a_load_and_the_ledger(store_lake: StoreLake, shell: Shell) -> None:
     store_lake.objects.upload(TRIPS, MONTH)
     store_lake.on_every_node(f"DROP TABLE {store_lake.database}.trips SYNC")

@@ -49,6 +49,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.three_nodes
 def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(store_lake: StoreLake) -> None:
     keys = store_lake.objects.upload(TRIPS, MONTH)
     store_lake.objects.upload(TRIPS, "2026-02")
@@ -76,6 +77,7 @@ def test_new_objects_are_loaded_alone(store_lake: StoreLake) -> None:
 
 
 @pytest.mark.parametrize("file_format", ["csv.gz", "jsonl"])
+@pytest.mark.three_nodes
 def test_text_is_proven_by_the_bytes_that_servers_received_or_by_a_second_read(
     store_lake: StoreLake, file_format: Any
 ) -> None:
@@ -84,6 +86,7 @@ def test_text_is_proven_by_the_bytes_that_servers_received_or_by_a_second_read(
     assert store_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.three_nodes
 def test_hostile_names_are_loaded_exactly(store_lake: StoreLake) -> None:
     files = Trips(rows_per_month=1_400, files_per_month=len(HOSTILE))
     for name, (_, body) in zip(HOSTILE, files.files(MONTH), strict=True):
@@ -127,6 +130,7 @@ def test_an_object_that_is_overwritten_under_the_load_is_loaded_as_it_is_then(
     assert store_lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.three_nodes
 def test_the_waits_for_a_storage_are_known_where_servers_count_them(store_lake: StoreLake) -> None:
     store_lake.objects.upload(TRIPS, MONTH)
     result = store_lake.load()
@@ -138,6 +142,7 @@ def test_the_waits_for_a_storage_are_known_where_servers_count_them(store_lake: 
     assert (waits > 0) == (store_lake.counted_by == "insert")
 
 
+@pytest.mark.three_nodes
 def test_a_deferrable_load_is_proven_by_the_servers_logs(store_lake: StoreLake) -> None:
     store_lake.objects.upload(TRIPS, MONTH, file_format="csv.gz")
     assert store_lake.load(deferrable=True)["counted_by"] == store_lake.counted_by
