@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
@@ -19,7 +20,7 @@ __all__ = ["browser", "lake", "open_page", "trips_lake", "url"]
 
 
 @pytest.fixture(scope="session")
-def airflow_api(airflow_db: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
+def airflow_api(airflow_db: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
     """The API server's app, with Airflow's SimpleAuthManager."""
     from airflow.api_fastapi.app import create_app
 

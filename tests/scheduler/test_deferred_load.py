@@ -122,7 +122,13 @@ def lakes(chs3_cluster: Cluster, chs3_s3: Any) -> Iterator[dict[str, Lake]]:
 
 
 @pytest.fixture(scope="module")
-def run(lakes: dict[str, Lake], chs3_cluster: Cluster, chs3_s3: Any, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(
+    lakes: dict[str, Lake],
+    chs3_cluster: Cluster,
+    chs3_s3: Any,
+    airflow_db: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Run:
     """A worker dies while it inserts, triggerer and scheduler while all tasks are deferred; people end two tasks."""
     home, dags = tmp_path_factory.mktemp("airflow"), tmp_path_factory.mktemp("dags")
     (dags / "loads.py").write_text(DAG.replace("BUCKET", lakes[FATES[0]].bucket))
@@ -132,7 +138,7 @@ def run(lakes: dict[str, Lake], chs3_cluster: Cluster, chs3_s3: Any, tmp_path_fa
         "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(chs3_s3.airflow_connection()),
         **ENVIRONMENT,
     }
-    with AirflowServices(home=home, dags=dags, environment=environment) as airflow:
+    with AirflowServices(home=home, dags=dags, database=airflow_db, environment=environment) as airflow:
 
         def wait_until(done: Callable[[], bool]) -> None:
             airflow.wait_until(done, timeout_seconds=TIMEOUT_SECONDS)

@@ -113,7 +113,7 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def run(chs3_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def run(chs3_cluster: Cluster, airflow_db: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """A worker dies while its statement runs, triggerer and scheduler while tasks are deferred; people end two."""
     home, dags = tmp_path_factory.mktemp("airflow"), tmp_path_factory.mktemp("dags")
     (dags / "statements.py").write_text(DAG)
@@ -122,7 +122,7 @@ def run(chs3_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
     for table in FATES:
         run.rows(f"CREATE TABLE {DATABASE}.{table} (n UInt64) ENGINE = MergeTree ORDER BY n")
     environment = {"AIRFLOW_CONN_CHS3_DEFAULT": json.dumps(chs3_cluster.airflow_connection()), **ENVIRONMENT}
-    with AirflowServices(home=home, dags=dags, environment=environment) as airflow:
+    with AirflowServices(home=home, dags=dags, database=airflow_db, environment=environment) as airflow:
 
         def wait_until(done: Callable[[], bool]) -> None:
             airflow.wait_until(done, timeout_seconds=TIMEOUT_SECONDS)
