@@ -23,6 +23,8 @@ from tests.plugin.runs import LOADER, make_known, set_state, start
 from tests.plugin.test_month_details import details
 from tests.plugin.test_months import TRIPS, months
 
+pytestmark = pytest.mark.three_nodes
+
 #: Fixtures.
 __all__ = ["several_months", "strikes"]
 
