@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -246,7 +245,7 @@ def test_merge_health_needs_no_privilege_to_write_or_to_read_rows(
 
 
 def test_the_months_page_needs_no_privilege_to_write_or_to_read_rows(
-    own_lake: Lake, airflow_db: Path, monkeypatch: pytest.MonkeyPatch
+    own_lake: Lake, airflow_db: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_as(own_lake, NARROW, monkeypatch)
     log_in(own_lake, WATCHER, monkeypatch)
