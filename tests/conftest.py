@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.few_nodes import cluster_of_one
 from tests.narrow_user import chs3_cluster_options
 from tests.tested import Tested
 
@@ -24,15 +27,18 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
 #: Servers whose users have what the documentation grants them.
-__all__ = ["chs3_cluster_options"]
+__all__ = ["chs3_cluster_options", "cluster_of_one"]
 
 for _name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
     del os.environ[_name]
 _AIRFLOW_HOME = tempfile.mkdtemp(prefix="chs3-airflow-")
+# Empty, as each `dag.test()` of Airflow 3.3 reads all DAGs of this folder, and writes them to the database.
+_DAGS_FOLDER = Path(_AIRFLOW_HOME, "dags")
+_DAGS_FOLDER.mkdir()
 os.environ.update(
     AIRFLOW_HOME=_AIRFLOW_HOME,
     AIRFLOW__CORE__LOAD_EXAMPLES="False",
-    AIRFLOW__CORE__DAGS_FOLDER=str(Path(__file__).parents[1] / "dags"),
+    AIRFLOW__CORE__DAGS_FOLDER=str(_DAGS_FOLDER),
     AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{_AIRFLOW_HOME}/airflow.db",
     AIRFLOW__LOGGING__BASE_LOG_FOLDER=f"{_AIRFLOW_HOME}/logs",
 )
@@ -109,18 +115,29 @@ def cluster_of_test(chs3_cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture(scope="session")
-def airflow_db() -> None:
-    """Airflow's metadata database, made with the first test that asks for it: those that run a DAG."""
+def airflow_db() -> Path:
+    """Airflow's metadata database, made with the first test that asks for it: those that run a DAG.
+
+    Returns:
+        A copy of it as it was made, for an Airflow of a test's own.
+    """
     from airflow.utils.db import initdb
 
     initdb()
+    copy = Path(_AIRFLOW_HOME, "empty.db")
+    with (
+        closing(sqlite3.connect(Path(_AIRFLOW_HOME, "airflow.db"))) as made,
+        closing(sqlite3.connect(copy)) as copied,
+    ):
+        made.backup(copied)
+    return copy
 
 
 @pytest.fixture(scope="session")
-def run_dag(airflow_db: None) -> Callable[..., DagRun]:
+def run_dag(airflow_db: Path) -> Callable[..., DagRun]:
     """Run a DAG to its end in this process: `run_dag(dag, logical_date=…, run_conf=…)`, as `dag.test()`.
 
-    `dag.test()` finds DAGs of the DAGs folder by itself; one that a test defines must be in the database first.
+    `dag.test()` finds DAGs of the DAGs folder by itself; any other one must be in the database first.
     """
     from airflow.dag_processing.bundles.manager import DagBundlesManager
 

@@ -111,7 +111,19 @@ def user_of_loads(cluster: Cluster) -> User:
     return NARROW if isinstance(cluster, ClickHouseCluster) else cluster.nodes[0].credentials
 
 
+#: A server that lives as long as the tests would spend a third of its time on writing and merging parts of its logs.
+_LOGS_IN_MEMORY = {
+    name: {
+        "database": "system",
+        "table": name,
+        "engine": "ENGINE = Memory SETTINGS compress = 1, min_rows_to_keep = 10000, max_rows_to_keep = 20000",
+        "flush_interval_milliseconds": 1000,
+    }
+    for name in ("query_log", "part_log")
+}
+
+
 @pytest.fixture(scope="session")
 def chs3_cluster_options() -> dict[str, Any]:
-    """The cluster of the tests knows the narrow user."""
-    return WITH_NARROW_USER
+    """The cluster of the tests knows the narrow user, and keeps its logs in memory, as no test restarts it."""
+    return WITH_NARROW_USER | {"server_settings": _LOGS_IN_MEMORY}

@@ -193,7 +193,7 @@ def _blocks(language: str) -> list[object]:
 
 
 @pytest.mark.parametrize("block", _blocks("python"))
-def test_airflow_takes_the_example(block: str, airflow_db: None, tmp_path: Path) -> None:
+def test_airflow_takes_the_example(block: str, airflow_db: Path, tmp_path: Path) -> None:
     from tests.dag_bag import DagBag
 
     is_whole = re.search("^(from|import) ", block, re.MULTILINE)

@@ -24,7 +24,7 @@ def _blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
-def test_the_dags_are_such_that_airflow_takes_them(airflow_db: None, tmp_path: Path) -> None:
+def test_the_dags_are_such_that_airflow_takes_them(airflow_db: Path, tmp_path: Path) -> None:
     from tests.dag_bag import DagBag
 
     for number, block in enumerate(each for each in _blocks("python") if "with DAG(" in each):

@@ -53,7 +53,7 @@ def test_every_command_is_tried_above() -> None:
 
 
 @pytest.mark.parametrize("program", [["airflow", "chs3"], ["chs3"]])
-def test_an_error_has_its_exit_code_and_text(program: list[str], airflow_db: None) -> None:
+def test_an_error_has_its_exit_code_and_text(program: list[str], airflow_db: Path) -> None:
     found = shutil.which(program[0], path=str(Path(sys.executable).parent))
     assert found
     command = [found, *program[1:], "ledger", "--table", "t", "--from", "2026-01"]

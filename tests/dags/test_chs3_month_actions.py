@@ -26,7 +26,7 @@ Act = Callable[..., "DagRun"]
 
 
 @pytest.fixture(scope="module")
-def dag(airflow_db: None) -> DAG:
+def dag(airflow_db: Path) -> DAG:
     from tests.dag_bag import DagBag
 
     bag = DagBag(DAGS)

@@ -23,7 +23,7 @@ TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
 
 
 @pytest.fixture(scope="module")
-def dag(airflow_db: None) -> DAG:
+def dag(airflow_db: Path) -> DAG:
     from tests.dag_bag import DagBag
 
     bag = DagBag(DAGS)

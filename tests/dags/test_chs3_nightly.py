@@ -26,7 +26,7 @@ MORE_TRIPS = Trips(seed=2, rows_per_month=600, files_per_month=3)
 
 
 @pytest.fixture(scope="module")
-def dag(airflow_db: None) -> DAG:
+def dag(airflow_db: Path) -> DAG:
     from tests.dag_bag import DagBag
 
     bag = DagBag(DAGS)

@@ -16,7 +16,7 @@ from tests.fidelity.showing import shown
 from tests.integration.lake import Lake
 
 #: The long run, `python -m tests.fidelity`, has thousands of cases; these are the same ones each time.
-_CASES_OF_EACH = 7
+_CASES_OF_EACH = 4
 
 
 @pytest.mark.newer("all of the types and conversions that the oracle knows")

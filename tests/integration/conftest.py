@@ -8,32 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
+from tests.few_nodes import cluster_for
 from tests.integration.lake import Lake, lake_on
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
 
-@pytest.fixture(scope="session")
-def cluster_of_one(
-    request: pytest.FixtureRequest, chs3_s3: Any, chs3_cluster_options: dict[str, Any]
-) -> Iterator[Cluster]:
-    """A cluster like the one of all tests, with one node; servers of others are as they are."""
-    if request.config.getoption("--chs3-clickhouse") not in ("engine", "server"):
-        yield request.getfixturevalue("chs3_cluster")
-        return
-    collections = {S3_NAMED_COLLECTION: chs3_s3.named_collection()}
-    with ClickHouseCluster.start(1, named_collections=collections, **chs3_cluster_options) as cluster:
-        yield cluster
-
-
 @pytest.fixture
 def cluster_of_test(request: pytest.FixtureRequest) -> Cluster:
-    """One node, unless a test or its module is marked `three_nodes`: what it shows does not depend on it."""
-    several = request.node.get_closest_marker("three_nodes")
-    return request.getfixturevalue("chs3_cluster" if several else "cluster_of_one")
+    """One node, unless a test or its module is marked `three_nodes`."""
+    return cluster_for(request)
 
 
 @pytest.fixture

@@ -93,13 +93,15 @@ def lakes(chs3_cluster: Cluster) -> Iterator[dict[str, Lake]]:
 
 
 @pytest.fixture(scope="module")
-def ended(lakes: dict[str, Lake], chs3_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+def ended(
+    lakes: dict[str, Lake], chs3_cluster: Cluster, airflow_db: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Ended:
     """The triggerer dies while all tasks are deferred, and another one comes when one table is done, and one stuck."""
     home, dags = tmp_path_factory.mktemp("airflow"), tmp_path_factory.mktemp("dags")
     (dags / "merges.py").write_text(DAG)
     run = Ended(home)
     environment = {"AIRFLOW_CONN_CHS3_DEFAULT": json.dumps(narrow_connection(chs3_cluster))}
-    with AirflowServices(home=home, dags=dags, environment=environment) as airflow:
+    with AirflowServices(home=home, dags=dags, database=airflow_db, environment=environment) as airflow:
         airflow.command("dags", "trigger", "merges")
         airflow.start(triggerer=True)
         airflow.wait_until(

@@ -245,7 +245,7 @@ def test_merge_health_needs_no_privilege_to_write_or_to_read_rows(
 
 
 def test_the_months_page_needs_no_privilege_to_write_or_to_read_rows(
-    own_lake: Lake, airflow_db: None, monkeypatch: pytest.MonkeyPatch
+    own_lake: Lake, airflow_db: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_as(own_lake, NARROW, monkeypatch)
     log_in(own_lake, WATCHER, monkeypatch)

@@ -80,6 +80,14 @@ def test_of_two_at_once_one_builds_and_the_other_waits(checkout: Path) -> None:
     assert (checkout / "npm.log").read_text().splitlines() == ["begin ci", "end ci", "begin run build", "end run build"]
 
 
+def test_the_page_is_built_while_packages_are_installed(checkout: Path) -> None:
+    (checkout / "bin/uv").write_text('#!/bin/sh\nuntil [ -e "$NPM_LOG" ]; do sleep 0.1; done\n')
+    process = dev(checkout, "run", "true")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert (checkout / "npm.log").read_text().splitlines()[-1] == "end run build"
+
+
 def test_one_that_was_killed_leaves_no_lock(checkout: Path) -> None:
     killed = dev(checkout, "page")
     log = checkout / "npm.log"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.nodes import Cluster
+from tests.few_nodes import cluster_for
 from tests.integration.conftest import lake, trips_lake
 from tests.narrow_user import WITH_NARROW_USER
 from tests.plugin.browsing import browser, open_page, url
@@ -19,7 +22,7 @@ __all__ = ["browser", "lake", "open_page", "trips_lake", "url"]
 
 
 @pytest.fixture(scope="session")
-def airflow_api(airflow_db: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
+def airflow_api(airflow_db: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
     """The API server's app, with Airflow's SimpleAuthManager."""
     from airflow.api_fastapi.app import create_app
 
@@ -32,6 +35,12 @@ def airflow_api(airflow_db: None, tmp_path_factory: pytest.TempPathFactory) -> I
         passwords.write_text(json.dumps({name: f"{name}'s password" for name in ("admin", "viewer", "nobody")}))
         patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE", str(passwords))
         yield create_app(apps="core")
+
+
+@pytest.fixture
+def cluster_of_test(request: pytest.FixtureRequest) -> Cluster:
+    """One node, unless a test or its module is marked `three_nodes`."""
+    return cluster_for(request)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,7 +48,7 @@ _LONG = Trips(rows_per_month=60_000, files_per_month=60)
 
 
 @pytest.fixture(scope="module")
-def scene(airflow_db: None, chs3_cluster: Cluster, chs3_s3: S3Endpoint) -> Iterator[Lake]:
+def scene(airflow_db: Path, chs3_cluster: Cluster, chs3_s3: S3Endpoint) -> Iterator[Lake]:
     """A month that is published, one that loads, one whose load failed, one that is stuck."""
     with (
         pytest.MonkeyPatch.context() as patch,

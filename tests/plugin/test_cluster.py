@@ -15,6 +15,8 @@ from tests.integration.lake import MONTH, Lake, lake_on
 from tests.narrow_user import NARROW, narrow_connection
 from tests.plugin.test_months import TASK, TRIPS, loaded, loading
 
+pytestmark = pytest.mark.three_nodes
+
 AsUser = Callable[[str | None], TestClient]
 
 

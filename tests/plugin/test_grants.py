@@ -14,6 +14,8 @@ from tests.integration.lake import Lake
 from tests.narrow_user import WATCHER
 from tests.plugin.test_months import loaded
 
+pytestmark = pytest.mark.three_nodes
+
 AsUser = Callable[[str | None], TestClient]
 
 

@@ -14,6 +14,8 @@ from tests.integration.lake import MONTH, Lake
 from tests.integration.temporary_keys import LIST_ONLY, TemporaryKeys
 from tests.plugin.test_months import HOSTILE, TASK, TRIPS, fail, loaded, loading
 
+pytestmark = pytest.mark.three_nodes
+
 AsUser = Callable[[str | None], TestClient]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,8 @@ from tests.plugin.runs import LOADER, make_known, set_state, start
 from tests.plugin.test_month_details import details
 from tests.plugin.test_months import TRIPS, months
 
+pytestmark = pytest.mark.three_nodes
+
 #: Fixtures.
 __all__ = ["several_months", "strikes"]
 
@@ -31,7 +34,7 @@ VERIFIES, PUBLISHES = "List again, and count what is staged", "Look for parts th
 
 
 @pytest.fixture
-def task(as_user: AsUser, airflow_db: None) -> SimpleNamespace:
+def task(as_user: AsUser, airflow_db: Path) -> SimpleNamespace:
     """A task that a worker has begun."""
     make_known(LOADER)
     task = start(as_user("admin"))

@@ -25,6 +25,8 @@ from tests.integration.lake import MONTH, Lake
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 from tests.plugin.test_months import TRIPS
 
+pytestmark = pytest.mark.three_nodes
+
 AsUser = Callable[[str | None], TestClient]
 RunDag = Callable[..., DagRun]
 

@@ -19,6 +19,8 @@ from tests.integration.lake import MONTH, Lake, lake_on
 from tests.narrow_user import NARROW, WATCHER
 from tests.plugin.test_months import TASK, TRIPS, loaded
 
+pytestmark = pytest.mark.three_nodes
+
 AsUser = Callable[[str | None], TestClient]
 
 #: Loaded so, each file becomes a part.

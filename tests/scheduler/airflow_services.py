@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,10 +22,18 @@ _LOG_TAIL_LINES = 60
 
 
 class AirflowServices:
-    """A scheduler and what it needs, on SQLite in a folder of its own; use it in a `with` block."""
+    """A scheduler and what it needs, on SQLite in a folder of its own; use it in a `with` block.
 
-    def __init__(self, *, home: Path, dags: Path, environment: Mapping[str, str]) -> None:
+    Args:
+        home: The folder.
+        dags: The folder of its DAGs.
+        database: What the fixture `airflow_db` gives.
+        environment: Further variables of its processes.
+    """
+
+    def __init__(self, *, home: Path, dags: Path, database: Path, environment: Mapping[str, str]) -> None:
         (port,) = free_ports(1)
+        shutil.copy(database, home / "airflow.db")
         self.log = home / "services.log"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._api_port = str(port)
@@ -51,7 +60,6 @@ class AirflowServices:
         }
 
     def __enter__(self) -> Self:
-        self.command("db", "migrate")
         # Instead of a DAG processor: the DAGs do not change while the test runs.
         self.command("dags", "reserialize")
         return self

@@ -71,14 +71,16 @@ class DeferredTasks(ABC):
     def is_running(self, fate: str) -> bool:
         """Whether one of them runs."""
 
-    def befall(self, environment: dict[str, str], *, ended: Callable[[], bool]) -> None:
+    def befall(self, database: Path, environment: dict[str, str], *, ended: Callable[[], bool]) -> None:
         """Run the DAG, and have each task meet its fate.
 
         Args:
+            database: What the fixture `airflow_db` gives.
             environment: Airflow's connections.
             ended: Whether the queries of the tasks that people end have ended, which is waited for.
         """
-        with AirflowServices(home=self.home, dags=self.dags, environment=environment | ENVIRONMENT) as airflow:
+        environment |= ENVIRONMENT
+        with AirflowServices(home=self.home, dags=self.dags, database=database, environment=environment) as airflow:
             airflow.command("dags", "trigger", self.dag_id, "--run-id", "run")
             airflow.start(triggerer=True, apps="core,execution")
             self._wait_until(airflow, lambda: self.is_running("worker_killed"))

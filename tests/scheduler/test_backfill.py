@@ -26,9 +26,9 @@ TIMEOUT_SECONDS = 240
 
 
 @pytest.fixture
-def services(tmp_path: Path, chs3_airflow_connections: None) -> Iterator[AirflowServices]:
+def services(tmp_path: Path, airflow_db: Path, chs3_airflow_connections: None) -> Iterator[AirflowServices]:
     connections = {name: value for name, value in os.environ.items() if name.startswith("AIRFLOW_CONN_")}
-    with AirflowServices(home=tmp_path, dags=DAGS, environment=connections) as started:
+    with AirflowServices(home=tmp_path, dags=DAGS, database=airflow_db, environment=connections) as started:
         yield started
 
 

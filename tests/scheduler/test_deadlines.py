@@ -24,7 +24,7 @@ async def call_the_owner(*, text, context):
 
 
 @pytest.fixture
-def services(tmp_path: Path, chs3_airflow_connections: None) -> Iterator[AirflowServices]:
+def services(tmp_path: Path, airflow_db: Path, chs3_airflow_connections: None) -> Iterator[AirflowServices]:
     found = re.search(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     assert found
     # The bucket does not exist, so that the run fails, and waits for its next try.
@@ -36,7 +36,9 @@ def services(tmp_path: Path, chs3_airflow_connections: None) -> Iterator[Airflow
     (tmp_path / "our_alerts.py").write_text(_ALERTS)
     connections = {name: value for name, value in os.environ.items() if name.startswith("AIRFLOW_CONN_")}
     environment = {**connections, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
-    with AirflowServices(home=tmp_path, dags=tmp_path / "dags", environment=environment) as started:
+    with AirflowServices(
+        home=tmp_path, dags=tmp_path / "dags", database=airflow_db, environment=environment
+    ) as started:
         yield started
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -79,7 +80,13 @@ def lakes(chs3_cluster: Cluster, chs3_s3: Any) -> Iterator[dict[str, Lake]]:
 
 
 @pytest.fixture(scope="module")
-def run(lakes: dict[str, Lake], chs3_cluster: Cluster, chs3_s3: Any, tmp_path_factory: pytest.TempPathFactory) -> Loads:
+def run(
+    lakes: dict[str, Lake],
+    chs3_cluster: Cluster,
+    chs3_s3: Any,
+    airflow_db: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Loads:
     """The run, after each task has met its fate."""
     home, dags = tmp_path_factory.mktemp("airflow"), tmp_path_factory.mktemp("dags")
     (dags / "loads.py").write_text(DAG.replace("BUCKET", lakes[FATES[0]].bucket))
@@ -89,7 +96,9 @@ def run(lakes: dict[str, Lake], chs3_cluster: Cluster, chs3_s3: Any, tmp_path_fa
         "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(chs3_s3.airflow_connection()),
     }
     run.befall(
-        environment, ended=lambda: all("dropping its staging" in run.logs(fate) for fate in ("failed", "cleared"))
+        airflow_db,
+        environment,
+        ended=lambda: all("dropping its staging" in run.logs(fate) for fate in ("failed", "cleared")),
     )
     return run
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -63,7 +64,7 @@ class Statements(DeferredTasks):
 
 
 @pytest.fixture(scope="module")
-def run(chs3_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Statements]:
+def run(chs3_cluster: Cluster, airflow_db: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Statements]:
     """The run, after each task has met its fate."""
     home, dags = tmp_path_factory.mktemp("airflow"), tmp_path_factory.mktemp("dags")
     (dags / "statements.py").write_text(DAG)
@@ -72,6 +73,7 @@ def run(chs3_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
     for table in FATES:
         run.rows(f"CREATE TABLE {DATABASE}.{table} (n UInt64) ENGINE = MergeTree ORDER BY n")
     run.befall(
+        airflow_db,
         {"AIRFLOW_CONN_CHS3_DEFAULT": json.dumps(chs3_cluster.airflow_connection())},
         ended=lambda: not any(map(run.is_running, FATES)),
     )

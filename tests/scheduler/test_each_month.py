@@ -50,14 +50,14 @@ def taxi(chs3_cluster: Cluster, chs3_s3: Any) -> Iterator[None]:
 
 
 @pytest.fixture
-def services(tmp_path: Path, taxi: None, chs3_airflow_connections: None) -> Iterator[AirflowServices]:
+def services(tmp_path: Path, taxi: None, airflow_db: Path, chs3_airflow_connections: None) -> Iterator[AirflowServices]:
     dags = tmp_path / "dags"
     dags.mkdir()
     for name in ("chs3_nightly.py", "chs3_each_month.py"):
         shutil.copy(DAGS / name, dags)
     connections = {name: value for name, value in os.environ.items() if name.startswith("AIRFLOW_CONN_")}
     environment = {**connections, "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "True"}
-    with AirflowServices(home=tmp_path, dags=dags, environment=environment) as started:
+    with AirflowServices(home=tmp_path, dags=dags, database=airflow_db, environment=environment) as started:
         yield started
 
 

@@ -58,13 +58,15 @@ def taxi(chs3_cluster: Cluster) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def services(tmp_path: Path, taxi: Cluster, queue: str, chs3_airflow_connections: None) -> Iterator[AirflowServices]:
+def services(
+    tmp_path: Path, taxi: Cluster, queue: str, airflow_db: Path, chs3_airflow_connections: None
+) -> Iterator[AirflowServices]:
     dags = tmp_path / "dags"
     dags.mkdir()
     shutil.copy(DAG_FILE, dags)
     connections = {name: value for name, value in os.environ.items() if name.startswith("AIRFLOW_CONN_")}
     environment = {**connections, "CHS3_EVENTS_QUEUE": queue, "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "True"}
-    with AirflowServices(home=tmp_path, dags=dags, environment=environment) as started:
+    with AirflowServices(home=tmp_path, dags=dags, database=airflow_db, environment=environment) as started:
         started.start(triggerer=True)
         yield started
 

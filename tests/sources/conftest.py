@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.sources.local import started_or_skip
+from tests.few_nodes import cluster_for
 from tests.sources.hdfs import HdfsServer
 from tests.sources.kafka import KafkaServer
 from tests.sources.lakehouses import DeltaTable, IcebergTable, Lakehouse
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.testbed.nodes import Cluster
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
+
+
+@pytest.fixture
+def chs3_cluster(request: pytest.FixtureRequest) -> Cluster:
+    """One node, unless a test or its module is marked `three_nodes`."""
+    return cluster_for(request)
 
 
 @pytest.fixture(scope="module")

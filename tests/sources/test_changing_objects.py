@@ -14,6 +14,8 @@ from tests.faults.strikes import Strikes, strikes
 from tests.sources.changing import ChangingMonth, Kind, file_of
 from tests.sources.store_lake import StoreLake
 
+pytestmark = pytest.mark.three_nodes
+
 __all__ = ["strikes"]
 
 #: A step, and whether the change before it, or else after it, belongs to what is loaded.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.sources.lakehouses import Lakehouse
 from tests.sources.loading import Staging
+
+pytestmark = pytest.mark.three_nodes
 
 MONTH = "2026-01"
 TRIPS = Trips(rows_per_month=2_000)

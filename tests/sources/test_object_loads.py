@@ -30,6 +30,12 @@ OTHER = Trips(seed=2, rows_per_month=3_500, files_per_month=5)
 
 DAGS = Path(__file__).parents[2] / "dags"
 NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
+#: For S3, the tests in `tests/integration` show the same.
+beside_s3 = pytest.mark.parametrize(
+    "store_lake",
+    [pytest.param("s3", marks=pytest.mark.thorough), "azure", pytest.param("gcs", marks=pytest.mark.thorough), "hdfs"],
+    indirect=True,
+)
 #: Names that mean something in a URL, a glob, SQL or JSON.
 HOSTILE = (
     "a b",
@@ -49,6 +55,8 @@ HOSTILE = (
 )
 
 
+@pytest.mark.three_nodes
+@beside_s3
 def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(store_lake: StoreLake) -> None:
     keys = store_lake.objects.upload(TRIPS, MONTH)
     store_lake.objects.upload(TRIPS, "2026-02")
@@ -64,6 +72,7 @@ def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(store_lake: S
     assert store_lake.rows() < OTHER.rows_per_month
 
 
+@beside_s3
 def test_new_objects_are_loaded_alone(store_lake: StoreLake) -> None:
     store_lake.objects.upload(TRIPS, MONTH)
     store_lake.load()
@@ -76,6 +85,8 @@ def test_new_objects_are_loaded_alone(store_lake: StoreLake) -> None:
 
 
 @pytest.mark.parametrize("file_format", ["csv.gz", "jsonl"])
+@pytest.mark.three_nodes
+@beside_s3
 def test_text_is_proven_by_the_bytes_that_servers_received_or_by_a_second_read(
     store_lake: StoreLake, file_format: Any
 ) -> None:
@@ -84,6 +95,8 @@ def test_text_is_proven_by_the_bytes_that_servers_received_or_by_a_second_read(
     assert store_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.three_nodes
+@beside_s3
 def test_hostile_names_are_loaded_exactly(store_lake: StoreLake) -> None:
     files = Trips(rows_per_month=1_400, files_per_month=len(HOSTILE))
     for name, (_, body) in zip(HOSTILE, files.files(MONTH), strict=True):
@@ -93,6 +106,7 @@ def test_hostile_names_are_loaded_exactly(store_lake: StoreLake) -> None:
     assert store_lake.load()["status"] == "unchanged"
 
 
+@beside_s3
 def test_a_load_that_fails_before_it_publishes_is_made_good_by_the_next(
     store_lake: StoreLake, breaker: Breaker
 ) -> None:
@@ -106,6 +120,7 @@ def test_a_load_that_fails_before_it_publishes_is_made_good_by_the_next(
     assert store_lake.facts() == TRIPS.facts(MONTH)
 
 
+@beside_s3
 def test_an_object_that_is_overwritten_under_the_load_is_loaded_as_it_is_then(
     store_lake: StoreLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +142,7 @@ def test_an_object_that_is_overwritten_under_the_load_is_loaded_as_it_is_then(
     assert store_lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.three_nodes
 def test_the_waits_for_a_storage_are_known_where_servers_count_them(store_lake: StoreLake) -> None:
     store_lake.objects.upload(TRIPS, MONTH)
     result = store_lake.load()
@@ -138,12 +154,14 @@ def test_the_waits_for_a_storage_are_known_where_servers_count_them(store_lake: 
     assert (waits > 0) == (store_lake.counted_by == "insert")
 
 
+@pytest.mark.three_nodes
 def test_a_deferrable_load_is_proven_by_the_servers_logs(store_lake: StoreLake) -> None:
     store_lake.objects.upload(TRIPS, MONTH, file_format="csv.gz")
     assert store_lake.load(deferrable=True)["counted_by"] == store_lake.counted_by
     assert store_lake.facts() == TRIPS.facts(MONTH)
 
 
+@beside_s3
 def test_months_are_planned_and_loaded_together(store_lake: StoreLake) -> None:
     months = ["2026-01", "2026-02", "2026-03"]
     for month in months:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from airflow_provider_chs3.testbed.trips import Trips, read_facts
 from tests.sources.loading import Staging
 from tests.sources.objects import Objects
+
+pytestmark = pytest.mark.three_nodes
 
 MONTH = "2026-01"
 TRIPS = Trips(rows_per_month=10_000, files_per_month=5)

@@ -30,6 +30,7 @@ NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
 CHANGE = "UPDATE {t} SET fare = fare + 1 WHERE pickup_at >= '2026-01-01' AND pickup_at < '2026-01-03'"
 
 
+@pytest.mark.three_nodes
 def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(row_lake: RowLake) -> None:
     row_lake.rows.put(TRIPS.table(MONTH))
     row_lake.rows.put(TRIPS.table("2026-02"))
@@ -44,12 +45,14 @@ def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(row_lake: Row
 
 
 @pytest.mark.parametrize("key", [{"key_column": None}, {"key_column": "zone"}], ids=["none", "text"])
+@pytest.mark.three_nodes
 def test_rows_are_read_once_with_any_key(row_lake: RowLake, key: dict[str, Any]) -> None:
     row_lake.rows.put(TRIPS.table(MONTH))
     row_lake.load(**key)
     assert row_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.three_nodes
 def test_negative_and_missing_keys_are_read_once(row_lake: RowLake) -> None:
     row_lake.rows.put(TRIPS.table(MONTH))
     kind = "SIGNED" if row_lake.is_mysql else "bigint"
@@ -77,6 +80,7 @@ def test_a_plan_finds_the_months_of_the_table(row_lake: RowLake) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 4])
+@pytest.mark.three_nodes
 def test_a_writer_to_the_month_starts_the_load_over_a_few_times(
     row_lake: RowLake, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
@@ -105,6 +109,7 @@ def test_a_writer_to_the_month_starts_the_load_over_a_few_times(
 
 
 @pytest.mark.thorough(but=1)
+@pytest.mark.three_nodes
 def test_a_load_broken_at_any_step_is_exact_when_run_again(row_lake: RowLake, breaker: Breaker) -> None:
     row_lake.rows.put(TRIPS.table(MONTH))
     for number in range(0, 100, 2):
@@ -122,6 +127,7 @@ def test_a_load_broken_at_any_step_is_exact_when_run_again(row_lake: RowLake, br
     assert number > 4
 
 
+@pytest.mark.three_nodes
 def test_a_wrong_password_is_told_and_nowhere_shown(
     row_lake: RowLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -184,6 +190,7 @@ def test_a_database_that_does_not_answer_is_worth_a_retry(row_lake: RowLake, mon
         row_lake.load()
 
 
+@pytest.mark.three_nodes
 def test_names_mean_nothing_to_any_sql(row_lake: RowLake) -> None:
     row_lake.rows.put(TRIPS.table(MONTH))
     name, column = 'it\'s "a`b" \\ {t}/%s;', "k'e\"y` \\ {}"

@@ -53,6 +53,7 @@ def is_of_rows(lake: SourceLake) -> bool:
     return isinstance(lake, RowLake)
 
 
+@pytest.mark.three_nodes
 def test_a_deferred_load_goes_on_without_its_worker(lake: SourceLake, monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
     monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)
@@ -60,6 +61,7 @@ def test_a_deferred_load_goes_on_without_its_worker(lake: SourceLake, monkeypatc
     assert lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.three_nodes
 def test_on_kill_ends_the_queries_and_drops_staging(lake: SourceLake) -> None:
     operator = lake.operator(**SLOW)
     with ThreadPoolExecutor() as pool:
@@ -175,6 +177,7 @@ def command(capsys: pytest.CaptureFixture[str], lake: SourceLake, name: str, *op
     return code, json.loads(out) if out else error
 
 
+@pytest.mark.three_nodes
 def test_the_command_line_plans_and_adopts_its_months(lake: SourceLake, capsys: pytest.CaptureFixture[str]) -> None:
     # By the key nodes share the rows, and a month is recorded with the sum of its keys.
     key = ["--key-column", "trip_id"] if is_of_rows(lake) else []
@@ -215,6 +218,7 @@ def storage_check(capsys: pytest.CaptureFixture[str], lake: SourceLake, *options
     return found
 
 
+@pytest.mark.three_nodes
 def test_the_doctor_finds_nothing_where_worker_and_servers_get_in(
     lake: SourceLake, capsys: pytest.CaptureFixture[str]
 ) -> None:

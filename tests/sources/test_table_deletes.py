@@ -74,6 +74,7 @@ def is_to_load(lake: TableLake, month: str) -> bool:
     return planned == [month]
 
 
+@pytest.mark.three_nodes
 def test_deleted_rows_are_left_out_wherever_they_are(lake: TableLake) -> None:
     large, small = january(lake)
     # The first and the last row of files and of row groups, some twice, and by several delete files.
@@ -105,6 +106,7 @@ def test_only_months_of_which_rows_were_deleted_are_loaded_again(lake: TableLake
     assert lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.three_nodes
 def test_a_file_that_was_added_after_a_delete_is_loaded_alone(lake: TableLake) -> None:
     large, _ = january(lake)
     delete_by_position(lake.table.table(), {large: [1, 2, 3]}, has_bounds=False)
@@ -146,6 +148,7 @@ def test_months_that_are_loaded_together_leave_out_what_is_deleted_of_each(lake:
     assert in_table(lake) == in_lakehouse(lake)
 
 
+@pytest.mark.three_nodes
 def test_a_deferred_load_leaves_them_out(lake: TableLake, monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
     monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)

@@ -25,6 +25,7 @@ NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
 OTHER = Trips(seed=2, rows_per_month=2_500)
 
 
+@pytest.mark.three_nodes
 def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(table_lake: TableLake) -> None:
     for month in (MONTH, "2026-02"):
         table_lake.table.put(TRIPS.table(month))
@@ -39,6 +40,7 @@ def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(table_lake: T
     assert table_lake.rows() == OTHER.rows_per_month
 
 
+@pytest.mark.three_nodes
 def test_files_that_were_appended_are_loaded_alone(table_lake: TableLake) -> None:
     table_lake.table.put(TRIPS.table(MONTH).slice(0, 1_500))
     table_lake.load()
@@ -85,6 +87,7 @@ def test_a_commit_under_the_load_is_the_next_loads(table_lake: TableLake, monkey
     assert table_lake.facts() == OTHER.facts(MONTH)
 
 
+@pytest.mark.three_nodes
 def test_a_table_that_is_vacuumed_under_the_load_is_loaded_as_it_is_then(
     table_lake: TableLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
