@@ -290,4 +290,7 @@ def _increment_as_json(increment: Increment, new: Manifest) -> dict[str, Any]:
         "attaches_first": increment.attaches_first,
         "attached_rows": increment.attached_rows and dict(increment.attached_rows),
         "fingerprint": new.fingerprint,
+        # For the page.
+        "objects": len(new.objects),
+        "source_bytes": new.size_bytes,
     }

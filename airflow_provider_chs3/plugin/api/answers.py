@@ -147,7 +147,14 @@ class Entry(BaseModel):
     source_bytes: int
 
 
-class Load(Entry):
+class Reads(Entry):
+    """A load: of the month's objects, those that it reads."""
+
+    loaded_objects: int
+    loaded_bytes: int
+
+
+class Load(Reads):
     """The newest load that published."""
 
     is_published: bool
@@ -160,8 +167,6 @@ class Load(Entry):
     memory_bytes: int | None
     memory_steps: int | None
     query_ids: list[str] | None
-    loaded_objects: int
-    loaded_bytes: int
     object_changes: dict[str, int]
     rows_per_second: int | None
     bytes_per_second: int | None
@@ -169,7 +174,7 @@ class Load(Entry):
     settings: list[Setting]
 
 
-class Inserting(Entry):
+class Inserting(Reads):
     """A load that has begun to insert, and not published."""
 
     reason: str

@@ -78,10 +78,13 @@ test("strips have every month from the first to the last of all tables", () => {
 });
 
 test.each([
-  ["2025-11", "2026-02", ["2025", "", "2026", ""]],
+  ["2025-10", "2026-01", ["Oct", "", "", "2026"]],
+  ["2025-11", "2026-02", ["Nov", "", "2026", ""]],
   ["2025-12", "2026-05", ["", "2026", "", "", "Apr", ""]],
-  ["2025-03", "2025-11", ["2025", "", "", "", "Jul", "", "", "Oct", ""]],
-])("the axis from %s to %s tells years and quarters, none over another", (first, last, labels) => {
+  ["2026-01", "2026-04", ["2026", "", "", "Apr"]],
+  ["2025-03", "2025-11", ["Mar 2025", "", "", "", "Jul", "", "", "Oct", ""]],
+  ["2025-05", "2025-10", ["May 2025", "", "", "", "", "Oct"]],
+])("the axis from %s to %s tells its first month, years and quarters, none over another", (first, last, labels) => {
   const months = monthsBetween(tablesOf([connection("a", ["n"], { t: [month(first)], u: [month(last)] })]));
   expect(months.map((_, index) => axisLabel(months, index))).toEqual(labels);
 });

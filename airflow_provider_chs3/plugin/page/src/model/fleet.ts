@@ -140,14 +140,24 @@ export function monthsBetween(tables: readonly TableRow[]): string[] {
   return found;
 }
 
-const QUARTERS: Record<string, string> = { "04": "Apr", "07": "Jul", "10": "Oct" };
+const NAMES = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+// So many months are as wide as the label of one with its year.
+const WIDE = 3;
 
-// The year where it begins, and where the axis does; between years, every third month.
+// The year where it begins, and every third month; the first month by its name, so that the others can be counted.
 export function axisLabel(months: readonly string[], index: number): string {
-  const isJanuary = (at: number) => months[at]?.endsWith("-01") === true;
-  const hasYear = (at: number) => isJanuary(at) || (at === 0 && !isJanuary(1));
   const [year = "", number = ""] = months[index]?.split("-") ?? [];
-  return hasYear(index) ? year : index && hasYear(index - 1) ? "" : QUARTERS[number] ?? "";
+  const isYear = (at: number) => months[at]?.endsWith("-01") === true;
+  const beginsWide = !isYear(0) && ![1, 2, 3].some(isYear);
+  const name = NAMES[Number(number) - 1] ?? "";
+  if (isYear(index)) {
+    return year;
+  }
+  if (index === 0) {
+    return beginsWide ? `${name} ${year}` : isYear(1) ? "" : name;
+  }
+  const isCovered = beginsWide ? index < WIDE : index === 1;
+  return isCovered || isYear(index - 1) || (Number(number) - 1) % 3 ? "" : name;
 }
 
 function indexOf(month: string): number {

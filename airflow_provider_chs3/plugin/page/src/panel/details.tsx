@@ -37,7 +37,7 @@ function Newest({ inserting, isLoading }: { inserting: Inserting; isLoading: boo
       <Facts rows={[
         ["Recorded", <><UtcTime key="at" text={inserting.recorded_at} />, attempt {inserting.attempt}</>],
         inserting.reason !== "" && ["Loads because", inserting.reason],
-        ["Reads", `${count(inserting.objects, "object")}, ${bytes(inserting.source_bytes)}`],
+        ["Reads", readText(inserting)],
         ["Memory of a node", `${orNone(inserting.memory_bytes, bytes)} granted`],
         ["Query ids", <Ids key="ids" ids={inserting.query_ids} />],
       ]} />
@@ -56,7 +56,7 @@ function Ids({ ids }: { ids: readonly string[] }) {
 
 const OBJECTS = ["new", "changed", "gone"];
 
-function readText(load: Load): string {
+function readText(load: Load | Inserting): string {
   const all = `${count(load.objects, "object")}, ${bytes(load.source_bytes)}`;
   return load.loaded_objects === load.objects ? all : `${number(load.loaded_objects)} new of ${all}: ${bytes(load.loaded_bytes)}`;
 }
@@ -100,7 +100,7 @@ function Steps({ load }: { load: Load }) {
   return (
     <Section title="Where its time went" aside={<Text fontSize="sm">{duration(all)}</Text>}>
       <Flex height="14px" rounded="sm" overflow="clip" gap="1px" mb={2} aria-hidden>
-        {load.seconds_by_step.map((step) => <Box key={step.step} bg={colour(step.step)} style={{ flexGrow: step.seconds }} />)}
+        {load.seconds_by_step.map((step) => <Box key={step.step} bg={colour(step.step)} style={{ flexGrow: step.seconds / all }} />)}
       </Flex>
       <Box display="grid" gridTemplateColumns="repeat(auto-fill, minmax(15rem, 1fr))" columnGap={6} rowGap={1} as="ul" listStyle="none">
         {load.seconds_by_step.map((step) => (
