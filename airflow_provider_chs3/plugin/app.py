@@ -21,11 +21,12 @@ from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answ
 from airflow_provider_chs3.plugin.api.month_details import look_at_details, question_of
 from airflow_provider_chs3.plugin.api.month_parts import look_at_parts
 from airflow_provider_chs3.plugin.api.months import MonthsAnswer, dag_ids_of, month_answers
-from airflow_provider_chs3.plugin.api.schedules import mark_waiting, schedules_of
+from airflow_provider_chs3.plugin.api.schedules import busy_dags, mark_waiting, schedules_of
 from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputAnswer, throughput_answers
 from airflow_provider_chs3.plugin.cache import SharedAnswers
 from airflow_provider_chs3.plugin.connections import connection_ids
 from airflow_provider_chs3.plugin.security import (
+    ACTIONS_DAG,
     MAY_SEE_PAGE,
     LogsOf,
     ReadableDags,
@@ -104,7 +105,8 @@ def _add_view_routes(app: FastAPI) -> None:
         found = [each.as_json(scope=scope, readable_dags=readable_dags, readable_logs=readable_logs) for each in seen]
         dag_ids = dag_ids_of(found)
         mark_waiting(found, schedules_of(dag_ids), datetime.now(UTC))
-        return {"connections": found, "owners": owners_of(dag_ids)}
+        asked = {*dag_ids, ACTIONS_DAG, *([scope.dag_id] if scope else [])}
+        return {"connections": found, "owners": owners_of(dag_ids), "busy_dags": busy_dags(asked & readable_dags)}
 
     @app.get("/api/throughput", response_model=answers.Speed)
     async def throughput(scope: ReadableScope, readable_dags: ReadableDags, days: Days = Days.WEEK) -> dict[str, Any]:

@@ -160,6 +160,7 @@ def record_resumable_load(
         "before": {node_key(node): _as_json(month.state) for node, month in initial_state.before.items()},
         "records": records_of(initial_state.before),
         "reason": initial_state.reason,
+        **load.read_sizes,
         "structure": load.request.structure(load.context),
         "course": asdict(load.retry_state),
         "plan": plan.as_json(),
@@ -290,7 +291,4 @@ def _increment_as_json(increment: Increment, new: Manifest) -> dict[str, Any]:
         "attaches_first": increment.attaches_first,
         "attached_rows": increment.attached_rows and dict(increment.attached_rows),
         "fingerprint": new.fingerprint,
-        # For the page.
-        "objects": len(new.objects),
-        "source_bytes": new.size_bytes,
     }

@@ -106,10 +106,11 @@ class ConnectionMonths(Seen):
 
 
 class Months(BaseModel):
-    """The months of all connections, and the owners of the DAGs that load them."""
+    """The months of all connections, the owners of the DAGs that load them, and those that have a run at work."""
 
     connections: list[ConnectionMonths]
     owners: dict[str, str]
+    busy_dags: list[str]
 
 
 class NodeRows(BaseModel):

@@ -171,11 +171,10 @@ def _inserting(entry: Entry) -> dict[str, Any]:
     spent = dict(entry.details.get("seconds_by_step", {}))
     if inserting := max(spent.get("insert", 0.0), sum(each["stats"]["seconds"] for each in done)):
         spent["insert"] = inserting
-    # An increment reads the new objects alone; older versions of this package did not record how many.
-    increment: Mapping[str, Any] = entry.details.get("increment") or {}
     return _entry_as_json(entry) | {
-        "loaded_objects": increment.get("objects", entry.objects),
-        "loaded_bytes": increment.get("source_bytes", entry.source_bytes),
+        # Older versions of this package did not record what was read.
+        "loaded_objects": entry.details.get("loaded_objects", entry.objects),
+        "loaded_bytes": entry.details.get("loaded_bytes", entry.source_bytes),
         "reason": entry.details.get("reason", ""),
         "memory_bytes": plan.get("memory_bytes"),
         "memory_steps": plan.get("memory_steps"),

@@ -17,7 +17,7 @@ STOPPED = verdict(MANY)
 def test_a_reason_that_nodes_share_is_said_once_with_both_named() -> None:
     text = reasons_by_node(STUCK)
     assert text.count("KILL MUTATION") == 1
-    assert text.endswith(f"({shown(ONE)}, {shown(TWO)})")
+    assert text.endswith(f"({shown(ONE)}: 3 parts; {shown(TWO)}: 3 parts)")
 
 
 def test_nodes_that_are_well_are_not_named() -> None:

@@ -1,9 +1,12 @@
 // Texts of months, as lists and the panel show them.
 import type { MonthRow } from "../api/types";
-import { percent } from "../model/format";
+import { count, percent } from "../model/format";
 import { STATES } from "../model/states";
 
 export function done(month: MonthRow): string {
+  if (month.state === "merging" || month.state === "too_many_parts") {
+    return count(month.parts, "part");
+  }
   if (month.step === "verify" || month.step === "publish") {
     return month.step === "verify" ? "verifying" : "publishing";
   }

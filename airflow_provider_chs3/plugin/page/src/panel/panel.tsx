@@ -5,14 +5,14 @@ import { useDetails, type MonthPlace } from "../api/queries";
 import type { MonthRow } from "../api/types";
 import { isNamed, nameOf, type TableRow } from "../model/fleet";
 import { namedIn } from "../model/named";
-import { bytes, count, duration, number, orNone, rate } from "../model/format";
+import { bytes, count, duration, number, orNone, parseUtc, rate } from "../model/format";
 import { STATES } from "../model/states";
 import { done, sentence } from "../months/text";
 import { TaskLink } from "../ui/links";
-import { Facts, Faint, Note, Section, Sql, UtcTime, Waiting } from "../ui/parts";
+import { Ago, Facts, Faint, Note, Section, Sql, UtcTime, Waiting } from "../ui/parts";
 import { StateTag } from "../ui/sign";
 import { NO_MONTH, useAddress } from "../ui/url";
-import { Actions } from "../actions/actions";
+import { Actions, Question } from "../actions/actions";
 import { Details } from "./details";
 import { FailureNote } from "./failure";
 import { Running } from "./running";
@@ -50,18 +50,21 @@ export function Panel({ tables }: { tables: readonly TableRow[] }) {
     return strip?.querySelector<HTMLElement>(`[data-month="${last.current?.month.month ?? ""}"]`) ?? null;
   };
   return (
-    <Drawer.Root open={opened !== null} size="lg" placement="end" initialFocusEl={() => leave.current} finalFocusEl={cell}
-      onOpenChange={({ open }) => { if (!open) { close(); } }}>
-      <Portal>
-        <Drawer.Backdrop bg="blackAlpha.300" />
-        <Drawer.Positioner>
-          <Drawer.Content>
-            {opened ? <Month key={JSON.stringify(opened.place)} {...opened} /> : null}
-            <Drawer.CloseTrigger asChild><CloseButton ref={leave} size="sm" /></Drawer.CloseTrigger>
-          </Drawer.Content>
-        </Drawer.Positioner>
-      </Portal>
-    </Drawer.Root>
+    <>
+      <Drawer.Root open={opened !== null} size="lg" placement="end" initialFocusEl={() => leave.current} finalFocusEl={cell}
+        onOpenChange={({ open }) => { if (!open) { close(); } }}>
+        <Portal>
+          <Drawer.Backdrop bg="blackAlpha.300" />
+          <Drawer.Positioner>
+            <Drawer.Content>
+              {opened ? <Month key={JSON.stringify(opened.place)} {...opened} /> : null}
+              <Drawer.CloseTrigger asChild><CloseButton ref={leave} size="sm" /></Drawer.CloseTrigger>
+            </Drawer.Content>
+          </Drawer.Positioner>
+        </Portal>
+      </Drawer.Root>
+      {opened ? <Question table={opened.table} month={opened.month} /> : null}
+    </>
   );
 }
 
@@ -69,7 +72,7 @@ function Month(opened: Opened) {
   const { table, month, place } = opened;
   const { next } = STATES[month.state];
   const isKnown = month.state !== "never_loaded";
-  const { data, error, isPending } = useDetails(place, { isLoading: month.state === "loading", isKnown });
+  const { data, error, isPending } = useDetails(place, month);
   return (
     <>
       <Drawer.Header borderBottomWidth={1} alignItems="start">
@@ -83,12 +86,13 @@ function Month(opened: Opened) {
       <Drawer.Body py={4} tabIndex={0} focusVisibleRing="inside" role="region" aria-label={`Month ${month.month}`}>
         <Flex gap={3} align="center" mb={3} wrap="wrap">
           <StateTag state={month.state} done={done(month)} />
+          {month.since ? <Text fontSize="sm" color="fg.muted">since <UtcTime text={month.since} />, <Ago seconds={parseUtc(month.since).getTime() / 1_000} /></Text> : null}
           {month.task ? <TaskLink task={month.task} logs /> : null}
         </Flex>
         {data?.failure ? <FailureNote failure={data.failure} task={data.task} /> : <Text mb={2} overflowWrap="anywhere">{sentence(month.why)}</Text>}
         {next ? <Faint>{next}</Faint> : null}
         {month.statement ? <><Faint>This statement lets it go on. Run it on each node named above:</Faint><Sql text={month.statement} /></> : null}
-        <Actions {...opened} details={data ?? null} />
+        <Actions table={table} month={month} />
         {month.state === "loading" && (month.insert || data?.inserting) ? <Running month={month} details={data ?? null} /> : null}
         <Summary month={month} />
         {error ? <Note title="No details">{error.message}</Note> : null}
