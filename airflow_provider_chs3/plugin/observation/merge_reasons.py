@@ -31,19 +31,29 @@ def reasons_by_node(verdicts: Sequence[Verdict]) -> str:
     return "; ".join(f"{reason} ({'; '.join(names)})" for reason, names in nodes.items())
 
 
-def stuck_since(verdicts: Sequence[Verdict]) -> str:
-    """Return when the oldest failed mutation was sent, in UTC; empty if there is none.
+def unchanged_since(verdicts: Sequence[Verdict]) -> str:
+    """Return since when merges do not go on, in UTC; empty if there are no verdicts.
+
+    That is when the oldest failed mutation was sent, or else when the parts of the worst node changed last.
 
     Args:
         verdicts: The verdict of each node.
     """
-    times = [
+    worst = overall(verdicts)
+    failed = [
         each.state.at_seconds - mutation.age_seconds
         for each in verdicts
         for mutation in each.state.mutations
         if mutation.fail_reason
     ]
-    return f"{datetime.fromtimestamp(min(times), UTC):%Y-%m-%d %H:%M:%S}" if times else ""
+    idle = [each.state.at_seconds - each.state.unchanged_seconds for each in verdicts if each.health is worst]
+    times = failed or idle
+    return utc_text(min(times)) if times else ""
+
+
+def utc_text(at: float) -> str:
+    """Return a Unix time as text in UTC, as records have theirs."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def way_out(verdicts: Sequence[Verdict], table: TableName) -> str:

@@ -1,7 +1,7 @@
 // The parts of a month over time, added up over the nodes that log them.
 import type { MonthParts } from "../api/types";
 
-const MINUTE = 60;
+export const MINUTE = 60;
 
 export type Point = readonly [at: number, parts: number];
 
