@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ConnectionMonths, MonthRow, State } from "../src/api/types";
-import { axisLabel, countStates, matches, monthsBetween, problemsOf, secondsLeft, sorted, tablesOf, type Filter } from "../src/model/fleet";
+import { axisLabel, countStates, isBusy, matches, monthsBetween, problemsOf, secondsLeft, sorted, tablesOf, type Filter } from "../src/model/fleet";
 
 function month(name: string, state: State = "published", more: Partial<MonthRow> = {}): MonthRow {
   return {
@@ -92,4 +92,12 @@ test.each([
 test("the time left is known only with a total and a speed", () => {
   const insert = { query_id: "", read_rows: 40, total_rows: 100, read_bytes: 1, seconds: 1, rows_per_second: 20, nodes: [] };
   expect([secondsLeft(insert), secondsLeft({ ...insert, total_rows: null }), secondsLeft({ ...insert, rows_per_second: 0 })]).toEqual([3, null, null]);
+});
+
+test("it is looked at more often while a load or a run is at work, and before the first load of all", () => {
+  const calm = [connection("a", ["n"], { t: [month("2026-01")] })];
+  const loading = [connection("a", ["n"], { t: [month("2026-01", "loading")] })];
+  const [empty, down] = [connection("a", ["n"], {}), { ...connection("b", [], {}), error: "no answer" }];
+  const busy = (connections: ConnectionMonths[], dags: string[] = []) => isBusy({ connections, busy_dags: dags });
+  expect([busy(calm), busy(calm, ["d"]), busy(loading), busy([empty]), busy([empty, down]), busy([])]).toEqual([false, true, true, true, false, false]);
 });

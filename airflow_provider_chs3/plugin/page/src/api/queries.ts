@@ -1,5 +1,6 @@
 // The answers of the API, asked again every few seconds while somebody looks.
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { isBusy } from "../model/fleet";
 import { queryOf, type Place } from "../model/place";
 import { ask, RequestError } from "./client";
 import type { Cluster, MonthDetails, MonthParts, MonthRow, Months, Rights, Speed } from "./types";
@@ -12,13 +13,6 @@ export interface MonthPlace {
   database: string;
   table: string;
   month: string;
-}
-
-// Something is about to change: a load or a run is at work, or somebody waits for the first load of all.
-function isBusy({ connections, busy_dags: dags }: Months): boolean {
-  const tables = connections.flatMap((seen) => seen.tables);
-  const awaitsFirst = !tables.length && connections.length > 0 && connections.every(({ error }) => !error);
-  return awaitsFirst || dags.length > 0 || tables.some(({ months }) => months.some(({ state }) => state === "loading"));
 }
 
 export function useMonths(place: Place) {

@@ -1,5 +1,5 @@
 // All tables behind all connections, as the list shows them: each once, filtered and sorted.
-import type { ConnectionMonths, MonthRow, State } from "../api/types";
+import type { ConnectionMonths, MonthRow, Months, State } from "../api/types";
 import { NEEDS_PERSON, urgency } from "./states";
 
 export interface TableRow {
@@ -162,6 +162,13 @@ export function axisLabel(months: readonly string[], index: number): string {
 
 function indexOf(month: string): number {
   return Number(month.slice(0, 4)) * 12 + Number(month.slice(5)) - 1;
+}
+
+// Something is about to change: a load or a run is at work, or somebody waits for the first load of all.
+export function isBusy({ connections, busy_dags: dags }: Pick<Months, "connections" | "busy_dags">): boolean {
+  const tables = connections.flatMap((seen) => seen.tables);
+  const awaitsFirst = !tables.length && connections.length > 0 && connections.every(({ error }) => !error);
+  return awaitsFirst || dags.length > 0 || tables.some(({ months }) => months.some(({ state }) => state === "loading"));
 }
 
 export function secondsLeft(insert: NonNullable<MonthRow["insert"]>): number | null {

@@ -3,6 +3,7 @@ import { Box, Flex, Text } from "@chakra-ui/react";
 import type { MonthPlace } from "../api/queries";
 import type { Inserting, Load, MonthDetails, MonthRow, NodeRows, Setting } from "../api/types";
 import { byteRate, bytes, count, duration, number, orNone, percent, rate } from "../model/format";
+import { readText } from "../months/text";
 import { Figures } from "../ui/figures";
 import { CopyButton, Facts, Note, Section, UtcTime } from "../ui/parts";
 import { PartsOverTime } from "./parts-over-time";
@@ -55,11 +56,6 @@ function Ids({ ids }: { ids: readonly string[] }) {
 }
 
 const OBJECTS = ["new", "changed", "gone"];
-
-function readText(load: Load | Inserting): string {
-  const all = `${count(load.objects, "object")}, ${bytes(load.source_bytes)}`;
-  return load.loaded_objects === load.objects ? all : `${number(load.loaded_objects)} new of ${all}: ${bytes(load.loaded_bytes)}`;
-}
 
 // Servers count memory in steps of some MiB: a short insert ends before the first.
 function peakText({ peak_memory_bytes: peak }: Load): string {
