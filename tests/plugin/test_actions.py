@@ -72,6 +72,7 @@ def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_month(l
     assert (run.triggering_user_name, run.triggered_by) == ("admin", DagRunTriggeredByType.UI)
     dialog.get_by_role("button", name="Close").click()
     page.get_by_text("The run is queued.").wait_for()
+    page.get_by_text(f"DAG {LOADER} is at work").wait_for(timeout=4_000)
     runs.end(run.run_id)
     page.get_by_text("has not loaded this month").wait_for()
     keep(page, "what-came-of-a-reload")
@@ -83,6 +84,41 @@ def test_a_month_that_is_opened_by_its_address_can_be_reloaded(loaded: Lake, ope
     page.reload()
     dialog = act(page, "Reload…", "Reload")
     assert dialog.get_by_role("status").inner_text().startswith("Started")
+
+
+def test_an_address_that_names_an_action_asks_above_the_panel(loaded: Lake, open_page: Open) -> None:
+    page, _ = open_month(open_page)
+    page.wait_for_url("**month=**")
+    address = f"{page.url}&act=reload"
+    page.goto(address)
+    # A second time, with all answers there, the panel and the question are drawn in the same moment.
+    for _ in range(2):
+        page.get_by_role("alertdialog").get_by_role("button", name="Cancel").click(timeout=8000)
+        page.get_by_role("alertdialog").wait_for(state="detached")
+        assert page.get_by_role("dialog").is_visible()
+        page.get_by_role("button", name="Forget…").wait_for()
+        page.go_back()
+        page.go_forward()
+        page.evaluate("address => { history.pushState(null, '', address); dispatchEvent(new PopStateEvent('popstate')) }", address)
+
+
+def test_the_keyboard_alone_leads_from_a_month_to_an_action_and_back(loaded: Lake, open_page: Open) -> None:
+    page, _ = open_page(PAGE, role="admin")
+    page.get_by_role("button", name=f"{MONTH}: published").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Reload…").wait_for()
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if page.get_by_role("button", name="Reload…").evaluate("each => each === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    page.get_by_role("alertdialog").get_by_role("button", name="Cancel").wait_for()
+    page.wait_for_function("document.activeElement.textContent === 'Cancel'")
+    page.keyboard.press("Escape")
+    page.wait_for_function("document.activeElement.textContent === 'Reload…'")
+    page.keyboard.press("Escape")
+    page.wait_for_function(f"document.activeElement.dataset.month === '{MONTH}'")
+    assert len(runs.runs(LOADER)) == 1
 
 
 @pytest.mark.thorough

@@ -10,9 +10,13 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from fastapi.testclient import TestClient
 
+from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import MONTH, Lake
 from tests.integration.temporary_keys import LIST_ONLY, TemporaryKeys
 from tests.plugin.test_months import HOSTILE, TASK, TRIPS, fail, loaded, loading
+
+#: Fixtures.
+__all__ = ["strikes"]
 
 AsUser = Callable[[str | None], TestClient]
 
@@ -95,6 +99,22 @@ def test_a_load_at_work_tells_its_steps_so_far_and_those_of_the_load_before(as_u
     assert (last["month"], last["rows"]) == (MONTH, 600)
     assert {each["step"]: each["seconds"] for each in last["seconds_by_step"]} == before["seconds_by_step"]
     assert details(as_user, trips_lake)["last_finished"]["month"] == "2026-11"
+
+
+def test_a_load_of_new_objects_alone_tells_what_it_reads(
+    as_user: AsUser, trips_lake: Lake, strikes: Strikes
+) -> None:
+    keys = trips_lake.upload(TRIPS)
+    trips_lake.load()
+    late = trips_lake.s3.get_object(Bucket=trips_lake.bucket, Key=keys[0])["Body"].read()
+    trips_lake.put(f"trips/{MONTH}/late.parquet", late)
+    seen: list[dict[str, Any]] = []
+    strikes.before("List again, and count what is staged", lambda: seen.append(details(as_user, trips_lake)))
+    result = trips_lake.load()
+    found = seen[0]["inserting"]
+    read = {name: found[name] for name in ("objects", "source_bytes", "loaded_objects", "loaded_bytes")}
+    assert read == {name: result[name] for name in read}
+    assert (read["objects"], read["loaded_objects"], read["loaded_bytes"]) == (4, 1, len(late))
 
 
 def test_computed_settings_come_first_and_those_of_every_load_last(as_user: AsUser, trips_lake: Lake) -> None:
