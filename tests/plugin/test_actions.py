@@ -88,18 +88,18 @@ def test_a_month_that_is_opened_by_its_address_can_be_reloaded(loaded: Lake, ope
 
 def test_an_address_that_names_an_action_asks_above_the_panel(loaded: Lake, open_page: Open) -> None:
     page, _ = open_month(open_page)
-    page.wait_for_url("**month=**")
-    address = f"{page.url}&act=reload"
-    page.goto(address)
-    # A second time, with all answers there, the panel and the question are drawn in the same moment.
-    for _ in range(2):
-        page.get_by_role("alertdialog").get_by_role("button", name="Cancel").click(timeout=8000)
-        page.get_by_role("alertdialog").wait_for(state="detached")
-        assert page.get_by_role("dialog").is_visible()
-        page.get_by_role("button", name="Forget…").wait_for()
-        page.go_back()
-        page.go_forward()
-        page.evaluate("address => { history.pushState(null, '', address); dispatchEvent(new PopStateEvent('popstate')) }", address)
+    page.get_by_role("button", name="Reload…").click()
+    question = page.get_by_role("alertdialog")
+    question.get_by_role("button", name="Cancel").click(trial=True, timeout=8_000)
+    page.goto(page.url)
+    question.get_by_role("button", name="Cancel").click(trial=True, timeout=8_000)
+    # Back from elsewhere, with all answers still there, panel and question are drawn in the same moment.
+    page.evaluate("history.pushState({}, '', '/'); dispatchEvent(new PopStateEvent('popstate', { state: {} }))")
+    page.locator("[data-chs3=page]").wait_for(state="detached")
+    page.go_back()
+    question.get_by_role("button", name="Cancel").click(timeout=8_000)
+    question.wait_for(state="detached")
+    page.get_by_role("button", name="Reload…").click(trial=True, timeout=8_000)
 
 
 def test_the_keyboard_alone_leads_from_a_month_to_an_action_and_back(loaded: Lake, open_page: Open) -> None:
