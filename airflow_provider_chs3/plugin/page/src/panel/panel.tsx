@@ -1,6 +1,6 @@
 // One month at the side: what is wrong and how to get out of it first, then all that is known.
 import { Box, CloseButton, Drawer, Flex, Portal, Text } from "@chakra-ui/react";
-import { useEffect, useRef } from "react";
+import { useEffect, useRef, useState } from "react";
 import { useDetails, type MonthPlace } from "../api/queries";
 import type { MonthRow } from "../api/types";
 import { isNamed, nameOf, type TableRow } from "../model/fleet";
@@ -42,6 +42,8 @@ export function Panel({ tables }: { tables: readonly TableRow[] }) {
   const close = () => { change({ ...NO_MONTH, act: null }); };
   const last = useRef<Opened | null>(null);
   const leave = useRef<HTMLButtonElement>(null);
+  // The question before an action lies above the panel only if the panel is there first.
+  const [content, setContent] = useState<HTMLDivElement | null>(null);
   useEffect(() => { last.current = opened ?? last.current; });
   // Back to where the reader was in the strip, which may have been drawn anew.
   const cell = () => {
@@ -56,14 +58,14 @@ export function Panel({ tables }: { tables: readonly TableRow[] }) {
         <Portal>
           <Drawer.Backdrop bg="blackAlpha.300" />
           <Drawer.Positioner>
-            <Drawer.Content>
+            <Drawer.Content ref={setContent}>
               {opened ? <Month key={JSON.stringify(opened.place)} {...opened} /> : null}
               <Drawer.CloseTrigger asChild><CloseButton ref={leave} size="sm" /></Drawer.CloseTrigger>
             </Drawer.Content>
           </Drawer.Positioner>
         </Portal>
       </Drawer.Root>
-      {opened ? <Question table={opened.table} month={opened.month} /> : null}
+      {opened && content ? <Question table={opened.table} month={opened.month} /> : null}
     </>
   );
 }
