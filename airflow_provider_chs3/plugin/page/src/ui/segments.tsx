@@ -14,7 +14,7 @@ export function Segments({ label, value, items, isSmall = false, choose }: Props
     <Box maxW="100%" overflowX="auto">
       <SegmentGroup.Root size={isSmall ? "xs" : { base: "xs", sm: "sm" }} value={value} aria-label={label}
         onValueChange={({ value: chosen }) => { choose(chosen); }}>
-        <SegmentGroup.Indicator />
+        <SegmentGroup.Indicator boxShadow="inset 0 0 0 1px {colors.border.emphasized}" />
         <SegmentGroup.Items items={Object.entries(items).map(([each, text]) => ({ value: each, label: text }))} />
       </SegmentGroup.Root>
     </Box>
