@@ -23,8 +23,7 @@ export function silentOf(nodes: MonthParts["nodes"]): Map<string, string[]> {
 }
 
 // Where a chart begins: shortly before the first change, as nothing is to be seen before it.
-export function beginOf(points: readonly Point[], begun: number, now: number): number {
-  const first = points[1]?.[0];
+export function beginOf([first]: readonly number[], begun: number, now: number): number {
   return first === undefined ? begun : Math.max(begun, first - Math.max(MINUTE, (now - first) / 10));
 }
 

@@ -16,7 +16,7 @@ export function PartsOverTime({ place }: { place: MonthPlace }) {
   }
   const { begun_at: begun, now, nodes } = data;
   const points = totalOf(nodes);
-  const from = beginOf(points, begun, now);
+  const from = beginOf(points.slice(1).map(([at]) => at), begun, now);
   const most = Math.max(1, ...points.map(([, parts]) => parts));
   const x = (at: number) => LEFT + ((WIDTH - LEFT) * (Math.max(at, from) - from)) / (now - from);
   const y = (parts: number) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - parts / most);
