@@ -131,13 +131,11 @@ def _add_month_routes(app: FastAPI, pool: Executor) -> None:
     histories = SharedAnswers(look_at_parts, pool=pool, seconds=_LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS)
 
     @app.get("/api/month", response_model=answers.MonthDetails, response_model_exclude_unset=True)
-    async def month(
-        question: OfMonth, readable_dags: ReadableDags, readable_logs: LogsOf, readable_xcoms: XComsOf
-    ) -> dict[str, Any]:
+    async def month(question: OfMonth, readable_logs: LogsOf, readable_xcoms: XComsOf) -> dict[str, Any]:
         seen = await details.get(question)
         if not seen.is_known:
             raise HTTPException(status_code=404, detail="Not Found")
-        return seen.as_json(readable_dags=readable_dags, readable_logs=readable_logs, readable_xcoms=readable_xcoms)
+        return seen.as_json(readable_logs=readable_logs, readable_xcoms=readable_xcoms)
 
     @app.get("/api/parts", response_model=answers.MonthParts)
     async def parts(question: OfMonth) -> dict[str, Any]:

@@ -124,15 +124,6 @@ def test_computed_settings_come_first_and_those_of_every_load_last(as_user: AsUs
     assert names.index("max_insert_threads") < names.index("max_block_size") < names.index("optimize_on_insert")
 
 
-def test_the_task_is_named_to_those_who_may_read_its_dag(
-    as_user: AsUser, airflow_api: Any, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fail(trips_lake, TASK)
-    assert details(as_user, trips_lake)["task"] is None
-    monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine"})
-    assert details(as_user, trips_lake)["task"]["run_id"] == "run"
-
-
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", [HOSTILE, "it's; DROP TABLE trips --", 'back\\slash "and" `ticks`'])
 def test_whatever_a_table_is_called(as_user: AsUser, lake: Lake, name: str) -> None:

@@ -215,7 +215,6 @@ class MonthDetails(BaseModel):
     load: Load | None
     inserting: Inserting | None
     failure: Failure | None
-    task: Task | None
     last_finished: FinishedLoad | None
     insert_sql: str
 
