@@ -36,7 +36,7 @@ function openedIn(tables: readonly TableRow[], params: URLSearchParams): Opened 
   };
 }
 
-export function Panel({ tables }: { tables: readonly TableRow[] }) {
+export function Panel({ tables, owners }: { tables: readonly TableRow[]; owners: Record<string, string> }) {
   const { params, change } = useAddress();
   const opened = openedIn(tables, params);
   const close = () => { change({ ...NO_MONTH, act: null }); };
@@ -59,7 +59,7 @@ export function Panel({ tables }: { tables: readonly TableRow[] }) {
           <Drawer.Backdrop bg="blackAlpha.300" />
           <Drawer.Positioner>
             <Drawer.Content ref={setContent}>
-              {opened ? <Month key={JSON.stringify(opened.place)} {...opened} /> : null}
+              {opened ? <Month key={JSON.stringify(opened.place)} {...opened} owners={owners} /> : null}
               <Drawer.CloseTrigger asChild><CloseButton ref={leave} size="sm" /></Drawer.CloseTrigger>
             </Drawer.Content>
           </Drawer.Positioner>
@@ -70,8 +70,7 @@ export function Panel({ tables }: { tables: readonly TableRow[] }) {
   );
 }
 
-function Month(opened: Opened) {
-  const { table, month, place } = opened;
+function Month({ table, month, place, owners }: Opened & { owners: Record<string, string> }) {
   const { next } = STATES[month.state];
   const isKnown = month.state !== "never_loaded";
   const { data, error, isPending } = useDetails(place, month);
@@ -96,7 +95,7 @@ function Month(opened: Opened) {
         {month.statement ? <><Faint>This statement lets it go on. Run it on each node named above:</Faint><Sql text={month.statement} /></> : null}
         <Actions table={table} month={month} />
         {month.state === "loading" && (month.insert || data?.inserting) ? <Running month={month} details={data ?? null} /> : null}
-        <Summary month={month} />
+        <Summary month={month} owner={month.task ? owners[month.task.dag_id] : undefined} />
         {error ? <Note title="No details">{error.message}</Note> : null}
         {isKnown && isPending ? <Box mt={6}><Waiting lines={4} /></Box> : null}
         {data === null ? <Faint>No load has recorded anything about it.</Faint> : null}
@@ -106,7 +105,7 @@ function Month(opened: Opened) {
   );
 }
 
-function Summary({ month }: { month: MonthRow }) {
+function Summary({ month, owner }: { month: MonthRow; owner: string | undefined }) {
   return (
     <Section title="Now">
       <Facts rows={[
@@ -115,6 +114,7 @@ function Summary({ month }: { month: MonthRow }) {
         month.published_at !== "" && ["Published", <><UtcTime key="at" text={month.published_at} /> from {count(month.objects, "object")}, {bytes(month.source_bytes)}</>],
         month.insert_seconds !== null && ["Insert took", `${duration(month.insert_seconds)}, ${orNone(month.rows_per_second, rate)}`],
         month.task !== null && ["Newest task", <TaskLink key="task" task={month.task} />],
+        owner !== undefined && ["Owner of its DAG", owner],
       ]} />
     </Section>
   );
