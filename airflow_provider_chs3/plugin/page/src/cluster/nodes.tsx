@@ -21,7 +21,7 @@ function size({ size: found, size_error: problem }: NodeOverview) {
 
 export function Nodes({ nodes }: Props) {
   const rows = nodes.map((node) => [
-    node.name, `${node.version}, up ${age(node.uptime_seconds)}`, size(node),
+    node.name, <Text key="version" whiteSpace="nowrap">{node.version}, up {age(node.uptime_seconds)}</Text>, size(node),
     `${number(node.measured.cores)} cores, ${memory(node.measured.memory_bytes)}`,
     node.machine_memory_bytes ? bytes(node.machine_memory_bytes) : "–", bytes(node.memory_in_use_bytes),
     <Meter key="pool" part={node.pool_busy} whole={node.pool_size} label="Busy merge threads" />, number(node.merges_running),
