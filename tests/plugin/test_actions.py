@@ -46,7 +46,7 @@ def act(page: Page, label: str, verb: str) -> Locator:
     """Go through with an action; gives the dialog, once Airflow has answered."""
     page.get_by_role("button", name=label).click()
     dialog = page.get_by_role("alertdialog")
-    dialog.get_by_role("button", name=verb, exact=True).click(timeout=8000)
+    dialog.get_by_role("button", name=verb, exact=True).click()
     dialog.get_by_role("button", name="Close").wait_for()
     return dialog
 
@@ -90,16 +90,16 @@ def test_an_address_that_names_an_action_asks_above_the_panel(loaded: Lake, open
     page, _ = open_month(open_page)
     page.get_by_role("button", name="Reload…").click()
     question = page.get_by_role("alertdialog")
-    question.get_by_role("button", name="Cancel").click(trial=True, timeout=8_000)
+    question.get_by_role("button", name="Cancel").click(trial=True)
     page.goto(page.url)
-    question.get_by_role("button", name="Cancel").click(trial=True, timeout=8_000)
+    question.get_by_role("button", name="Cancel").click(trial=True)
     # Back from elsewhere, with all answers still there, panel and question are drawn in the same moment.
     page.evaluate("history.pushState({}, '', '/'); dispatchEvent(new PopStateEvent('popstate', { state: {} }))")
     page.locator("[data-chs3=page]").wait_for(state="detached")
     page.go_back()
-    question.get_by_role("button", name="Cancel").click(timeout=8_000)
+    question.get_by_role("button", name="Cancel").click()
     question.wait_for(state="detached")
-    page.get_by_role("button", name="Reload…").click(trial=True, timeout=8_000)
+    page.get_by_role("button", name="Reload…").click(trial=True)
 
 
 def test_the_keyboard_alone_leads_from_a_month_to_an_action_and_back(loaded: Lake, open_page: Open) -> None:

@@ -9,7 +9,7 @@ import { NEEDS_PERSON } from "../model/states";
 import { RunLink } from "../ui/links";
 import { Faint, Note } from "../ui/parts";
 import { useAddress } from "../ui/url";
-import { outcome, runPath, type Run } from "./airflow";
+import { outcome, runPath, runText, type Run } from "./airflow";
 import { Confirm } from "./confirm";
 import { isKind, KINDS, obstacle, type Kind } from "./kinds";
 
@@ -113,7 +113,7 @@ function Outcome({ kind, run, before, month }: { kind: Kind; run: Run; before: s
     },
   });
   const found = kind === "reload" ? outcome(data, before, month, isSettled)
-    : { isOver: data.state === "success" || data.state === "failed", isGood: data.state !== "failed", text: `The run is ${data.state ?? "queued"}.` };
+    : { isOver: data.state === "success" || data.state === "failed", isGood: data.state !== "failed", text: runText(data) };
   const status = !found.isOver ? "info" : found.isGood ? "success" : "warning";
   return <Note status={status} title={KINDS[kind].verb}>{found.text} <RunLink dagId={run.dag_id} runId={run.dag_run_id} /></Note>;
 }
