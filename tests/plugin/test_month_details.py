@@ -101,9 +101,7 @@ def test_a_load_at_work_tells_its_steps_so_far_and_those_of_the_load_before(as_u
     assert details(as_user, trips_lake)["last_finished"]["month"] == "2026-11"
 
 
-def test_a_load_of_new_objects_alone_tells_what_it_reads(
-    as_user: AsUser, trips_lake: Lake, strikes: Strikes
-) -> None:
+def test_a_load_of_new_objects_alone_tells_what_it_reads(as_user: AsUser, trips_lake: Lake, strikes: Strikes) -> None:
     keys = trips_lake.upload(TRIPS)
     trips_lake.load()
     late = trips_lake.s3.get_object(Bucket=trips_lake.bucket, Key=keys[0])["Body"].read()

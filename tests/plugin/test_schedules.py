@@ -150,9 +150,7 @@ def busy_dags(as_user: AsUser, **query: str) -> Any:
     return as_user("viewer").get("/chs3/api/months", params=query).raise_for_status().json()["busy_dags"]
 
 
-def test_dags_with_a_run_at_work_are_told_unless_they_are_paused(
-    as_user: AsUser, trips_lake: Lake, task: Any
-) -> None:
+def test_dags_with_a_run_at_work_are_told_unless_they_are_paused(as_user: AsUser, trips_lake: Lake, task: Any) -> None:
     load(trips_lake, task)
     assert busy_dags(as_user) == [LOADER]
     set_dag(is_paused=True)

@@ -129,7 +129,11 @@ def test_a_month_tells_its_own_parts_over_time(as_user: AsUser, trips_lake: Lake
 
 
 def test_parts_that_were_merged_before_the_log_began_do_not_count(
-    own_cluster: ClickHouseCluster, chs3_s3: S3Endpoint, chs3_bucket: str, as_user: AsUser, monkeypatch: pytest.MonkeyPatch
+    own_cluster: ClickHouseCluster,
+    chs3_s3: S3Endpoint,
+    chs3_bucket: str,
+    as_user: AsUser,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with lake_on(own_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
         lake.create_table()
@@ -140,7 +144,9 @@ def test_parts_that_were_merged_before_the_log_began_do_not_count(
         lake.on_every_node(f"OPTIMIZE TABLE {lake.database}.trips FINAL")
         lake.on_every_node("SYSTEM FLUSH LOGS")
         lake.on_every_node("TRUNCATE TABLE system.part_log")
-        removed = f"SELECT count() FROM system.parts WHERE NOT active AND database = '{lake.database}' AND table = 'trips'"
+        removed = (
+            f"SELECT count() FROM system.parts WHERE NOT active AND database = '{lake.database}' AND table = 'trips'"
+        )
         deadline = time.monotonic() + 60
         while any(rows[0][0] for rows in lake.on_every_node(removed)):
             assert time.monotonic() < deadline

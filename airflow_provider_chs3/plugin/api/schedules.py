@@ -1,4 +1,4 @@
-"""What Airflow knows of the DAGs that load months: runs at work, and runs that do not come, as they are held or late."""
+"""Runs of the DAGs that load months: those at work, and those that do not come, as they are held or late."""
 
 from __future__ import annotations
 
