@@ -21,11 +21,12 @@ from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answ
 from airflow_provider_chs3.plugin.api.month_details import look_at_details, question_of
 from airflow_provider_chs3.plugin.api.month_parts import look_at_parts
 from airflow_provider_chs3.plugin.api.months import MonthsAnswer, dag_ids_of, month_answers
-from airflow_provider_chs3.plugin.api.schedules import mark_waiting, schedules_of
+from airflow_provider_chs3.plugin.api.schedules import busy_dags, mark_waiting, schedules_of
 from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputAnswer, throughput_answers
 from airflow_provider_chs3.plugin.cache import SharedAnswers
 from airflow_provider_chs3.plugin.connections import connection_ids
 from airflow_provider_chs3.plugin.security import (
+    ACTIONS_DAG,
     MAY_SEE_PAGE,
     LogsOf,
     ReadableDags,
@@ -104,7 +105,8 @@ def _add_view_routes(app: FastAPI) -> None:
         found = [each.as_json(scope=scope, readable_dags=readable_dags, readable_logs=readable_logs) for each in seen]
         dag_ids = dag_ids_of(found)
         mark_waiting(found, schedules_of(dag_ids), datetime.now(UTC))
-        return {"connections": found, "owners": owners_of(dag_ids)}
+        asked = {*dag_ids, ACTIONS_DAG, *([scope.dag_id] if scope else [])}
+        return {"connections": found, "owners": owners_of(dag_ids), "busy_dags": busy_dags(asked & readable_dags)}
 
     @app.get("/api/throughput", response_model=answers.Speed)
     async def throughput(scope: ReadableScope, readable_dags: ReadableDags, days: Days = Days.WEEK) -> dict[str, Any]:
@@ -129,13 +131,11 @@ def _add_month_routes(app: FastAPI, pool: Executor) -> None:
     histories = SharedAnswers(look_at_parts, pool=pool, seconds=_LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS)
 
     @app.get("/api/month", response_model=answers.MonthDetails, response_model_exclude_unset=True)
-    async def month(
-        question: OfMonth, readable_dags: ReadableDags, readable_logs: LogsOf, readable_xcoms: XComsOf
-    ) -> dict[str, Any]:
+    async def month(question: OfMonth, readable_logs: LogsOf, readable_xcoms: XComsOf) -> dict[str, Any]:
         seen = await details.get(question)
         if not seen.is_known:
             raise HTTPException(status_code=404, detail="Not Found")
-        return seen.as_json(readable_dags=readable_dags, readable_logs=readable_logs, readable_xcoms=readable_xcoms)
+        return seen.as_json(readable_logs=readable_logs, readable_xcoms=readable_xcoms)
 
     @app.get("/api/parts", response_model=answers.MonthParts)
     async def parts(question: OfMonth) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def act(page: Page, label: str, verb: str) -> Locator:
     """Go through with an action; gives the dialog, once Airflow has answered."""
     page.get_by_role("button", name=label).click()
     dialog = page.get_by_role("alertdialog")
-    dialog.get_by_role("button", name=verb, exact=True).click(timeout=8000)
+    dialog.get_by_role("button", name=verb, exact=True).click()
     dialog.get_by_role("button", name="Close").wait_for()
     return dialog
 
@@ -72,6 +72,7 @@ def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_month(l
     assert (run.triggering_user_name, run.triggered_by) == ("admin", DagRunTriggeredByType.UI)
     dialog.get_by_role("button", name="Close").click()
     page.get_by_text("The run is queued.").wait_for()
+    page.get_by_text(f"DAG {LOADER} is at work").wait_for(timeout=4_000)
     runs.end(run.run_id)
     page.get_by_text("has not loaded this month").wait_for()
     keep(page, "what-came-of-a-reload")
@@ -83,6 +84,41 @@ def test_a_month_that_is_opened_by_its_address_can_be_reloaded(loaded: Lake, ope
     page.reload()
     dialog = act(page, "Reload…", "Reload")
     assert dialog.get_by_role("status").inner_text().startswith("Started")
+
+
+def test_an_address_that_names_an_action_asks_above_the_panel(loaded: Lake, open_page: Open) -> None:
+    page, _ = open_month(open_page)
+    page.get_by_role("button", name="Reload…").click()
+    question = page.get_by_role("alertdialog")
+    question.get_by_role("button", name="Cancel").click(trial=True)
+    page.goto(page.url)
+    question.get_by_role("button", name="Cancel").click(trial=True)
+    # Back from elsewhere, with all answers still there, panel and question are drawn in the same moment.
+    page.evaluate("history.pushState({}, '', '/'); dispatchEvent(new PopStateEvent('popstate', { state: {} }))")
+    page.locator("[data-chs3=page]").wait_for(state="detached")
+    page.go_back()
+    question.get_by_role("button", name="Cancel").click()
+    question.wait_for(state="detached")
+    page.get_by_role("button", name="Reload…").click(trial=True)
+
+
+def test_the_keyboard_alone_leads_from_a_month_to_an_action_and_back(loaded: Lake, open_page: Open) -> None:
+    page, _ = open_page(PAGE, role="admin")
+    page.get_by_role("button", name=f"{MONTH}: published").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Reload…").wait_for()
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if page.get_by_role("button", name="Reload…").evaluate("each => each === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    page.get_by_role("alertdialog").get_by_role("button", name="Cancel").wait_for()
+    page.wait_for_function("document.activeElement.textContent === 'Cancel'")
+    page.keyboard.press("Escape")
+    page.wait_for_function("document.activeElement.textContent === 'Reload…'")
+    page.keyboard.press("Escape")
+    page.wait_for_function(f"document.activeElement.dataset.month === '{MONTH}'")
+    assert len(runs.runs(LOADER)) == 1
 
 
 @pytest.mark.thorough

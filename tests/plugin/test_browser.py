@@ -78,6 +78,21 @@ def test_a_table_to_which_two_connections_lead_is_listed_once(
     assert troubles == []
 
 
+def test_the_first_click_after_a_reload_leaves_the_page_as_it_is(
+    busy_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
+) -> None:
+    page, _ = open_page(PAGE)
+    for _ in range(2):
+        page.get_by_role("button", name=f"{MONTH}: published").first.wait_for()
+        page.evaluate("window.shown = document.querySelector('[data-chs3=page]')")
+        page.get_by_role("button", name=f"{MONTH}: published").first.click()
+        page.get_by_role("dialog").wait_for()
+        assert page.evaluate("window.shown.isConnected")
+        page.keyboard.press("Escape")
+        page.get_by_role("dialog").wait_for(state="detached")
+        page.reload()
+
+
 def many_tables(route: Route) -> None:
     """Answer as the API does, with a hundred tables of ten years."""
     answer = route.fetch()

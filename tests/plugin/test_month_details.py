@@ -10,9 +10,13 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from fastapi.testclient import TestClient
 
+from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import MONTH, Lake
 from tests.integration.temporary_keys import LIST_ONLY, TemporaryKeys
 from tests.plugin.test_months import HOSTILE, TASK, TRIPS, fail, loaded, loading
+
+#: Fixtures.
+__all__ = ["strikes"]
 
 pytestmark = pytest.mark.three_nodes
 
@@ -99,20 +103,25 @@ def test_a_load_at_work_tells_its_steps_so_far_and_those_of_the_load_before(as_u
     assert details(as_user, trips_lake)["last_finished"]["month"] == "2026-11"
 
 
+def test_a_load_of_new_objects_alone_tells_what_it_reads(as_user: AsUser, trips_lake: Lake, strikes: Strikes) -> None:
+    keys = trips_lake.upload(TRIPS)
+    trips_lake.load()
+    late = trips_lake.s3.get_object(Bucket=trips_lake.bucket, Key=keys[0])["Body"].read()
+    trips_lake.put(f"trips/{MONTH}/late.parquet", late)
+    seen: list[dict[str, Any]] = []
+    strikes.before("List again, and count what is staged", lambda: seen.append(details(as_user, trips_lake)))
+    result = trips_lake.load()
+    found = seen[0]["inserting"]
+    read = {name: found[name] for name in ("objects", "source_bytes", "loaded_objects", "loaded_bytes")}
+    assert read == {name: result[name] for name in read}
+    assert (read["objects"], read["loaded_objects"], read["loaded_bytes"]) == (4, 1, len(late))
+
+
 def test_computed_settings_come_first_and_those_of_every_load_last(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load(settings={"max_block_size": 100})
     names = [each["name"] for each in details(as_user, trips_lake)["load"]["settings"]]
     assert names.index("max_insert_threads") < names.index("max_block_size") < names.index("optimize_on_insert")
-
-
-def test_the_task_is_named_to_those_who_may_read_its_dag(
-    as_user: AsUser, airflow_api: Any, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fail(trips_lake, TASK)
-    assert details(as_user, trips_lake)["task"] is None
-    monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine"})
-    assert details(as_user, trips_lake)["task"]["run_id"] == "run"
 
 
 @pytest.mark.thorough(but=1)

@@ -144,3 +144,21 @@ def test_a_late_month_says_when_its_run_was_due_and_needs_nobody(
     page.get_by_role("dialog").get_by_text(f"a run of the DAG {LOADER} was due at").wait_for()
     assert page.get_by_text("No month needs you.").count() == 1
     assert troubles == []
+
+
+def busy_dags(as_user: AsUser, **query: str) -> Any:
+    return as_user("viewer").get("/chs3/api/months", params=query).raise_for_status().json()["busy_dags"]
+
+
+def test_dags_with_a_run_at_work_are_told_unless_they_are_paused(as_user: AsUser, trips_lake: Lake, task: Any) -> None:
+    load(trips_lake, task)
+    assert busy_dags(as_user) == [LOADER]
+    set_dag(is_paused=True)
+    assert busy_dags(as_user) == []
+    set_dag(is_paused=False)
+    runs.end(task.run_id)
+    assert busy_dags(as_user) == []
+
+
+def test_a_dag_that_has_loaded_nothing_yet_is_at_work_on_its_own_page(as_user: AsUser, lake: Lake, task: Any) -> None:
+    assert (busy_dags(as_user), busy_dags(as_user, dag_id=LOADER)) == ([], [LOADER])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,13 +12,14 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from airflow_provider_chs3.core.merges.health import Thresholds
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.proxies import StorageProxy, slow
 from tests.integration.lake import MONTH, Lake, lake_on
 from tests.narrow_user import NARROW, WATCHER
-from tests.plugin.test_months import TASK, TRIPS, loaded
+from tests.plugin.test_months import TASK, TRIPS, loaded, months
 
 pytestmark = pytest.mark.three_nodes
 
@@ -126,6 +128,49 @@ def test_a_month_tells_its_own_parts_over_time(as_user: AsUser, trips_lake: Lake
     assert sum(each[-1] for each in counts) <= nodes
     times = [at for node in found["nodes"] for at, _ in node["parts"]]
     assert found["begun_at"] <= min(times) < max(times) <= found["now"]
+
+
+def test_parts_that_were_merged_before_the_log_began_do_not_count(
+    own_cluster: ClickHouseCluster,
+    chs3_s3: S3Endpoint,
+    chs3_bucket: str,
+    as_user: AsUser,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with lake_on(own_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
+        lake.create_table()
+        lake.upload(FILES)
+        lake.on_every_node(f"ALTER TABLE {lake.database}.trips MODIFY SETTING old_parts_lifetime = 2")
+        with merges_stopped(lake):
+            lake.load(settings=MANY_PARTS)
+        lake.on_every_node(f"OPTIMIZE TABLE {lake.database}.trips FINAL")
+        lake.on_every_node("SYSTEM FLUSH LOGS")
+        lake.on_every_node("TRUNCATE TABLE system.part_log")
+        removed = (
+            f"SELECT count() FROM system.parts WHERE NOT active AND database = '{lake.database}' AND table = 'trips'"
+        )
+        deadline = time.monotonic() + 60
+        while any(rows[0][0] for rows in lake.on_every_node(removed)):
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        with asked_as_watcher(lake):
+            query = {"conn_id": "chs3_default", "database": lake.database, "table": "trips", "month": MONTH}
+            found = as_user("viewer").get("/chs3/api/parts", params=query).raise_for_status().json()
+        assert [[parts for _, parts in node["parts"]] for node in found["nodes"]] == [[1], [1]]
+        (log,) = lake.on_node(0, "SELECT min(event_time) FROM system.part_log")
+        assert found["nodes"][0]["parts"][0][0] == log[0].timestamp()
+
+
+def test_a_month_whose_merges_lag_tells_its_parts_and_since_when(as_user: AsUser, trips_lake: Lake) -> None:
+    trips_lake.upload(Trips(rows_per_month=6_000, files_per_month=60))
+    with merges_stopped(trips_lake):
+        parts = trips_lake.load(settings=MANY_PARTS)["parts"]
+        month = months(as_user, trips_lake)[MONTH]
+    assert (month["state"], month["parts"], month["since"]) == ("merging", parts, month["published_at"])
+    assert month["why"].startswith("nothing has merged for ")
+    told = [int(found) for found in re.findall(r"(\d+) parts", month["why"])]
+    assert sum(told) <= parts
+    assert min(told) > Thresholds().spare_parts
 
 
 def test_parts_come_with_loads_and_go_with_merges(as_user: AsUser, trips_lake: Lake) -> None:

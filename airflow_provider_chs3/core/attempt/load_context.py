@@ -140,6 +140,12 @@ class LoadContext:
         """All objects of the month, of which an increment reads the new ones alone."""
         return self.increment.month if self.increment else self.files.manifest
 
+    @property
+    def read_sizes(self) -> dict[str, int]:
+        """The number of the objects that it reads, and their bytes, as its records have them."""
+        read = self.files.manifest
+        return {"loaded_objects": len(read.objects), "loaded_bytes": read.size_bytes}
+
     def of_increment(self, increment: Increment, new: Manifest) -> LoadContext:
         """Return the same load of the new objects alone."""
         return replace(self.of_objects(new), increment=increment)

@@ -160,6 +160,7 @@ def record_resumable_load(
         "before": {node_key(node): _as_json(month.state) for node, month in initial_state.before.items()},
         "records": records_of(initial_state.before),
         "reason": initial_state.reason,
+        **load.read_sizes,
         "structure": load.request.structure(load.context),
         "course": asdict(load.retry_state),
         "plan": plan.as_json(),

@@ -133,7 +133,7 @@ def _record_months(group: GroupPlan, *, done: Sequence[DoneInsert] = ()) -> Step
     coordinator = load.context.coordinator
 
     def recorded(each: MonthOfGroup) -> Steps[None]:
-        details = {**shared, "reason": each.to_load.reason}
+        details = {**shared, **each.load.read_sizes, "reason": each.to_load.reason}
         values = values_of(each.load, rows=0, state=PartitionState(), details=details)
         new = NewRecord(
             ledger=load.context.ledger,

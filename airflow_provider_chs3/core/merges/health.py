@@ -260,7 +260,7 @@ def as_json(verdicts: Iterable[Verdict]) -> dict[str, object]:
     verdicts = tuple(verdicts)
     months: dict[str, dict[str, object]] = {}
     for each in verdicts:
-        months.setdefault(str(each.state.month), {})[str(each.state.node)] = {
+        months.setdefault(str(each.state.month), {})[shown(each.state.node)] = {
             "health": str(each.health),
             "parts": each.state.parts,
             "size_bytes": each.state.size_bytes,

@@ -106,10 +106,11 @@ class ConnectionMonths(Seen):
 
 
 class Months(BaseModel):
-    """The months of all connections, and the owners of the DAGs that load them."""
+    """The months of all connections, the owners of the DAGs that load them, and those that have a run at work."""
 
     connections: list[ConnectionMonths]
     owners: dict[str, str]
+    busy_dags: list[str]
 
 
 class NodeRows(BaseModel):
@@ -147,7 +148,14 @@ class Entry(BaseModel):
     source_bytes: int
 
 
-class Load(Entry):
+class Reads(Entry):
+    """A load: of the month's objects, those that it reads."""
+
+    loaded_objects: int
+    loaded_bytes: int
+
+
+class Load(Reads):
     """The newest load that published."""
 
     is_published: bool
@@ -160,8 +168,6 @@ class Load(Entry):
     memory_bytes: int | None
     memory_steps: int | None
     query_ids: list[str] | None
-    loaded_objects: int
-    loaded_bytes: int
     object_changes: dict[str, int]
     rows_per_second: int | None
     bytes_per_second: int | None
@@ -169,7 +175,7 @@ class Load(Entry):
     settings: list[Setting]
 
 
-class Inserting(Entry):
+class Inserting(Reads):
     """A load that has begun to insert, and not published."""
 
     reason: str
@@ -209,7 +215,6 @@ class MonthDetails(BaseModel):
     load: Load | None
     inserting: Inserting | None
     failure: Failure | None
-    task: Task | None
     last_finished: FinishedLoad | None
     insert_sql: str
 

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.tuning.insert_settings import TUNED_NAMES, YOURS
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.core.workflow.step_timer import in_order
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.plugin.api.months import is_of_dag_in, task_as_json
+from airflow_provider_chs3.plugin.api.months import is_of_dag_in
 from airflow_provider_chs3.plugin.cache import carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
 from airflow_provider_chs3.plugin.observation.month_details import Entry, FinishedLoad, MonthDetails, look_at_month
@@ -53,19 +53,16 @@ class DetailsAnswer:
         """Whether the month exists, or may exist."""
         return self.details is None or self.details.is_known
 
-    def as_json(
-        self, *, readable_dags: Collection[str], readable_logs: Container[str], readable_xcoms: Container[str]
-    ) -> dict[str, Any]:
+    def as_json(self, *, readable_logs: Container[str], readable_xcoms: Container[str]) -> dict[str, Any]:
         """Return JSON-safe values.
 
         Args:
-            readable_dags: DAGs whose tasks may be named.
             readable_logs: DAGs whose errors may be shown with the values that they quote.
             readable_xcoms: DAGs whose statements may be shown.
         """
         seen = self.details
         if seen is None:
-            unknown = dict.fromkeys(("load", "inserting", "failure", "task", "last_finished"))
+            unknown = dict.fromkeys(("load", "inserting", "failure", "last_finished"))
             return unknown | {"error": self.error, "nodes": [], "insert_sql": ""}
         nodes = {node: asdict(share) | {"error": ""} for node, share in seen.nodes.items()}
         nodes |= {node: {"error": error} for node, error in seen.down.items()}
@@ -75,7 +72,6 @@ class DetailsAnswer:
             "load": _load(seen.load) | {"is_published": seen.is_published} if seen.load else None,
             "inserting": _inserting(seen.inserting) if seen.inserting else None,
             "failure": _failure(seen.failure, readable_logs) if seen.failure else None,
-            "task": task_as_json(seen.owner, readable_dags),
             "last_finished": _finished(seen.last_finished) if seen.last_finished else None,
             "insert_sql": self.insert_sql if self.insert_sql and is_of_dag_in(seen.owner, readable_xcoms) else "",
         }
@@ -172,6 +168,9 @@ def _inserting(entry: Entry) -> dict[str, Any]:
     if inserting := max(spent.get("insert", 0.0), sum(each["stats"]["seconds"] for each in done)):
         spent["insert"] = inserting
     return _entry_as_json(entry) | {
+        # Older versions of this package did not record what was read.
+        "loaded_objects": entry.details.get("loaded_objects", entry.objects),
+        "loaded_bytes": entry.details.get("loaded_bytes", entry.source_bytes),
         "reason": entry.details.get("reason", ""),
         "memory_bytes": plan.get("memory_bytes"),
         "memory_steps": plan.get("memory_steps"),

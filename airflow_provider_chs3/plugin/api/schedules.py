@@ -1,4 +1,4 @@
-"""Months that wait for a run of their DAG that does not come: the DAG is paused, or the run is overdue."""
+"""Runs of the DAGs that load months: those at work, and those that do not come, as they are held or late."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.models.dag import DagModel
+from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
+from airflow.utils.state import State
 from sqlalchemy import select
 
 from airflow_provider_chs3.plugin.api.months import CHANGED_IN_S3
@@ -61,6 +63,22 @@ def schedules_of(dag_ids: Collection[str]) -> dict[str, Schedule]:
         dag_id: Schedule(is_paused=is_paused, due_at=due_at, month=f"{of.astimezone(UTC):%Y-%m}" if of else "")
         for dag_id, is_paused, due_at, of in rows
     }
+
+
+def busy_dags(dag_ids: Collection[str]) -> list[str]:
+    """Return the DAGs that have a run which is queued or running; those of a paused DAG wait.
+
+    Args:
+        dag_ids: The DAGs.
+    """
+    asked = (
+        select(DagRun.dag_id)
+        .distinct()
+        .join(DagModel, DagModel.dag_id == DagRun.dag_id)
+        .where(DagRun.dag_id.in_(dag_ids), DagRun.state.in_(State.unfinished_dr_states), ~DagModel.is_paused)
+    )
+    with create_session() as session:
+        return sorted(session.scalars(asked))
 
 
 def mark_waiting(connections: Iterable[Mapping[str, Any]], schedules: Mapping[str, Schedule], now: datetime) -> None:

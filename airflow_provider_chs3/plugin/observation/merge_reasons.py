@@ -11,10 +11,13 @@ from airflow_provider_chs3.core.merges.health import Verdict, overall
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.sql.quoting import table as quoted
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.quantities import quantity
 
 
 def reasons_by_node(verdicts: Sequence[Verdict]) -> str:
-    """Return the reasons of the worst verdicts, each once, with the nodes that it is about.
+    """Return the reasons of the worst verdicts, each once, with the nodes that it is about and their parts.
+
+    The speed of merges, and the time that is left, differ between nodes.
 
     Args:
         verdicts: The verdict of each node.
@@ -23,23 +26,34 @@ def reasons_by_node(verdicts: Sequence[Verdict]) -> str:
     worst = overall(verdicts)
     for each in verdicts:
         if each.health is worst:
-            nodes[each.reason].append(shown(each.state.node))
-    return "; ".join(f"{reason} ({', '.join(names)})" for reason, names in nodes.items())
+            speed = f", {each.merge_rate}" if each.merge_rate and str(each.merge_rate) else ""
+            nodes[each.reason].append(f"{shown(each.state.node)}: {quantity(each.state.parts, 'part')}{speed}")
+    return "; ".join(f"{reason} ({'; '.join(names)})" for reason, names in nodes.items())
 
 
-def stuck_since(verdicts: Sequence[Verdict]) -> str:
-    """Return when the oldest failed mutation was sent, in UTC; empty if there is none.
+def unchanged_since(verdicts: Sequence[Verdict]) -> str:
+    """Return since when merges do not go on, in UTC; empty if there are no verdicts.
+
+    That is when the oldest failed mutation was sent, or else when the parts of the worst node changed last.
 
     Args:
         verdicts: The verdict of each node.
     """
-    times = [
+    worst = overall(verdicts)
+    failed = [
         each.state.at_seconds - mutation.age_seconds
         for each in verdicts
         for mutation in each.state.mutations
         if mutation.fail_reason
     ]
-    return f"{datetime.fromtimestamp(min(times), UTC):%Y-%m-%d %H:%M:%S}" if times else ""
+    idle = [each.state.at_seconds - each.state.unchanged_seconds for each in verdicts if each.health is worst]
+    times = failed or idle
+    return utc_text(min(times)) if times else ""
+
+
+def utc_text(at: float) -> str:
+    """Return a Unix time as text in UTC, as records have theirs."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def way_out(verdicts: Sequence[Verdict], table: TableName) -> str:

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.ledger.replicas import records_of_replicas
 from airflow_provider_chs3.core.merges.health import Thresholds, Verdict, judge, overall
 from airflow_provider_chs3.core.preflight.target_checks import month_of_partition
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
-from airflow_provider_chs3.plugin.observation.merge_reasons import reasons_by_node, stuck_since, way_out
+from airflow_provider_chs3.plugin.observation.merge_reasons import reasons_by_node, unchanged_since, utc_text, way_out
 from airflow_provider_chs3.plugin.observation.month_state import LastLoad, MonthState, state_of
 from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot
 from airflow_provider_chs3.plugin.observation.months_records import FailureRecord, InsertRecord, MonthRecords
@@ -26,6 +26,7 @@ from airflow_provider_chs3.plugin.observation.running_inserts import (
     running_step,
 )
 
+_AS_PUBLISHED = (MonthState.PUBLISHED, MonthState.MERGING)
 _DOING = {
     RunningStep.INSERT: "a load is inserting it",
     RunningStep.VERIFY: "a load is proving that it has staged the objects' rows",
@@ -42,7 +43,7 @@ class MonthOverview:
         state: Its state.
         why: The reason for the state, as a text without values of rows.
         why_with_values: The reason with the error of the load, which may quote them; empty if there is none.
-        since: Time of the error or publication that gave it the state, in UTC; empty if not known.
+        since: Since when it has the state, in UTC; empty if not known.
         statement: SQL that helps a stuck month; empty if there is none.
         rows: Rows of its partition, on all shards.
         size_bytes: Bytes on disk, on all nodes.
@@ -205,7 +206,7 @@ def _month_overview(
         state=state,
         why=why(with_values=False),
         why_with_values=why(with_values=True) if month.failure else "",
-        since=month.failure.recorded_at if month.failure else stuck_since(verdicts),
+        since=_since(state, month, verdicts),
         statement=way_out(verdicts, month.table) if state is MonthState.STUCK else "",
         rows=sum({node.shard_num: each.state.rows for node, each in month.nodes.items()}.values()),
         size_bytes=sum(each.state.size_bytes for each in month.nodes.values()),
@@ -215,6 +216,15 @@ def _month_overview(
         insert=running_insert(seen, running) if running else None,
     )
     return _with_publication(described, month)
+
+
+def _since(state: MonthState, month: _Month, verdicts: Sequence[Verdict]) -> str:
+    """Return since when it is so, unless that is its publication; empty where nobody knows, as of others' changes."""
+    if state in (MonthState.STUCK, MonthState.TOO_MANY_PARTS):
+        return unchanged_since(verdicts)
+    if state is MonthState.UNFINISHED and month.unpublished:
+        return utc_text(month.unpublished.recorded_at)
+    return month.failure.recorded_at if month.failure and state is not MonthState.LOADING else ""
 
 
 def _with_publication(described: MonthOverview, month: _Month) -> MonthOverview:
@@ -229,8 +239,7 @@ def _with_publication(described: MonthOverview, month: _Month) -> MonthOverview:
         objects=published[0].objects,
         source_bytes=max(each.record.source_bytes for each in published if each.record),
         published_at=(published_at := max(each.recorded_at for each in published)),
-        # Nobody knows when somebody changed it.
-        since=described.since or ("" if described.state is MonthState.CHANGED else published_at),
+        since=described.since or (published_at if described.state in _AS_PUBLISHED else ""),
         ledger_database=published[0].ledger_database,
         insert_seconds=seconds or None,
         loaded_rows=loaded_rows,

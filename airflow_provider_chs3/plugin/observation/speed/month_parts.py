@@ -41,7 +41,8 @@ class MonthParts:
     Args:
         begun_at: The beginning of what is asked for, as Unix time; None if no node answered.
         now: Its end.
-        nodes: The parts of each node that logs them, the oldest first; changes within one second are one.
+        nodes: The parts of each node that logs them, the oldest first, from the time on from which its log knows them;
+            changes within one second are one.
         silent: The reasons why the others do not.
     """
 
@@ -82,7 +83,7 @@ def look_at_month_parts(cluster: str | None, target: TableName, month: Month) ->
         begun_at=begun_at,
         now=now,
         nodes={
-            node: parts_since(answers[node][0][1], rows, begun_at=begun_at)
+            node: parts_since(answers[node][0][1], rows, now=now)
             for node, rows in logs.items()
             if not isinstance(rows, str)
         },
@@ -97,23 +98,22 @@ def _now(target: TableName, condition: str) -> Sql:
     )
 
 
-def parts_since(parts: int, changes: Iterable[Row], *, begun_at: float) -> tuple[PartsSince, ...]:
+def parts_since(parts: int, changes: Iterable[Row], *, now: float) -> tuple[PartsSince, ...]:
     """Return the parts over time.
 
     Args:
         parts: The parts now.
         changes: The answer to `throughput_queries.changes`: what changed, the newest first.
-        begun_at: The beginning, as Unix time.
+        now: The time of `parts`, as Unix time.
 
     Returns:
-        The parts, the oldest first. If not all changes were returned, they begin with the oldest of these.
+        The parts, the oldest first, from the time on from which they are known.
     """
     found: list[PartsSince] = []
-    rows = list(changes)
-    for *_, at, difference in rows:
+    for *_, at, difference in changes:
         found.append(PartsSince(at, parts))
-        # A log that starts later shows parts being removed, but not how they were created.
-        parts = max(0, parts - difference)
-    if len(rows) < throughput_queries.MAX_CHANGES:
-        found.append(PartsSince(begun_at, parts))
-    return tuple(reversed(found))
+        parts -= difference
+        # Events are missing, such as the last ones of a server that was killed: what was before is not known.
+        if parts < 0:
+            break
+    return tuple(reversed(found)) or (PartsSince(now, parts),)

@@ -274,12 +274,11 @@ class _History:
 
     def of(self, now: Row, changes: list[Row]) -> tuple[PartsAt, ...]:
         """Return the parts of a node, from the answers to `throughput_queries.now` and `.changes`."""
-        # If not all changes were returned, the state before them is not known.
-        is_cut = len(changes) == throughput_queries.MAX_CHANGES
         return parts_over_time(
             {(database, table, partition): parts for database, table, partition, parts in now[1]},
             [((database, table, partition), at, difference) for database, table, partition, at, difference in changes],
-            begun_at=changes[-1][3] if is_cut else self.begun_at,
+            # What was before the oldest is not known; of an empty log that is all but the present.
+            begun_at=changes[-1][3] if changes else self.now,
             now=self.now,
             step_seconds=self.step_seconds,
         )

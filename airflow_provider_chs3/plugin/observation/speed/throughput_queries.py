@@ -26,6 +26,12 @@ _ATTEMPT_OF_QUERY = "splitByChar('_', {})[3]"
 _PUBLISHES = r"match(query_id, '^chs3_[^_]+_[^_]+_publish_')"
 #: Events that create a part, and those that may remove others.
 _PART_EVENTS = "'NewPart', 'MergeParts', 'MutatePart', 'DownloadPart', 'RemovePart'"
+#: A part is removed so long after a merge of it at the latest: `old_parts_lifetime`, by default 480 s, and some more.
+_REMOVAL_SECONDS = 600
+#: The log is sorted by these.
+_LOG_BEGUN_AT = (
+    "(SELECT toFloat64(event_time_microseconds) FROM system.part_log ORDER BY event_date, event_time LIMIT 1)"
+)
 
 
 def loads(columns_by_database: Mapping[str, Collection[str]], *, days: int) -> Sql:
@@ -134,7 +140,8 @@ def changes(tables: Iterable[TableName], *, begun_at: float, step_seconds: int, 
     """Return the query for changes of the number of active parts: partition, time and difference, the newest first.
 
     A part is active from the event that adds it to the one that removes it: a merge or mutation that names it, a load
-    that published its month again, or else its removal, which comes minutes after a partition was dropped.
+    that published its month again, or else its removal, which comes minutes after a partition was dropped. The last row
+    is no change: it has the time from which on the log has all of them. Without any rows, the log is empty.
 
     Args:
         tables: The tables.
@@ -142,14 +149,16 @@ def changes(tables: Iterable[TableName], *, begun_at: float, step_seconds: int, 
         step_seconds: Times are rounded down to multiples of this.
         condition: Which of their parts count, as a condition. Default: all.
     """
-    of_log = f"FROM system.part_log WHERE {_since(begun_at)} AND error = 0 AND {_of(tables)} AND {condition}"
+    since = _since(begun_at - _REMOVAL_SECONDS)
+    of_log = f"FROM system.part_log WHERE {since} AND error = 0 AND {_of(tables)} AND {condition}"
     partition = "database, table, partition_id"
     changed = (
-        "arrayConcat(if(event_type = 'RemovePart', [(part_name, -1)], [(part_name, 1)]), "
-        "arrayMap(name -> (name, -1), merged_from))"
+        "arrayConcat([(part_name, event_type = 'RemovePart' ? 'removed' : 'made')], "
+        "arrayMap(name -> (name, 'merged'), merged_from))"
     )
+    times = ", ".join(f"minIf(at, change.2 = '{how}') AS {how}" for how in ("made", "merged", "removed"))
     parts = (
-        f"SELECT {partition}, change.1 AS name, minIf(at, change.2 > 0) AS made, minIf(at, change.2 < 0) AS gone "
+        f"SELECT {partition}, change.1 AS name, {times} "
         f"FROM (SELECT {partition}, toFloat64(event_time_microseconds) AS at, arrayJoin({changed}) AS change "
         f"{of_log} AND event_type IN ({_PART_EVENTS})) GROUP BY {partition}, name"
     )
@@ -158,13 +167,19 @@ def changes(tables: Iterable[TableName], *, begun_at: float, step_seconds: int, 
         f"min(toFloat64(event_time_microseconds)) AS at {of_log} AND event_type = 'NewPart' AND {_PUBLISHES} "
         f"GROUP BY {partition}, query_id) GROUP BY {partition}"
     )
-    ends = "arrayFilter(at -> at > 0, [gone, arrayFirst(at -> at > made, published)])"
+    ends = "arrayFilter(at -> at > 0, [merged, arrayFirst(at -> at > made, published), removed])"
+    # Where a log begins, parts are removed that had been merged before.
+    was_active = f"made > 0 OR arrayMin({ends}) != removed OR removed > log_begun_at + {_REMOVAL_SECONDS}"
     rounded = f"intDiv(toUInt64(change.1), {step_seconds}) * {step_seconds}"
     return Sql(
-        f"SELECT {partition}, {rounded} AS at, sum(change.2) AS difference FROM (SELECT {partition}, arrayJoin("
+        f"WITH ifNull({_LOG_BEGUN_AT}, 0) AS log_begun_at, greatest({begun_at}, log_begun_at) AS known_since "
+        f"SELECT * FROM (SELECT {partition}, {rounded} AS at, sum(change.2) AS difference "
+        f"FROM (SELECT {partition}, arrayJoin("
         f"arrayConcat(if(made > 0, [(made, 1)], []), if(notEmpty({ends}), [(arrayMin({ends}), -1)], []))) AS change "
-        f"FROM ({parts}) AS parts LEFT JOIN ({publications}) AS publications USING ({partition})) "
-        f"GROUP BY {partition}, at HAVING difference != 0 ORDER BY at DESC LIMIT {MAX_CHANGES} {_GENTLY}"
+        f"FROM ({parts}) AS parts LEFT JOIN ({publications}) AS publications USING ({partition}) WHERE {was_active}) "
+        f"WHERE change.1 >= known_since GROUP BY {partition}, at HAVING difference != 0 "
+        f"UNION ALL SELECT '', '', '', toUInt64(known_since), 0 WHERE log_begun_at > 0) "
+        f"ORDER BY at DESC, database = '' LIMIT {MAX_CHANGES} {_GENTLY}"
     )
 
 

@@ -7,6 +7,7 @@ import { describe, type Place } from "./model/place";
 import { MonthsView } from "./months/view";
 import { daysOf } from "./throughput/range";
 import { ThroughputView } from "./throughput/view";
+import { DagLink } from "./ui/links";
 import { Ago, Faint } from "./ui/parts";
 import { Segments } from "./ui/segments";
 import { NO_MONTH, useAddress } from "./ui/url";
@@ -32,9 +33,25 @@ function Freshness({ data, dataUpdatedAt, error, isFetching }: Asked) {
   );
 }
 
+// Runs that are about to change something, though no insert of theirs may have begun.
+function AtWork({ dagIds }: { dagIds: readonly string[] }) {
+  const [only, more] = dagIds;
+  if (only === undefined) {
+    return null;
+  }
+  return (
+    <Text fontSize="sm" color="fg.muted">
+      {more === undefined ? <>DAG <DagLink dagId={only} /> is at work</> : `${dagIds.length} DAGs are at work`}
+    </Text>
+  );
+}
+
 // The same questions as the views ask: they share the answers.
 const FRESHNESS: Record<View, (props: { place: Place }) => ReactNode> = {
-  months: function Months({ place }) { return <Freshness {...useMonths(place)} />; },
+  months: function Months({ place }) {
+    const asked = useMonths(place);
+    return <Flex columnGap={4} wrap="wrap" align="baseline"><AtWork dagIds={asked.data?.busy_dags ?? []} /><Freshness {...asked} /></Flex>;
+  },
   throughput: function Throughput({ place }) { return <Freshness {...useSpeed(place, daysOf(useAddress().params))} />; },
   cluster: function Cluster() { return <Freshness {...useCluster()} />; },
 };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ConnectionMonths, MonthRow, State } from "../src/api/types";
-import { axisLabel, countStates, matches, monthsBetween, problemsOf, secondsLeft, sorted, tablesOf, type Filter } from "../src/model/fleet";
+import { axisLabel, countStates, isBusy, matches, monthsBetween, problemsOf, secondsLeft, sorted, tablesOf, type Filter } from "../src/model/fleet";
 
 function month(name: string, state: State = "published", more: Partial<MonthRow> = {}): MonthRow {
   return {
@@ -78,10 +78,13 @@ test("strips have every month from the first to the last of all tables", () => {
 });
 
 test.each([
-  ["2025-11", "2026-02", ["2025", "", "2026", ""]],
+  ["2025-10", "2026-01", ["Oct", "", "", "2026"]],
+  ["2025-11", "2026-02", ["Nov", "", "2026", ""]],
   ["2025-12", "2026-05", ["", "2026", "", "", "Apr", ""]],
-  ["2025-03", "2025-11", ["2025", "", "", "", "Jul", "", "", "Oct", ""]],
-])("the axis from %s to %s tells years and quarters, none over another", (first, last, labels) => {
+  ["2026-01", "2026-04", ["2026", "", "", "Apr"]],
+  ["2025-03", "2025-11", ["Mar 2025", "", "", "", "Jul", "", "", "Oct", ""]],
+  ["2025-05", "2025-10", ["May 2025", "", "", "", "", "Oct"]],
+])("the axis from %s to %s tells its first month, years and quarters, none over another", (first, last, labels) => {
   const months = monthsBetween(tablesOf([connection("a", ["n"], { t: [month(first)], u: [month(last)] })]));
   expect(months.map((_, index) => axisLabel(months, index))).toEqual(labels);
 });
@@ -89,4 +92,12 @@ test.each([
 test("the time left is known only with a total and a speed", () => {
   const insert = { query_id: "", read_rows: 40, total_rows: 100, read_bytes: 1, seconds: 1, rows_per_second: 20, nodes: [] };
   expect([secondsLeft(insert), secondsLeft({ ...insert, total_rows: null }), secondsLeft({ ...insert, rows_per_second: 0 })]).toEqual([3, null, null]);
+});
+
+test("it is looked at more often while a load or a run is at work, and before the first load of all", () => {
+  const calm = [connection("a", ["n"], { t: [month("2026-01")] })];
+  const loading = [connection("a", ["n"], { t: [month("2026-01", "loading")] })];
+  const [empty, down] = [connection("a", ["n"], {}), { ...connection("b", [], {}), error: "no answer" }];
+  const busy = (connections: ConnectionMonths[], dags: string[] = []) => isBusy({ connections, busy_dags: dags });
+  expect([busy(calm), busy(calm, ["d"]), busy(loading), busy([empty]), busy([empty, down]), busy([])]).toEqual([false, true, true, true, false, false]);
 });

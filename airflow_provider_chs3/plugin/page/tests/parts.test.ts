@@ -21,8 +21,8 @@ test("nodes without a log for the same reason are named together", () => {
 });
 
 test("a chart begins shortly before the first change, or where the log begins", () => {
-  expect(beginOf([[0, 1], [9_000, 2]], 0, 10_000)).toBe(8_900);
-  expect(beginOf([[0, 1], [9_990, 2]], 0, 10_000)).toBe(9_930);
-  expect(beginOf([[0, 1], [10, 2]], 0, 10_000)).toBe(0);
-  expect(beginOf([[0, 1]], 0, 10_000)).toBe(0);
+  expect(beginOf([9_000, 9_500], 0, 10_000)).toBe(8_900);
+  expect(beginOf([9_990], 0, 10_000)).toBe(9_930);
+  expect(beginOf([10], 0, 10_000)).toBe(0);
+  expect(beginOf([], 0, 10_000)).toBe(0);
 });

@@ -32,7 +32,8 @@ INSERTS = [("first", 4.0), ("second", 5.0)]
 MERGES = [
     ("taxi", "trips", "202610", [(FIRST, FIRST, "first"), (FIRST + 1, FIRST + 31, ""), (SECOND, SECOND, "second")])
 ]
-CHANGES = [("taxi", "trips", "202610", NOW - 600, 2)]
+LOG_BEGUN = ("", "", "", NOW - 86_400, 0)
+CHANGES = [("taxi", "trips", "202610", NOW - 600, 2), LOG_BEGUN]
 #: The answers to each of the statements, of every node.
 ANSWERS = ([("taxi", ["event", "details"])], RECORDS, PRESENT, INSERTS, MERGES, CHANGES)
 
@@ -101,10 +102,18 @@ def test_what_merges_still_is_not_healthy_yet() -> None:
 
 
 def test_parts_are_told_of_each_node() -> None:
-    parts = seen({(6, B): []}).parts
+    parts = seen({(6, B): [LOG_BEGUN]}).parts
     assert [(point.parts, point.backlog) for point in (parts[A][0], parts[A][-1])] == [(1, 0), (3, 2)]
     assert {point.parts for point in parts[B]} == {3}
     assert len(parts[A]) == 145
+
+
+def test_before_a_log_begins_nothing_is_known() -> None:
+    since = [*CHANGES[:1], (*LOG_BEGUN[:3], NOW - 1200, 0)]
+    assert [[point.parts for point in points] for points in seen({(6, A): since, (6, B): []}).parts.values()] == [
+        [1, 3, 3],
+        [3],
+    ]
 
 
 def test_nodes_tell_of_the_same_times_though_their_clocks_differ() -> None:

@@ -1,16 +1,15 @@
 // The actions that make sense for a month and that Airflow lets the user take, and what came of the last one.
 import { Button, Flex, Stack } from "@chakra-ui/react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
 import { ask } from "../api/client";
 import { useRights } from "../api/queries";
-import type { MonthDetails, MonthRow } from "../api/types";
+import type { MonthRow, Rights } from "../api/types";
 import type { TableRow } from "../model/fleet";
 import { NEEDS_PERSON } from "../model/states";
 import { RunLink } from "../ui/links";
 import { Faint, Note } from "../ui/parts";
 import { useAddress } from "../ui/url";
-import { outcome, runPath, type Run } from "./airflow";
+import { outcome, runPath, runText, type Run } from "./airflow";
 import { Confirm } from "./confirm";
 import { isKind, KINDS, obstacle, type Kind } from "./kinds";
 
@@ -21,54 +20,80 @@ const SETTLE_MILLISECONDS = 6_000;
 interface Props {
   table: TableRow;
   month: MonthRow;
-  details: MonthDetails | null;
 }
 
-export interface Started {
+interface Started {
   kind: Kind;
-  run: Run;
+  // None was started to end a load.
+  run: Run | null;
   publishedBefore: string;
 }
 
+// The last action on a month. It outlives the panel, which may be closed while the run is at work.
+function useStarted({ table, month }: Props) {
+  const client = useQueryClient();
+  const queryKey = ["started", table.key, month.month];
+  const { data } = useQuery<Started | null>({ queryKey, queryFn: () => null, enabled: false, initialData: null });
+  return { started: data, setStarted: (now: Started) => { client.setQueryData(queryKey, now); } };
+}
+
+function offeredFor(month: MonthRow, rights: Rights): Kind[] {
+  return (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(month) && !obstacle(kind, rights));
+}
+
+function obstaclesFor(month: MonthRow, rights: Rights): Set<string> {
+  const wanted = (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(month));
+  const found = new Set(wanted.map((kind) => obstacle(kind, rights)).filter(Boolean));
+  if (month.published_at && !month.task) {
+    found.add("You cannot reload this month from here: the task that loaded it is unknown, or you may not see it.");
+  }
+  return found;
+}
+
 export function Actions({ table, month }: Props) {
-  const { params, change } = useAddress();
+  const { change } = useAddress();
   const { data: rights, error } = useRights(month.task?.dag_id);
-  const [started, setStarted] = useState<Started | null>(null);
+  const { started } = useStarted({ table, month });
   if (!rights) {
     return error ? <Faint>{error.message}</Faint> : null;
   }
-  const wanted = (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(month));
-  const reasons = new Set(wanted.map((kind) => obstacle(kind, rights)).filter(Boolean));
-  if (month.published_at && !month.task) {
-    reasons.add("You cannot reload this month from here: the task that loaded it is unknown, or you may not see it.");
-  }
-  const offered = wanted.filter((kind) => !obstacle(kind, rights));
-  const asked = params.get("act");
-  if (!offered.length && !reasons.size && !started) {
+  const [offered, obstacles] = [offeredFor(month, rights), obstaclesFor(month, rights)];
+  if (!offered.length && !obstacles.size && !started) {
     return null;
   }
   // Loud only where it is the way out.
   const helps = NEEDS_PERSON.has(month.state) && !month.statement;
-  const close = () => { change({ act: null }, { replace: true }); };
   return (
     <Stack gap={2} mt={4} role="group" aria-label={`Actions on ${month.month}`}>
-      {started ? <Outcome started={started} month={month} /> : null}
+      {started?.run ? <Outcome kind={started.kind} run={started.run} before={started.publishedBefore} month={month} /> : null}
       <Flex gap={2} wrap="wrap">
         {offered.map((kind, index) => (
           <Button key={kind} size="sm" variant={helps && !index ? "solid" : "outline"} colorPalette={helps && !index ? "brand" : undefined}
             onClick={() => { change({ act: kind }, { replace: true }); }}>{KINDS[kind].verb}…</Button>
         ))}
       </Flex>
-      {[...reasons].map((reason) => <Faint key={reason}>{reason}</Faint>)}
-      {isKind(asked) && offered.includes(asked)
-        ? <Confirm kind={asked} subject={{ table, month, rights }} close={close}
-          onStarted={(run) => { setStarted({ kind: asked, run, publishedBefore: month.published_at }); }} />
-        : null}
+      {[...obstacles].map((each) => <Faint key={each}>{each}</Faint>)}
     </Stack>
   );
 }
 
-function Outcome({ started: { kind, run, publishedBefore }, month }: { started: Started; month: MonthRow }) {
+// The question before an action.
+export function Question({ table, month }: Props) {
+  const { params, change } = useAddress();
+  const { data: rights } = useRights(month.task?.dag_id);
+  const { started, setStarted } = useStarted({ table, month });
+  const kind = params.get("act");
+  // Once it is answered, the action may no longer make sense, but what came of it is still to be read.
+  if (!rights || !isKind(kind) || !(started?.kind === kind || offeredFor(month, rights).includes(kind))) {
+    return null;
+  }
+  return (
+    <Confirm kind={kind} subject={{ table, month, rights }} close={() => { change({ act: null }, { replace: true }); }}
+      onStarted={(run) => { setStarted({ kind, run, publishedBefore: month.published_at }); }} />
+  );
+}
+
+function Outcome({ kind, run, before, month }: { kind: Kind; run: Run; before: string; month: MonthRow }) {
   const { data } = useQuery({
     queryKey: ["run", run.dag_id, run.dag_run_id],
     queryFn: () => ask<Run>(runPath(run.dag_id, run.dag_run_id)),
@@ -87,8 +112,8 @@ function Outcome({ started: { kind, run, publishedBefore }, month }: { started: 
       return true;
     },
   });
-  const found = kind === "reload" ? outcome(data, publishedBefore, month, isSettled)
-    : { isOver: data.state === "success" || data.state === "failed", isGood: data.state !== "failed", text: `The run is ${data.state ?? "queued"}.` };
+  const found = kind === "reload" ? outcome(data, before, month, isSettled)
+    : { isOver: data.state === "success" || data.state === "failed", isGood: data.state !== "failed", text: runText(data) };
   const status = !found.isOver ? "info" : found.isGood ? "success" : "warning";
   return <Note status={status} title={KINDS[kind].verb}>{found.text} <RunLink dagId={run.dag_id} runId={run.dag_run_id} /></Note>;
 }

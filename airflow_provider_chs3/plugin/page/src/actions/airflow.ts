@@ -79,6 +79,11 @@ export async function perform(kind: Kind, subject: Subject, replacesOthers: bool
   return kind === "end" ? endLoad(task) : reload(subject, task, replacesOthers);
 }
 
+// How a run is, in words.
+export function runText({ state = "queued" }: Run): string {
+  return state === "success" ? "The run has ended." : state === "failed" ? "The run has failed." : `The run is ${state}.`;
+}
+
 // What came of a reload: a run can end well without having loaded the month.
 export function outcome(run: Run, before: string, month: MonthRow, isSettled: boolean): { isOver: boolean; isGood: boolean; text: string } {
   const isNew = month.published_at !== before;
@@ -91,8 +96,8 @@ export function outcome(run: Run, before: string, month: MonthRow, isSettled: bo
       : { isOver: true, isGood: false, text: "The run has ended without an error, but has not loaded this month: its tasks were about other months, or found nothing to do." };
   }
   if (run.state === "failed") {
-    return { isOver: true, isGood: false, text: "The run has failed." };
+    return { isOver: true, isGood: false, text: runText(run) };
   }
-  return { isOver: false, isGood: true, text: isNew ? "The month has been loaded again; the run still has work." : `The run is ${run.state ?? "queued"}.` };
+  return { isOver: false, isGood: true, text: isNew ? "The month has been loaded again; the run still has work." : runText(run) };
 }
 

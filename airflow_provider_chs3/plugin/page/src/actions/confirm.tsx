@@ -1,7 +1,7 @@
 // Before anything is done: what will happen, to which month, and what to know first.
 import { Button, Checkbox, Dialog, Portal, Stack, Text } from "@chakra-ui/react";
-import { useMutation, useQuery } from "@tanstack/react-query";
-import { useEffect, useRef, useState } from "react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useRef, useState } from "react";
 import { RunLink, TaskLink } from "../ui/links";
 import { Note } from "../ui/parts";
 import { lastRun, perform, type Run } from "./airflow";
@@ -12,28 +12,27 @@ const GONE =
   "the month from them, the run ends without an error and loads nothing. The panel will show whether it did.";
 
 export function Confirm({ kind, subject, close, onStarted }: {
-  kind: Kind; subject: Subject; close: () => void; onStarted: (run: Run) => void;
+  kind: Kind; subject: Subject; close: () => void; onStarted: (run: Run | null) => void;
 }) {
   const { verb, says, dag, right } = KINDS[kind];
   const { month, rights } = subject;
   const cancel = useRef<HTMLButtonElement>(null);
   const [isTicked, tick] = useState(false);
-  // After the panel, which may be drawn in the same moment, and would then lie above.
-  const [isOpen, open] = useState(false);
-  useEffect(() => {
-    const timer = setTimeout(() => { open(true); }, 50);
-    return () => { clearTimeout(timer); };
-  }, []);
+  const client = useQueryClient();
   const last = useQuery({
     queryKey: ["last-run", month.task], queryFn: () => (month.task ? lastRun(month.task) : null), enabled: kind === "reload",
   });
   const act = useMutation({
     mutationFn: () => perform(kind, subject, isTicked),
-    onSuccess: (run) => { if (run) { onStarted(run); } },
+    onSuccess: (run) => {
+      onStarted(run);
+      // From now on, and as long as a run is at work, the months are looked at more often.
+      void client.invalidateQueries({ queryKey: ["months"] });
+    },
   });
   const waits = right === "may_start_runs" && dag(rights)?.is_paused;
   return (
-    <Dialog.Root open={isOpen} role="alertdialog" initialFocusEl={() => cancel.current}
+    <Dialog.Root open role="alertdialog" initialFocusEl={() => cancel.current}
       onOpenChange={(change) => { if (!change.open) { close(); } }}>
       <Portal>
         <Dialog.Backdrop />

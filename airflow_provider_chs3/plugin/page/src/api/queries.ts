@@ -1,8 +1,9 @@
 // The answers of the API, asked again every few seconds while somebody looks.
-import { useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { isBusy } from "../model/fleet";
 import { queryOf, type Place } from "../model/place";
 import { ask, RequestError } from "./client";
-import type { Cluster, MonthDetails, MonthParts, Months, Rights, Speed } from "./types";
+import type { Cluster, MonthDetails, MonthParts, MonthRow, Months, Rights, Speed } from "./types";
 
 const BUSY_MILLISECONDS = 5_000;
 const CALM_MILLISECONDS = 30_000;
@@ -14,17 +15,12 @@ export interface MonthPlace {
   month: string;
 }
 
-function isBusy(months: Months | undefined): boolean {
-  return Boolean(months?.connections.some(({ tables }) =>
-    tables.some((table) => table.months.some(({ state }) => state === "loading"))));
-}
-
 export function useMonths(place: Place) {
   const query = queryOf(place).toString();
   return useQuery({
     queryKey: ["months", query],
     queryFn: () => ask<Months>(`chs3/api/months?${query}`),
-    refetchInterval: ({ state }) => (isBusy(state.data) ? BUSY_MILLISECONDS : CALM_MILLISECONDS),
+    refetchInterval: ({ state }) => (state.data && isBusy(state.data) ? BUSY_MILLISECONDS : CALM_MILLISECONDS),
   });
 }
 
@@ -47,20 +43,22 @@ export function useCluster() {
   });
 }
 
-// Null for a month that no ledger knows.
-export function useDetails(place: MonthPlace, { isLoading, isKnown }: { isLoading: boolean; isKnown: boolean }) {
+// Null for a month that no ledger knows. Asked at once when the month has changed, and again once the server's answer is
+// surely younger than that.
+export function useDetails(place: MonthPlace, { state: now, published_at: published }: MonthRow) {
   const { connId, ...rest } = place;
   const query = new URLSearchParams({ conn_id: connId, ...rest }).toString();
   return useQuery({
-    queryKey: ["month", query],
+    queryKey: ["month", query, now, published],
+    placeholderData: keepPreviousData,
     queryFn: () => ask<MonthDetails | null>(`chs3/api/month?${query}`).catch((error: unknown) => {
       if (error instanceof RequestError && error.status === 404) {
         return null;
       }
       throw error;
     }),
-    refetchInterval: isLoading ? BUSY_MILLISECONDS : CALM_MILLISECONDS,
-    enabled: isKnown,
+    refetchInterval: ({ state }) => (now === "loading" || state.dataUpdateCount < 2 ? BUSY_MILLISECONDS : CALM_MILLISECONDS),
+    enabled: now !== "never_loaded",
   });
 }
 

@@ -1,7 +1,7 @@
 // Tables of what the nodes of a cluster have and do.
 import { Badge, Text } from "@chakra-ui/react";
 import type { NodeOverview } from "../api/types";
-import { bytes, duration, number, percent } from "../model/format";
+import { age, bytes, duration, number, percent } from "../model/format";
 import { Figures } from "../ui/figures";
 import { Meter } from "../ui/meter";
 import { Section } from "../ui/parts";
@@ -21,16 +21,15 @@ function size({ size: found, size_error: problem }: NodeOverview) {
 
 export function Nodes({ nodes }: Props) {
   const rows = nodes.map((node) => [
-    node.name, node.version, duration(node.uptime_seconds), size(node),
+    node.name, <Text key="version" whiteSpace="nowrap">{node.version}, up {age(node.uptime_seconds)}</Text>, size(node),
     `${number(node.measured.cores)} cores, ${memory(node.measured.memory_bytes)}`,
-    memory(node.machine_memory_bytes), bytes(node.memory_in_use_bytes),
+    node.machine_memory_bytes ? bytes(node.machine_memory_bytes) : "–", bytes(node.memory_in_use_bytes),
     <Meter key="pool" part={node.pool_busy} whole={node.pool_size} label="Busy merge threads" />, number(node.merges_running),
   ]);
   return (
     <Section title="Nodes">
-      <Figures name="Nodes" rows={rows} columns={[["Node"], ["Version"], ["Uptime", "number"], ["Size that loads assume"],
-        ["Server's cores and memory limit"], ["Machine's memory", "number"], ["Memory of queries", "number"],
-        ["Busy merge threads", "number"], ["Merges", "number"]]} />
+      <Figures name="Nodes" rows={rows} columns={[["Node"], ["Version"], ["Size that loads assume"], ["Server's cores and memory limit"],
+        ["Machine's memory", "number"], ["Memory of queries", "number"], ["Busy merge threads", "number"], ["Merges", "number"]]} />
     </Section>
   );
 }

@@ -1,5 +1,5 @@
 // All tables behind all connections, as the list shows them: each once, filtered and sorted.
-import type { ConnectionMonths, MonthRow, State } from "../api/types";
+import type { ConnectionMonths, MonthRow, Months, State } from "../api/types";
 import { NEEDS_PERSON, urgency } from "./states";
 
 export interface TableRow {
@@ -140,18 +140,35 @@ export function monthsBetween(tables: readonly TableRow[]): string[] {
   return found;
 }
 
-const QUARTERS: Record<string, string> = { "04": "Apr", "07": "Jul", "10": "Oct" };
+const NAMES = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+// So many months are as wide as the label of one with its year.
+const WIDE = 3;
 
-// The year where it begins, and where the axis does; between years, every third month.
+// The year where it begins, and every third month; the first month by its name, so that the others can be counted.
 export function axisLabel(months: readonly string[], index: number): string {
-  const isJanuary = (at: number) => months[at]?.endsWith("-01") === true;
-  const hasYear = (at: number) => isJanuary(at) || (at === 0 && !isJanuary(1));
   const [year = "", number = ""] = months[index]?.split("-") ?? [];
-  return hasYear(index) ? year : index && hasYear(index - 1) ? "" : QUARTERS[number] ?? "";
+  const isYear = (at: number) => months[at]?.endsWith("-01") === true;
+  const beginsWide = !isYear(0) && ![1, 2, 3].some(isYear);
+  const name = NAMES[Number(number) - 1] ?? "";
+  if (isYear(index)) {
+    return year;
+  }
+  if (index === 0) {
+    return beginsWide ? `${name} ${year}` : isYear(1) ? "" : name;
+  }
+  const isCovered = beginsWide ? index < WIDE : index === 1;
+  return isCovered || isYear(index - 1) || (Number(number) - 1) % 3 ? "" : name;
 }
 
 function indexOf(month: string): number {
   return Number(month.slice(0, 4)) * 12 + Number(month.slice(5)) - 1;
+}
+
+// Something is about to change: a load or a run is at work, or somebody waits for the first load of all.
+export function isBusy({ connections, busy_dags: dags }: Pick<Months, "connections" | "busy_dags">): boolean {
+  const tables = connections.flatMap((seen) => seen.tables);
+  const awaitsFirst = !tables.length && connections.length > 0 && connections.every(({ error }) => !error);
+  return awaitsFirst || dags.length > 0 || tables.some(({ months }) => months.some(({ state }) => state === "loading"));
 }
 
 export function secondsLeft(insert: NonNullable<MonthRow["insert"]>): number | null {

@@ -1,7 +1,7 @@
 // The parts of a month over time, added up over the nodes that log them.
 import type { MonthParts } from "../api/types";
 
-const MINUTE = 60;
+export const MINUTE = 60;
 
 export type Point = readonly [at: number, parts: number];
 
@@ -23,8 +23,7 @@ export function silentOf(nodes: MonthParts["nodes"]): Map<string, string[]> {
 }
 
 // Where a chart begins: shortly before the first change, as nothing is to be seen before it.
-export function beginOf(points: readonly Point[], begun: number, now: number): number {
-  const first = points[1]?.[0];
+export function beginOf([first]: readonly number[], begun: number, now: number): number {
   return first === undefined ? begun : Math.max(begun, first - Math.max(MINUTE, (now - first) / 10));
 }
 

@@ -67,7 +67,7 @@ function Need({ problem: { table, month }, owners }: { problem: Problem; owners:
           <Text fontWeight="semibold">{month.month}</Text>
           {month.since ? <Text fontSize="sm" color="fg.muted"><Ago seconds={parseUtc(month.since).getTime() / 1_000} /></Text> : null}
           {month.task ? (
-            <Text fontSize="sm" color="fg.muted"><DagLink dagId={month.task.dag_id} />{owner ? `, ${owner}` : ""}</Text>
+            <Text fontSize="sm" color="fg.muted">DAG <DagLink dagId={month.task.dag_id} />{owner ? `, owner ${owner}` : ""}</Text>
           ) : null}
         </Flex>
         <Text fontSize="sm" lineClamp={2} overflowWrap="anywhere" title={month.why}>{sentence(month.why)}</Text>

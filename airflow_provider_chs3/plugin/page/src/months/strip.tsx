@@ -21,6 +21,8 @@ export const STRIP_STYLES: SystemStyleObject = {
     _hover: { bg: "bg.subtle" },
   },
   "& .name": { flex: "1 1 200px", minWidth: 0, display: "flex", gap: 2, alignItems: "baseline" },
+  // Strips stand below their names, and so below the axis.
+  "& .narrow .name": { flexBasis: "100%" },
   "& .name h3": { fontSize: "sm", fontWeight: "medium", overflow: "hidden", textOverflow: "ellipsis", whiteSpace: "nowrap" },
   "& .name small": { fontSize: "xs", color: "fg.muted", whiteSpace: "nowrap" },
   "& .total": { width: "84px", textAlign: "end", fontSize: "sm", fontVariantNumeric: "tabular-nums", color: "fg.muted" },

@@ -87,7 +87,7 @@ function Rows({ tables, months, isNarrow, states }: { tables: TableRow[]; months
       {rows.getVirtualItems().map((item) => {
         const table = tables[item.index];
         return table ? (
-          <div key={item.key} role="listitem" className="row" style={{ height: size, transform: `translateY(${item.start - margin}px)` }}>
+          <div key={item.key} role="listitem" className={isNarrow ? "row narrow" : "row"} style={{ height: size, transform: `translateY(${item.start - margin}px)` }}>
             <Row table={table} months={months} isNarrow={isNarrow} states={states} />
           </div>
         ) : null;

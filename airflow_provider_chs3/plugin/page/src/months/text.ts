@@ -1,9 +1,12 @@
 // Texts of months, as lists and the panel show them.
-import type { MonthRow } from "../api/types";
-import { percent } from "../model/format";
+import type { Inserting, Load, MonthRow } from "../api/types";
+import { bytes, count, number, percent } from "../model/format";
 import { STATES } from "../model/states";
 
 export function done(month: MonthRow): string {
+  if (month.state === "merging" || month.state === "too_many_parts") {
+    return month.state === "merging" ? count(month.parts, "part") : number(month.parts);
+  }
   if (month.step === "verify" || month.step === "publish") {
     return month.step === "verify" ? "verifying" : "publishing";
   }
@@ -13,6 +16,12 @@ export function done(month: MonthRow): string {
 
 export function stateText(month: MonthRow): string {
   return [STATES[month.state].label, done(month)].filter(Boolean).join(", ");
+}
+
+// What a load read: of a month to which objects were only added, the new ones alone.
+export function readText(load: Load | Inserting): string {
+  const all = `${count(load.objects, "object")}, ${bytes(load.source_bytes)}`;
+  return load.loaded_objects === load.objects ? all : `${number(load.loaded_objects)} new of ${all}: ${bytes(load.loaded_bytes)}`;
 }
 
 export function sentence(text: string): string {

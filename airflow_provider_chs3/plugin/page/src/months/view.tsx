@@ -67,7 +67,7 @@ function Content({ data, place }: { data: Months; place: Place }) {
       {filter.named ? <Only named={filter.named} /> : null}
       <Filters tables={tables} connections={data.connections} shown={shown.length} />
       <Tables tables={shown} all={tables} states={filter.states} />
-      <Panel tables={tables} />
+      <Panel tables={tables} owners={data.owners} />
     </Stack>
   );
 }

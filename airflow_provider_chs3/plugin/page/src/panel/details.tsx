@@ -3,6 +3,7 @@ import { Box, Flex, Text } from "@chakra-ui/react";
 import type { MonthPlace } from "../api/queries";
 import type { Inserting, Load, MonthDetails, MonthRow, NodeRows, Setting } from "../api/types";
 import { byteRate, bytes, count, duration, number, orNone, percent, rate } from "../model/format";
+import { readText } from "../months/text";
 import { Figures } from "../ui/figures";
 import { CopyButton, Facts, Note, Section, UtcTime } from "../ui/parts";
 import { PartsOverTime } from "./parts-over-time";
@@ -37,7 +38,7 @@ function Newest({ inserting, isLoading }: { inserting: Inserting; isLoading: boo
       <Facts rows={[
         ["Recorded", <><UtcTime key="at" text={inserting.recorded_at} />, attempt {inserting.attempt}</>],
         inserting.reason !== "" && ["Loads because", inserting.reason],
-        ["Reads", `${count(inserting.objects, "object")}, ${bytes(inserting.source_bytes)}`],
+        ["Reads", readText(inserting)],
         ["Memory of a node", `${orNone(inserting.memory_bytes, bytes)} granted`],
         ["Query ids", <Ids key="ids" ids={inserting.query_ids} />],
       ]} />
@@ -55,11 +56,6 @@ function Ids({ ids }: { ids: readonly string[] }) {
 }
 
 const OBJECTS = ["new", "changed", "gone"];
-
-function readText(load: Load): string {
-  const all = `${count(load.objects, "object")}, ${bytes(load.source_bytes)}`;
-  return load.loaded_objects === load.objects ? all : `${number(load.loaded_objects)} new of ${all}: ${bytes(load.loaded_bytes)}`;
-}
 
 // Servers count memory in steps of some MiB: a short insert ends before the first.
 function peakText({ peak_memory_bytes: peak }: Load): string {
@@ -100,7 +96,7 @@ function Steps({ load }: { load: Load }) {
   return (
     <Section title="Where its time went" aside={<Text fontSize="sm">{duration(all)}</Text>}>
       <Flex height="14px" rounded="sm" overflow="clip" gap="1px" mb={2} aria-hidden>
-        {load.seconds_by_step.map((step) => <Box key={step.step} bg={colour(step.step)} style={{ flexGrow: step.seconds }} />)}
+        {load.seconds_by_step.map((step) => <Box key={step.step} bg={colour(step.step)} style={{ flexGrow: step.seconds / all }} />)}
       </Flex>
       <Box display="grid" gridTemplateColumns="repeat(auto-fill, minmax(15rem, 1fr))" columnGap={6} rowGap={1} as="ul" listStyle="none">
         {load.seconds_by_step.map((step) => (

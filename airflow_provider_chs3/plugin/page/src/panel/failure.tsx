@@ -1,10 +1,9 @@
 // The error of the newest load. Those who may not read the task's logs get its class and the way out.
 import { Text } from "@chakra-ui/react";
-import type { Failure, Task } from "../api/types";
-import { TaskLink } from "../ui/links";
+import type { Failure } from "../api/types";
 import { Note, UtcTime } from "../ui/parts";
 
-export function FailureNote({ failure, task }: { failure: Failure; task: Task | null }) {
+export function FailureNote({ failure }: { failure: Failure }) {
   return (
     <Note title={`The newest load failed: ${failure.type ?? "an error"}`}>
       {failure.message === null
@@ -15,7 +14,6 @@ export function FailureNote({ failure, task }: { failure: Failure; task: Task | 
         <UtcTime text={failure.recorded_at} />
         {failure.host ? `, on ${failure.host}` : ""}{failure.code ? `, code ${failure.code}` : ""}
         {failure.is_terminal ? ". A retry would end the same way." : ""}
-        {task ? <> <TaskLink task={task} logs /></> : null}
       </Text>
     </Note>
   );

@@ -1,18 +1,18 @@
 // One month at the side: what is wrong and how to get out of it first, then all that is known.
 import { Box, CloseButton, Drawer, Flex, Portal, Text } from "@chakra-ui/react";
-import { useEffect, useRef } from "react";
+import { useEffect, useRef, useState } from "react";
 import { useDetails, type MonthPlace } from "../api/queries";
 import type { MonthRow } from "../api/types";
 import { isNamed, nameOf, type TableRow } from "../model/fleet";
 import { namedIn } from "../model/named";
-import { bytes, count, duration, number, orNone, rate } from "../model/format";
+import { bytes, count, duration, number, orNone, parseUtc, rate } from "../model/format";
 import { STATES } from "../model/states";
 import { done, sentence } from "../months/text";
 import { TaskLink } from "../ui/links";
-import { Facts, Faint, Note, Section, Sql, UtcTime, Waiting } from "../ui/parts";
+import { Ago, Facts, Faint, Note, Section, Sql, UtcTime, Waiting } from "../ui/parts";
 import { StateTag } from "../ui/sign";
 import { NO_MONTH, useAddress } from "../ui/url";
-import { Actions } from "../actions/actions";
+import { Actions, Question } from "../actions/actions";
 import { Details } from "./details";
 import { FailureNote } from "./failure";
 import { Running } from "./running";
@@ -36,12 +36,14 @@ function openedIn(tables: readonly TableRow[], params: URLSearchParams): Opened 
   };
 }
 
-export function Panel({ tables }: { tables: readonly TableRow[] }) {
+export function Panel({ tables, owners }: { tables: readonly TableRow[]; owners: Record<string, string> }) {
   const { params, change } = useAddress();
   const opened = openedIn(tables, params);
   const close = () => { change({ ...NO_MONTH, act: null }); };
   const last = useRef<Opened | null>(null);
   const leave = useRef<HTMLButtonElement>(null);
+  // The question before an action lies above the panel only if the panel is there first.
+  const [content, setContent] = useState<HTMLDivElement | null>(null);
   useEffect(() => { last.current = opened ?? last.current; });
   // Back to where the reader was in the strip, which may have been drawn anew.
   const cell = () => {
@@ -50,26 +52,28 @@ export function Panel({ tables }: { tables: readonly TableRow[] }) {
     return strip?.querySelector<HTMLElement>(`[data-month="${last.current?.month.month ?? ""}"]`) ?? null;
   };
   return (
-    <Drawer.Root open={opened !== null} size="lg" placement="end" initialFocusEl={() => leave.current} finalFocusEl={cell}
-      onOpenChange={({ open }) => { if (!open) { close(); } }}>
-      <Portal>
-        <Drawer.Backdrop bg="blackAlpha.300" />
-        <Drawer.Positioner>
-          <Drawer.Content>
-            {opened ? <Month key={JSON.stringify(opened.place)} {...opened} /> : null}
-            <Drawer.CloseTrigger asChild><CloseButton ref={leave} size="sm" /></Drawer.CloseTrigger>
-          </Drawer.Content>
-        </Drawer.Positioner>
-      </Portal>
-    </Drawer.Root>
+    <>
+      <Drawer.Root open={opened !== null} size="lg" placement="end" initialFocusEl={() => leave.current} finalFocusEl={cell}
+        onOpenChange={({ open }) => { if (!open) { close(); } }}>
+        <Portal>
+          <Drawer.Backdrop bg="blackAlpha.300" />
+          <Drawer.Positioner>
+            <Drawer.Content ref={setContent}>
+              {opened ? <Month key={JSON.stringify(opened.place)} {...opened} owners={owners} /> : null}
+              <Drawer.CloseTrigger asChild><CloseButton ref={leave} size="sm" /></Drawer.CloseTrigger>
+            </Drawer.Content>
+          </Drawer.Positioner>
+        </Portal>
+      </Drawer.Root>
+      {opened && content ? <Question table={opened.table} month={opened.month} /> : null}
+    </>
   );
 }
 
-function Month(opened: Opened) {
-  const { table, month, place } = opened;
+function Month({ table, month, place, owners }: Opened & { owners: Record<string, string> }) {
   const { next } = STATES[month.state];
   const isKnown = month.state !== "never_loaded";
-  const { data, error, isPending } = useDetails(place, { isLoading: month.state === "loading", isKnown });
+  const { data, error, isPending } = useDetails(place, month);
   return (
     <>
       <Drawer.Header borderBottomWidth={1} alignItems="start">
@@ -83,14 +87,15 @@ function Month(opened: Opened) {
       <Drawer.Body py={4} tabIndex={0} focusVisibleRing="inside" role="region" aria-label={`Month ${month.month}`}>
         <Flex gap={3} align="center" mb={3} wrap="wrap">
           <StateTag state={month.state} done={done(month)} />
+          {month.since ? <Text fontSize="sm" color="fg.muted">since <UtcTime text={month.since} />, <Ago seconds={parseUtc(month.since).getTime() / 1_000} /></Text> : null}
           {month.task ? <TaskLink task={month.task} logs /> : null}
         </Flex>
-        {data?.failure ? <FailureNote failure={data.failure} task={data.task} /> : <Text mb={2} overflowWrap="anywhere">{sentence(month.why)}</Text>}
+        {data?.failure ? <FailureNote failure={data.failure} /> : <Text mb={2} overflowWrap="anywhere">{sentence(month.why)}</Text>}
         {next ? <Faint>{next}</Faint> : null}
         {month.statement ? <><Faint>This statement lets it go on. Run it on each node named above:</Faint><Sql text={month.statement} /></> : null}
-        <Actions {...opened} details={data ?? null} />
+        <Actions table={table} month={month} />
         {month.state === "loading" && (month.insert || data?.inserting) ? <Running month={month} details={data ?? null} /> : null}
-        <Summary month={month} />
+        <Summary month={month} owner={month.task ? owners[month.task.dag_id] : undefined} />
         {error ? <Note title="No details">{error.message}</Note> : null}
         {isKnown && isPending ? <Box mt={6}><Waiting lines={4} /></Box> : null}
         {data === null ? <Faint>No load has recorded anything about it.</Faint> : null}
@@ -100,7 +105,7 @@ function Month(opened: Opened) {
   );
 }
 
-function Summary({ month }: { month: MonthRow }) {
+function Summary({ month, owner }: { month: MonthRow; owner: string | undefined }) {
   return (
     <Section title="Now">
       <Facts rows={[
@@ -109,6 +114,7 @@ function Summary({ month }: { month: MonthRow }) {
         month.published_at !== "" && ["Published", <><UtcTime key="at" text={month.published_at} /> from {count(month.objects, "object")}, {bytes(month.source_bytes)}</>],
         month.insert_seconds !== null && ["Insert took", `${duration(month.insert_seconds)}, ${orNone(month.rows_per_second, rate)}`],
         month.task !== null && ["Newest task", <TaskLink key="task" task={month.task} />],
+        owner !== undefined && ["Owner of its DAG", owner],
       ]} />
     </Section>
   );

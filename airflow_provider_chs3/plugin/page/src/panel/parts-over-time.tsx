@@ -2,7 +2,7 @@
 import { Box, Text } from "@chakra-ui/react";
 import { useParts, type MonthPlace } from "../api/queries";
 import { age, count, number, time } from "../model/format";
-import { beginOf, pathOf, silentOf, totalOf } from "../model/parts";
+import { beginOf, MINUTE, pathOf, silentOf, totalOf } from "../model/parts";
 import { Faint, Section } from "../ui/parts";
 import { useZone } from "../ui/zone";
 
@@ -16,13 +16,15 @@ export function PartsOverTime({ place }: { place: MonthPlace }) {
   }
   const { begun_at: begun, now, nodes } = data;
   const points = totalOf(nodes);
-  const from = beginOf(points, begun, now);
+  const from = beginOf(points.slice(1).map(([at]) => at), begun, now);
   const most = Math.max(1, ...points.map(([, parts]) => parts));
   const x = (at: number) => LEFT + ((WIDTH - LEFT) * (Math.max(at, from) - from)) / (now - from);
   const y = (parts: number) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - parts / most);
   const last = points.at(-1)?.[1] ?? 0;
   const when = (at: number) => time(new Date(at * 1_000), zone).slice(0, 16);
-  const told = `${count(last, "part")} now, at most ${number(most)} in ${age(now - begun)}`;
+  const known = points[0]?.[0] ?? begun;
+  const span = known - begun > MINUTE ? `since ${when(known)}, when the log begins` : `in ${age(now - begun)}`;
+  const told = `${count(last, "part")} now, at most ${number(most)} ${span}`;
   return (
     <Section title="Parts over time" aside={points.length ? <Text fontSize="sm" color="fg.muted">{told}</Text> : undefined}>
       {points.length ? (

@@ -46,12 +46,13 @@ function token(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--chakra-colors-${name}`).trim();
 }
 
-function drawn(style: Style, stroke: () => string): Partial<uPlot.Series> {
+function drawn(style: Style, stroke: () => string, index: number): Partial<uPlot.Series> {
   if (style === "line") {
     return { stroke, width: 2, points: { show: false } };
   }
   const ring = style === "rings";
-  const points = { show: true, size: ring ? 14 : 7, width: ring ? 2.5 : 1, fill: ring ? "transparent" : stroke, stroke };
+  // Of two at the same place, both are seen.
+  const points = { show: true, size: ring ? 14 : index ? 5 : 9, width: ring ? 2.5 : 1, fill: ring ? "transparent" : stroke, stroke };
   return { stroke, paths: () => null, points };
 }
 
@@ -72,7 +73,7 @@ function optionsOf({ series, format, lines = "decimal", from, to }: ChartProps, 
     ],
     series: [{ label: "Time" }, ...series.map(({ name, style }, index) => ({
       label: name, value: (_: uPlot, value: number | null) => (value === null ? "–" : format(value)),
-      ...drawn(style, () => token(palette(style, index))),
+      ...drawn(style, () => token(palette(style, index)), index),
     }))],
     legend: { show: false },
     cursor: { drag: { x: true, y: false }, points: { size: 9 } },

@@ -4,6 +4,7 @@ import { useMemo } from "react";
 import { useSpeed } from "../api/queries";
 import type { ConnectionSpeed, LoadSpeed } from "../api/types";
 import { byteRate, bytes, compact, count, duration, number, orNone } from "../model/format";
+import { beginOf } from "../model/parts";
 import type { Place } from "../model/place";
 import { NoConnections, Troubles } from "../ui/connections";
 import { Faint, Note, Section, Time, Waiting } from "../ui/parts";
@@ -72,7 +73,7 @@ function Connection({ seen, days, isOfDag }: { seen: ConnectionSpeed; days: numb
         ) : null}
       </Flex>
       {notes.map((note) => <Faint key={note}>{note}</Faint>)}
-      {loads.length ? <Loads loads={loads} range={range} />
+      {loads.length ? <Loads loads={loads} range={{ from: beginOf(loads.map((load) => load.published_at), range.from, to), to }} />
         : seen.error ? null : <Faint>{isOfDag ? "This DAG has" : "No load has"} published {isOfDag ? "nothing" : "anything"} in the last {RANGES[days]}.</Faint>}
       <Parts seen={seen} range={range} />
     </Box>

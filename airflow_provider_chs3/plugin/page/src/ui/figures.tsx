@@ -13,7 +13,7 @@ export function Figures({ name, columns, rows }: { name: string; columns: readon
           <Table.Row bg="bg.subtle">
             {columns.map(([text, kind], index) => (
               <Table.ColumnHeader key={`${text}-${index}`} scope="col" textAlign={kind ? "end" : "start"} color="fg.muted"
-                fontWeight="medium" whiteSpace="nowrap">{text}</Table.ColumnHeader>
+                fontWeight="medium" verticalAlign="bottom" minW="4.5rem">{text}</Table.ColumnHeader>
             ))}
           </Table.Row>
         </Table.Header>

@@ -11,10 +11,10 @@ interface Props {
 
 export function Segments({ label, value, items, isSmall = false, choose }: Props) {
   return (
-    <Box maxW="100%" overflowX="auto">
+    <Box maxW="100%" overflowX="auto" pe="1px">
       <SegmentGroup.Root size={isSmall ? "xs" : { base: "xs", sm: "sm" }} value={value} aria-label={label}
         onValueChange={({ value: chosen }) => { choose(chosen); }}>
-        <SegmentGroup.Indicator />
+        <SegmentGroup.Indicator boxShadow="inset 0 0 0 1px {colors.border.emphasized}" />
         <SegmentGroup.Items items={Object.entries(items).map(([each, text]) => ({ value: each, label: text }))} />
       </SegmentGroup.Root>
     </Box>
