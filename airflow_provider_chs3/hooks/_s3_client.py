@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
+from types import FrameType
 from typing import Any, ClassVar
 
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
@@ -34,10 +35,11 @@ class QuickS3Hook(S3Hook):
     @staticmethod
     def _find_operator_class_name(target_function_name: str) -> str | None:
         """Return the class of the nearest caller's method of this name, as Airflow does; None without one."""
-        frame = sys._getframe()
-        while frame := frame.f_back:
+        frame: FrameType | None = sys._getframe()
+        while frame:
             if frame.f_code.co_name == target_function_name:
                 return type(frame.f_locals["self"]).__name__
+            frame = frame.f_back
         return None
 
     @staticmethod
