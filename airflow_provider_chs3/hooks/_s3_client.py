@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime
+from types import FrameType
 from typing import Any, ClassVar
 
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
@@ -14,7 +16,8 @@ class QuickS3Hook(S3Hook):
     botocore guesses at the format of times with dateutil, which was measured to take 50 of the 79 ms that a page of a
     thousand keys costs. AWS' own command line sets a parser of its own the same way. Its description of S3 and of all
     endpoints was measured to take 190 of the 235 ms of CPU that a client costs; Airflow's own asynchronous sessions
-    share what loads it the same way.
+    share what loads it the same way. To name its caller to AWS, Airflow has Python look for the source of every frame
+    among all modules: 72 ms of CPU for the first client of a process.
     """
 
     _loader: ClassVar[Any] = None
@@ -28,6 +31,21 @@ class QuickS3Hook(S3Hook):
             QuickS3Hook._loader = core.get_component("data_loader")
         core.register_component("data_loader", QuickS3Hook._loader)
         return session
+
+    @staticmethod
+    def _find_operator_class_name(target_function_name: str) -> str | None:
+        """Return the class of the nearest caller's method of this name, as Airflow does; None without one."""
+        frame: FrameType | None = sys._getframe()
+        while frame:
+            if frame.f_code.co_name == target_function_name:
+                return type(frame.f_locals["self"]).__name__
+            frame = frame.f_back
+        return None
+
+    @staticmethod
+    def _find_executor_class_name() -> str | None:
+        """Return None: no executor lists objects with this hook."""
+        return None
 
 
 def parse_time(text: Any) -> datetime:

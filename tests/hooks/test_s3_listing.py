@@ -39,6 +39,25 @@ def test_requests_that_run_at_once_each_keep_a_connection(
     assert (client.meta.config.max_pool_connections, client.meta.region_name) == (kept, "eu-west-1")
 
 
+def test_a_client_names_its_operator_to_aws_without_a_look_at_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    class LoadOperator:
+        def execute(self) -> Any:
+            return S3Listing("aws_caller")._client
+
+    def stack() -> None:
+        raise AssertionError("looked at the sources of all frames")
+
+    connection = {
+        "conn_type": "aws",
+        "login": "a key id",
+        "password": "its secret",
+        "extra": {"region_name": "eu-west-1"},
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_CALLER", json.dumps(connection))
+    monkeypatch.setattr("inspect.stack", stack)
+    assert "Caller/LoadOperator " in LoadOperator().execute().meta.config.user_agent_extra
+
+
 @pytest.mark.parametrize(
     "text", ["2026-10-01T12:00:00.000Z", "2026-10-01T12:00:00Z", "Thu, 01 Oct 2026 12:00:00 GMT", "1790856000"]
 )
