@@ -42,8 +42,11 @@ export function Panel({ tables, owners }: { tables: readonly TableRow[]; owners:
   const close = () => { change({ ...NO_MONTH, act: null }); };
   const last = useRef<Opened | null>(null);
   const leave = useRef<HTMLButtonElement>(null);
-  // The question before an action lies above the panel only if the panel is there first.
-  const [content, setContent] = useState<HTMLDivElement | null>(null);
+  // The question before an action lies above the panel only if it comes after it: once the panel has the focus, it is there.
+  const [isEntered, setEntered] = useState(false);
+  if (!opened && isEntered) {
+    setEntered(false);
+  }
   useEffect(() => { last.current = opened ?? last.current; });
   // Back to where the reader was in the strip, which may have been drawn anew.
   const cell = () => {
@@ -58,14 +61,14 @@ export function Panel({ tables, owners }: { tables: readonly TableRow[]; owners:
         <Portal>
           <Drawer.Backdrop bg="blackAlpha.300" />
           <Drawer.Positioner>
-            <Drawer.Content ref={setContent}>
+            <Drawer.Content onFocus={() => { setEntered(true); }}>
               {opened ? <Month key={JSON.stringify(opened.place)} {...opened} owners={owners} /> : null}
               <Drawer.CloseTrigger asChild><CloseButton ref={leave} size="sm" /></Drawer.CloseTrigger>
             </Drawer.Content>
           </Drawer.Positioner>
         </Portal>
       </Drawer.Root>
-      {opened && content ? <Question table={opened.table} month={opened.month} /> : null}
+      {opened && isEntered ? <Question table={opened.table} month={opened.month} /> : null}
     </>
   );
 }
