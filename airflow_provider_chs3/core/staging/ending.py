@@ -76,9 +76,9 @@ def rename_staging(context: TargetContext, attempt: Attempt, *, to: Attempt) -> 
         raise
 
 
-def drop_staging(context: TargetContext, attempt: Attempt) -> Steps[None]:
-    """Drop the staging of an attempt whose statements have all ended well, so that there is nothing to kill."""
-    yield from _drop_on(context, context.nodes, attempt.name)
+def drop_staging(context: TargetContext, *attempts: Attempt) -> Steps[None]:
+    """Drop the staging of attempts whose statements have all ended well, so that there is nothing to kill."""
+    yield from _drop(context, {each.name: context.nodes for each in attempts})
 
 
 def end_attempt(context: TargetContext, attempt: Attempt) -> Steps[None]:
@@ -179,7 +179,11 @@ def _end(context: TargetContext, *, queries: str, tables: str, of_several: str =
             yield from _kill(running, f"{queries}{of_known}")
             yield from Sleep(name="Wait until they end", seconds=1)
         elif any(found.values()):
-            yield from _drop(context, found)
+            nodes_of = {
+                name: [node for node, rows in found.items() if any(name == other for _, other in rows)]
+                for name in sorted(_names(found))
+            }
+            yield from _drop(context, nodes_of)
         else:
             return
     if not running:
@@ -208,12 +212,8 @@ def _names(found: Mapping[Node, Sequence[Row]]) -> set[str]:
     return {name for rows in found.values() for _, name in rows}
 
 
-def _drop(context: TargetContext, found: dict[Node, list[Row]]) -> Steps[None]:
+def _drop(context: TargetContext, nodes_of: Mapping[str, Collection[Node]]) -> Steps[None]:
     """Drop all tables side by side: of sixty months a server takes a while to remove the files of each."""
-    nodes_of = {
-        name: [node for node, rows in found.items() if any(name == other for _, other in rows)]
-        for name in sorted(_names(found))
-    }
     drops = tuple(_drop_on(context, nodes, name) for name, nodes in nodes_of.items())
     yield from Gather(name="Drop staging", workflows=drops) if len(drops) > 1 else drops[0]
 
