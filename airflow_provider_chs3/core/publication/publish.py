@@ -8,8 +8,9 @@ from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, rows_of_shards, values_of
 from airflow_provider_chs3.core.attempt.newer_records import check_none_newer, records_of
 from airflow_provider_chs3.core.cluster.replication import follow
+from airflow_provider_chs3.core.cluster.table_facts import target_facts, target_query
 from airflow_provider_chs3.core.increment.completion import changed_unseen, require_base
-from airflow_provider_chs3.core.insertion.staged_rows import Staged, count_staged
+from airflow_provider_chs3.core.insertion.staged_rows import Staged, partitions_of, partitions_query, staged_of
 from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.partition_changes import is_made_of_staged, without_old_patches
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -97,9 +98,13 @@ def publish(
 
 
 def _look_once_more(load: LoadContext) -> Steps[dict[Node, Staged]]:
-    """Look at the target, then at staging: one after the other takes less time than a third connection to each node."""
-    yield from check_schema_drift(load)
-    return (yield from count_staged(load, name="Count what is staged once more"))
+    """Look at the target's structure and at staging, with one statement: it takes servers little longer than either."""
+    context = load.context
+    yield from follow(context, load.staging)
+    sql = Sql(f"SELECT {partitions_query(load.staging)}, {target_query(context.target)}")
+    answers = yield from context.on_each(name="Count what is staged once more", sql=sql)
+    check_schema_drift(load, {node: target_facts(facts) for node, ((_, *facts),) in answers.items()})
+    return {node: staged_of(load, partitions_of(found)) for node, ((found, *_),) in answers.items()}
 
 
 def _record_objects(load: LoadContext, plan: InsertPlan) -> Steps[None]:
