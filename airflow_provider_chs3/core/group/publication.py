@@ -146,7 +146,10 @@ def _fill_and_publish(staged: GroupStaged, each: MonthOfGroup) -> Steps[LoadResu
 
 
 def _fill(staged: GroupStaged, load: LoadContext, found: Mapping[Node, StagedPartition]) -> Steps[dict[Node, Staged]]:
-    """Attach the month's partition, which is hard links, and prove that all of it came."""
+    """Attach the month's partition, which is hard links, and return what staging must hold then.
+
+    Right before it is published, all of it must be there. Beside published rows it is proved at once.
+    """
     earlier = (yield from count_staged(load, name="Count what is attached")) if _attached(load) else {}
     attach = f"ATTACH PARTITION ID {literal(load.key.partition_id)} FROM {table(staged.group.load.staging)}"
     # Of replicas one attaches, and the others follow. A repeated ATTACH would double rows: staging is never reused.
@@ -158,6 +161,8 @@ def _fill(staged: GroupStaged, load: LoadContext, found: Mapping[Node, StagedPar
         query_id=f"{load.attempt.name}_fill",
         is_repeatable=False,
     )
+    if load.increment is None:
+        return {node: Staged(each.rows, {}, each.contents) for node, each in found.items()}
     now = yield from count_staged(load, name="Count what is staged")
     for node, each in now.items():
         was = earlier.get(node, Staged(0, {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
@@ -201,14 +202,22 @@ def _remove_replaced(load: LoadContext, before: Mapping[Node, PartitionState]) -
 
 
 def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], now: Mapping[Node, Staged]) -> None:
-    """Check that staging did not lose rows since they were counted, which would be lost from the month."""
+    """Check that staging did not lose rows since they were counted, which would be lost from the month.
+
+    Of several months it must hold the very parts that were counted, to which it has links.
+    """
     for node, each in staged.items():
-        if now[node] != each:
+        is_other = load.shared is not None and not _has_same_parts(each.contents, now[node].contents)
+        if now[node] != each or is_other:
             raise VerificationError(
                 f"Staging {load.staging} on {node} held {each.rows} rows of {load.request.month} when they were "
-                f"counted, and holds {now[node].rows} now: somebody else writes to it, or drops parts of it. Nothing "
-                "was published."
+                f"counted, and holds {now[node].rows} now{', in other parts' if is_other else ''}: somebody else "
+                "writes to it, or drops parts of it. Nothing was published."
             )
+
+
+def _has_same_parts(was: Contents, now: Contents) -> bool:
+    return was.of_parts is not None and Counter(was.of_parts) == Counter(now.of_parts or ())
 
 
 def _record(load: LoadContext, event: str, values: Mapping[Node, Values], *, name: str) -> Steps[None]:
