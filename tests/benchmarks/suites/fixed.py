@@ -24,7 +24,7 @@ _ROWS = 5_000
 _WORKER = "worker's CPU seconds"
 _STEPS = ("list", "inspect", "plan", "stage", "insert", "verify", "publish")
 _OTHER = "recorded and cleaned up"
-#: As a server does by default. The test bed has its logs written each second, which takes twenty nodes a third of a core.
+#: As a server does by default. Those of the test bed write their logs each second: of twenty, a third of a core.
 _LOGS = {
     name: {"database": "system", "table": name, "flush_interval_milliseconds": 7_500}
     for name in ("query_log", "part_log")
