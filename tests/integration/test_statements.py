@@ -22,7 +22,7 @@ MOST = {"first": (22, 19), "unchanged": (7, 6), "new file": (31, 26)}
 #: Most connections to the node that the others are found by, and to each other one.
 OPENED = {"first": (5, 2), "unchanged": (3, 2), "new file": (5, 2)}
 #: Of a load of several months, however many; one statement more for those without rows on a node.
-OF_SEVERAL = (27, 26)
+OF_SEVERAL = (27, 24)
 #: Of a plan, and of one look of the merge sensor.
 OF_A_PLAN, OF_A_POLL = (2, 2), (3, 3)
 
