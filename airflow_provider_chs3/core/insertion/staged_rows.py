@@ -105,7 +105,7 @@ def partitions_of(answer: Iterable[tuple[str, str, int, Sequence[str]]]) -> dict
     Args:
         answer: The answer.
     """
-    return {partition_id: _partition_of(*fields) for partition_id, *fields in answer}
+    return {partition_id: _partition_of(name, rows, parts) for partition_id, name, rows, parts in answer}
 
 
 def _partition_of(name: str, rows: int, parts: Sequence[str]) -> StagedPartition:
