@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from airflow_provider_chs3.core.attempt.months_together import SharedStaging
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.topology import KeeperPlace
 from airflow_provider_chs3.core.files.file_groups import Reading
@@ -14,6 +15,7 @@ from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.insertion.insert import Inserted, verify
 from airflow_provider_chs3.core.insertion.staged_rows import Staged
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import Contents
 from airflow_provider_chs3.core.ledger.records import LedgerKey, MonthOnNode, Record
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
 from airflow_provider_chs3.core.months.plan import look_up_months
@@ -219,6 +221,13 @@ class TestPublishing:
         with pytest.raises(VerificationError, match=r"on ch-2:9000 held 5 rows .* and holds 0 now"):
             drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), {}, as_before(lost))
 
+    def test_other_parts_than_were_staged_of_several_months_stop_it(self):
+        under_way = load(before=[months(0, 0, 0, 0)])
+        under_way.shared = SharedStaging(ATTEMPT, frozenset({"202610"}))
+        others = {node: Staged(each.rows, {}, Contents(each.rows, ("other",))) for node, each in STAGED.items()}
+        with pytest.raises(VerificationError, match=r"on ch-1:9000 held 10 rows .* and holds 10 now, in other parts"):
+            drive(publish(under_way, PLAN, months(0, 0, 0, 0), others), {}, as_before(STILL_STAGED))
+
     @pytest.mark.parametrize(("rows", "may_empty"), [(0, 1), (10, 0)])
     def test_only_where_nothing_was_staged_it_may_empty_the_partition(self, rows, may_empty):
         under_way = load(before=[months(0, 0, 0, 0), months(rows, rows, 5, 5, block=1)])
@@ -265,16 +274,8 @@ class TestVerifying:
 def as_before(staged):
     """The answer of nodes whose target nobody has altered, and of which each has these partitions in staging."""
     target = REPLICATED.target
-    names = (
-        "engine",
-        "engine_full",
-        "partition_key",
-        "sorting_key",
-        "primary_key",
-        "sampling_key",
-        "uuid",
-        "storage_policy",
-    )
+    keys = ("partition_key", "sorting_key", "primary_key", "sampling_key")
+    names = ("engine", "engine_full", *keys, "uuid", "storage_policy")
     columns = [(number, *astuple(column)) for number, column in enumerate(target.columns)]
     row = ([tuple(getattr(target, name) for name in names)], columns, [], [])
     return {node: [(partitions, *row)] for node, partitions in staged.items()}
