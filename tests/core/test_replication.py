@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from airflow_provider_chs3.core.attempt.months_together import SharedStaging
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.topology import KeeperPlace
 from airflow_provider_chs3.core.files.file_groups import Reading
@@ -14,6 +15,7 @@ from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.insertion.insert import Inserted, verify
 from airflow_provider_chs3.core.insertion.staged_rows import Staged
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import Contents
 from airflow_provider_chs3.core.ledger.records import LedgerKey, MonthOnNode, Record
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
 from airflow_provider_chs3.core.months.plan import look_up_months
@@ -198,7 +200,7 @@ class TestPublishing:
     def test_one_replica_of_each_shard_publishes_and_the_others_are_waited_for(self):
         under_way = load(before=[months(0, 0, 0, 0), months(10, 10, 5, 5, block=1)])
         *_, intent, replacing, following, recording = drive(
-            publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), as_before, {}, STILL_STAGED, {}, {}, {}, {}
+            publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), {}, as_before(STILL_STAGED), {}, {}, {}, {}
         ).steps
         assert [set(step.sql) for step in (intent, replacing, following, recording)] == [
             set(NODES),
@@ -211,13 +213,20 @@ class TestPublishing:
     def test_a_replica_that_did_not_follow_is_not_recorded(self):
         under_way = load(before=[months(0, 0, 0, 0), months(10, 0, 5, 5, block=1)])
         with pytest.raises(VerificationError, match=r"on ch-1b:9000 holds 0 rows .* but 10 were staged"):
-            drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), as_before, {}, STILL_STAGED, {}, {}, {})
+            drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), {}, as_before(STILL_STAGED), {}, {}, {})
 
     def test_rows_that_staging_lost_since_they_were_counted_stop_it(self):
         under_way = load(before=[months(0, 0, 0, 0)])
         lost = STILL_STAGED | {TWO: []}
         with pytest.raises(VerificationError, match=r"on ch-2:9000 held 5 rows .* and holds 0 now"):
-            drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), as_before, {}, lost)
+            drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), {}, as_before(lost))
+
+    def test_other_parts_than_were_staged_of_several_months_stop_it(self):
+        under_way = load(before=[months(0, 0, 0, 0)])
+        under_way.shared = SharedStaging(ATTEMPT, frozenset({"202610"}))
+        others = {node: Staged(each.rows, {}, Contents(each.rows, ("other",))) for node, each in STAGED.items()}
+        with pytest.raises(VerificationError, match=r"on ch-1:9000 held 10 rows .* and holds 10 now, in other parts"):
+            drive(publish(under_way, PLAN, months(0, 0, 0, 0), others), {}, as_before(STILL_STAGED))
 
     @pytest.mark.parametrize(("rows", "may_empty"), [(0, 1), (10, 0)])
     def test_only_where_nothing_was_staged_it_may_empty_the_partition(self, rows, may_empty):
@@ -227,7 +236,7 @@ class TestPublishing:
         under_way.context = replace(AROUND, nodes=known)
         staged = STAGED | {node: Staged(rows, {}) for node in (ONE, ONE_B)}
         again = STILL_STAGED | {node: [("202610", "202610", rows, ["hash"])] for node in (ONE, ONE_B)}
-        steps = drive(publish(under_way, PLAN, months(0, 0, 0, 0), staged), as_before, {}, again, {}, {}, {}, {}).steps
+        steps = drive(publish(under_way, PLAN, months(0, 0, 0, 0), staged), {}, as_before(again), {}, {}, {}, {}).steps
         (replacing,) = (step for step in steps if step.name == f"Publish {MONTH}")
         assert statements(replacing)[ONE].endswith(f"SETTINGS {name} = {may_empty}")
         assert statements(replacing)[TWO].endswith(f"SETTINGS {name} = 0")
@@ -235,7 +244,7 @@ class TestPublishing:
     def test_the_first_block_of_others_is_noticed_though_replicas_number_from_0(self):
         under_way = load(before=[months(3, 3, 0, 0, block=0)])
         with pytest.raises(TargetChangedError, match="somebody wrote to partition 202610"):
-            drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), as_before, {}, STILL_STAGED)
+            drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), {}, as_before(STILL_STAGED))
 
 
 class TestVerifying:
@@ -246,7 +255,7 @@ class TestVerifying:
         under_way.manifest = under_way.files.manifest
         under_way.files.source = SimpleNamespace(list_month=lambda month: nothing(), checksum_of=lambda manifest: None)
         reading = Reading((), rows=source_rows)
-        counted = {node: [("202610", "202610", count, ["hash"])] for node, count in zip(NODES, rows, strict=True)}
+        counted = {node: [([("202610", "202610", each, ["hash"])],)] for node, each in zip(NODES, rows, strict=True)}
         inserted = Inserted(())
         return drive(verify(under_way, SimpleNamespace(reading=reading), inserted), {}, counted).result.staged
 
@@ -262,22 +271,14 @@ class TestVerifying:
             self.verified(9, 9, 5, 5, source_rows=15)
 
 
-def as_before(step):
-    """The answer of nodes whose target nobody has altered."""
+def as_before(staged):
+    """The answer of nodes whose target nobody has altered, and of which each has these partitions in staging."""
     target = REPLICATED.target
-    names = (
-        "engine",
-        "engine_full",
-        "partition_key",
-        "sorting_key",
-        "primary_key",
-        "sampling_key",
-        "uuid",
-        "storage_policy",
-    )
+    keys = ("partition_key", "sorting_key", "primary_key", "sampling_key")
+    names = ("engine", "engine_full", *keys, "uuid", "storage_policy")
     columns = [(number, *astuple(column)) for number, column in enumerate(target.columns)]
     row = ([tuple(getattr(target, name) for name in names)], columns, [], [])
-    return {node: [row] for node in step.sql}
+    return {node: [(partitions, *row)] for node, partitions in staged.items()}
 
 
 def nothing():

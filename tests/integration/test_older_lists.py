@@ -13,7 +13,6 @@ __all__ = ["months", "strikes"]
 MONTH = "2026-08"
 #: A load has listed before these steps, and has no staging yet by which another one would end it.
 MOMENTS = (
-    "Ask for the partition",
     "Look up 2026-",
     "Look at nodes and files",
     "Look for what attempts left",

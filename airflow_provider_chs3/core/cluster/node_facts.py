@@ -219,16 +219,6 @@ def _recall_rehearsals(location: TableLocation, nodes: dict[Node, NodeFacts]) ->
     return nodes | {node: replace(facts, is_rehearsed=node in passed) for node, facts in untested.items()}
 
 
-def fetch_table_facts(context: TargetContext) -> Steps[dict[Node, TableFacts | None]]:
-    """Read the target's structure on each node again, which is less than half of what `look_at` reads.
-
-    Args:
-        context: The nodes, with their earlier facts.
-    """
-    ask = context.on_each(name=f"Inspect {context.target} again", sql=Sql(f"SELECT {target_query(context.target)}"))
-    return {node: target_facts(rows[0]) for node, rows in (yield from ask).items()}
-
-
 def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) -> str:
     names = tuple(settings)
     is_asked_for = one_of("name", names)

@@ -150,11 +150,12 @@ def _load_group(group: GroupPlan, outcome: MonthsOutcome) -> Steps[MonthsOutcome
         staged = yield from insert_group(group)
         group = staged.group
         yield from Log(name=f"The rows of {load.months} are staged and proved: publishing month by month.")
-        by_month = yield from publish_group(staged)
+        by_month, attempts = yield from publish_group(staged)
     except Exception:
         yield from clean_up_all(load)
         raise
-    yield from clean_up_all(load)
+    is_done = all(isinstance(each, LoadResult) for each in by_month.values())
+    yield from clean_up_all(load, done=(load.attempt, *attempts) if is_done else ())
     for month, each in by_month.items():
         if isinstance(each, Chs3Error):
             yield from Log(name=f"{month} was not published with the others: {each}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
@@ -38,7 +39,19 @@ from airflow_provider_chs3.exceptions import (
 _MOST_TABLES = 5
 
 
-def publish_group(staged: GroupStaged) -> Steps[dict[Month, LoadResult | Chs3Error]]:
+class Published(NamedTuple):
+    """What came of several months.
+
+    Args:
+        outcomes: The result of each month, with its share of the seconds that all took, or its error.
+        attempts: The attempts, each of which names a staging table that they were to be published from.
+    """
+
+    outcomes: dict[Month, LoadResult | Chs3Error]
+    attempts: list[Attempt]
+
+
+def publish_group(staged: GroupStaged) -> Steps[Published]:
     """Publish each month from a staging table of all, into which their rows come without a copy.
 
     A later load of one of the months finds that table and drops it. Then the others get another one: their rows are
@@ -46,9 +59,6 @@ def publish_group(staged: GroupStaged) -> Steps[dict[Month, LoadResult | Chs3Err
 
     Args:
         staged: The rows of all months.
-
-    Returns:
-        The result of each month, with its share of the seconds that all took, or its error.
 
     Raises:
         SupersededError: If somebody ended the whole load.
@@ -59,21 +69,24 @@ def publish_group(staged: GroupStaged) -> Steps[dict[Month, LoadResult | Chs3Err
         for month in staged.changed
     }
     remaining: Sequence[MonthOfGroup] = [each for each in staged.group.months if each.month not in outcomes]
+    load, attempts = staged.group.load, list[Attempt]()
     for number in range(1, _MOST_TABLES + 1):
         if not remaining:
-            return outcomes
-        found, rivals = yield from _publish_from_table(staged, remaining, number)
+            return Published(outcomes, attempts)
+        months = MonthGroup(tuple(each.month for each in remaining))
+        attempts.append(Attempt(load.context.target, months, load.request.nonce, number))
+        found, rivals = yield from _publish_from_table(staged, remaining, attempts[-1])
         outcomes |= found
         lost = [month for month, each in found.items() if isinstance(each, SupersededError) and month not in rivals]
         if lost:
             yield from Log(name=f"Another load dropped the staging table of {len(lost)} months: creating another.")
         remaining = [each for each in remaining if each.month in lost]
     often = TransientError(f"Other loads ended the publication {_MOST_TABLES} times. Nothing more was published.")
-    return outcomes | {each.month: often for each in remaining}
+    return Published(outcomes | {each.month: often for each in remaining}, attempts)
 
 
 def _publish_from_table(
-    staged: GroupStaged, months: Sequence[MonthOfGroup], number: int
+    staged: GroupStaged, months: Sequence[MonthOfGroup], attempt: Attempt
 ) -> Steps[tuple[dict[Month, LoadResult | Chs3Error], set[Month]]]:
     """Publish months from one staging table.
 
@@ -81,7 +94,6 @@ def _publish_from_table(
         The result or the error of each month, and the months that others are loading.
     """
     context, own = staged.group.load.context, {each.month: each.load.attempt for each in months}
-    attempt = Attempt(context.target, MonthGroup(tuple(own)), staged.group.load.request.nonce, number)
     try:
         yield from create_staging(context, attempt, without_merges=True, months=own.values())
         held = yield from settle_with_rivals(context, attempt, own.values())
@@ -134,7 +146,10 @@ def _fill_and_publish(staged: GroupStaged, each: MonthOfGroup) -> Steps[LoadResu
 
 
 def _fill(staged: GroupStaged, load: LoadContext, found: Mapping[Node, StagedPartition]) -> Steps[dict[Node, Staged]]:
-    """Attach the month's partition, which is hard links, and prove that all of it came."""
+    """Attach the month's partition, which is hard links, and return what staging must hold then.
+
+    Right before it is published, all of it must be there. Beside published rows it is proved at once.
+    """
     earlier = (yield from count_staged(load, name="Count what is attached")) if _attached(load) else {}
     attach = f"ATTACH PARTITION ID {literal(load.key.partition_id)} FROM {table(staged.group.load.staging)}"
     # Of replicas one attaches, and the others follow. A repeated ATTACH would double rows: staging is never reused.
@@ -146,6 +161,8 @@ def _fill(staged: GroupStaged, load: LoadContext, found: Mapping[Node, StagedPar
         query_id=f"{load.attempt.name}_fill",
         is_repeatable=False,
     )
+    if load.increment is None:
+        return {node: Staged(each.rows, {}, each.contents) for node, each in found.items()}
     now = yield from count_staged(load, name="Count what is staged")
     for node, each in now.items():
         was = earlier.get(node, Staged(0, {}))

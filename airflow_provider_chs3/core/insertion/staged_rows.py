@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.ledger.parts import CONTENT, MOST_PARTS, NOTHING_BESIDE, Contents
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import Steps
 
 #: How `system.parts` writes NULL.
@@ -81,13 +81,31 @@ def count_partitions(load: LoadContext, *, name: str) -> Steps[dict[Node, dict[s
         name: Name of the step.
     """
     yield from follow(load.context, load.staging)
-    sql = Sql(
-        f"SELECT partition_id, any(partition), sum(rows), groupArrayIf({MOST_PARTS + 1})({CONTENT}, rows > 0) "
-        f"FROM system.parts WHERE active AND database = {literal(load.staging.database)} "
-        f"AND table = {literal(load.staging.table)} GROUP BY partition_id"
+    answers = yield from load.context.on_each(name=name, sql=Sql(f"SELECT {partitions_query(load.staging)}"))
+    return {node: partitions_of(rows[0][0]) for node, rows in answers.items()}
+
+
+def partitions_query(staging: TableName) -> str:
+    """Return a scalar subquery for the partitions of staging; `partitions_of` parses the answer.
+
+    Args:
+        staging: The staging table.
+    """
+    return (
+        "(SELECT groupArray((partition_id, shown, total, contents)) FROM (SELECT partition_id, "
+        "any(partition) AS shown, sum(rows) AS total, "
+        f"groupArrayIf({MOST_PARTS + 1})({CONTENT}, rows > 0) AS contents FROM system.parts WHERE active "
+        f"AND database = {literal(staging.database)} AND table = {literal(staging.table)} GROUP BY partition_id))"
     )
-    answers = yield from load.context.on_each(name=name, sql=sql)
-    return {node: {row[0]: _partition_of(*row[1:]) for row in rows} for node, rows in answers.items()}
+
+
+def partitions_of(answer: Iterable[tuple[str, str, int, Sequence[str]]]) -> dict[str, StagedPartition]:
+    """Parse a node's answer to `partitions_query`.
+
+    Args:
+        answer: The answer.
+    """
+    return {partition_id: _partition_of(name, rows, parts) for partition_id, name, rows, parts in answer}
 
 
 def _partition_of(name: str, rows: int, parts: Sequence[str]) -> StagedPartition:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.staging.ending import drop_staging, end_attempt, end_attempts_with
+from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
@@ -29,14 +30,18 @@ def clean_up(load: LoadContext, *, is_done: bool = False) -> Steps[None]:
         )
 
 
-def clean_up_all(load: LoadContext) -> Steps[None]:
+def clean_up_all(load: LoadContext, *, done: Collection[Attempt] = ()) -> Steps[None]:
     """Remove the staging of several months that were loaded together; if that fails, the next load does it.
 
     Args:
         load: The load of them.
+        done: Its attempts, if all months went well; else what still runs of them is ended first.
     """
     try:
-        yield from end_attempts_with(load.context, load.request.nonce)
+        if done:
+            yield from drop_staging(load.context, *done)
+        else:
+            yield from end_attempts_with(load.context, load.request.nonce)
     except Chs3Error as error:
         yield from Log(
             name=f"Staging of {load.months} could not be removed; the next load of them will do it. ({error})"

@@ -15,7 +15,9 @@ from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 _VALUE = "_partition_value"
-_INTEGER_PART = re.compile(r"CAST\(.* AS U?Int(?:8|16|32|64)\)", re.DOTALL)
+_INTEGER_PART = re.compile(r"CAST\((.*) AS U?Int(?:8|16|32|64)\)", re.DOTALL)
+#: Types whose values all have a month.
+_OF_MONTHS = re.compile(r"Date|Date32|DateTime(?:\('[^']*'\))?|DateTime64\(\d(?:, '[^']*')?\)")
 _DATES = ("Nullable(Date)", "LowCardinality(Date)", "LowCardinality(Nullable(Date))")
 
 _DAY_MS = 24 * 60 * 60 * 1000
@@ -46,6 +48,19 @@ def has_times(column: Column) -> bool:
     return ColumnType(column.type).bare.name in ("DateTime", "DateTime64")
 
 
+def is_the_month(column: Column, partition_key: str) -> bool:
+    """Whether a key is `toYYYYMM` of a column that is never NULL: October 2026 is its partition 202610, and no other.
+
+    Nobody has to be asked: neither the function's value nor its type, UInt32, follows a setting.
+
+    Args:
+        column: The one column of the key.
+        partition_key: The key.
+    """
+    keys = (f"toYYYYMM({column.name})", f"toYYYYMM({identifier(column.name)})")
+    return partition_key in keys and bool(_OF_MONTHS.fullmatch(column.type))
+
+
 def parts_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
     """Return the arguments with which `partitionId` gives the ids of the table's partitions.
 
@@ -58,6 +73,9 @@ def parts_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
     Args:
         context: The nodes and the target.
     """
+    key = context.table_facts.partition_key
+    if any(is_the_month(column, key) for column in context.table_facts.columns):
+        return (_typed(key, "UInt32"),)
     ask = QueryNodes(
         name="Ask for the types of the partition key",
         sql={context.coordinator: Sql(f"DESCRIBE TABLE {table(context.target)}")},
@@ -65,7 +83,7 @@ def parts_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
     )
     rows = (yield from ask)[context.coordinator]
     of_key = next(ColumnType(row[1]) for row in rows if row[0] == _VALUE)
-    parts = elements(context.table_facts.partition_key)
+    parts = elements(key)
     return tuple(_typed(part, of.text) for part, of in zip(parts, of_key.inner, strict=True))
 
 
@@ -144,8 +162,7 @@ def is_of_month(
         partition_ids: File → the partition of its month.
         of_file: The expression for the file.
     """
-    # A lambda gives the value the column's name, which the key's text has.
-    key = f"arrayMap({identifier(column.name)} -> {{}}, [CAST({value} AS {column.type})])[1]"
+    typed = f"CAST({value} AS {column.type})"
     files, ids = list(partition_ids), list(partition_ids.values())
     matched = _INTEGER_PART.fullmatch(parts[0]) if len(parts) == 1 else None
     if matched:
@@ -153,7 +170,12 @@ def is_of_month(
         wanted, none, own = f"[{', '.join(ids)}]", "-1", f"toInt64({parts[0]})"
     else:
         wanted, none, own = f"[{literals(ids)}]", "''", f"partitionId({', '.join(parts)})"
-    return f"{key.format(own)} = transform({of_file}, [{literals(files)}], {wanted}, {none})"
+    if matched and is_the_month(column, matched[1]):
+        own = f"toInt64(toYYYYMM({typed}))"
+    else:
+        # A lambda gives the value the column's name, which the key's text has.
+        own = f"arrayMap({identifier(column.name)} -> {own}, [{typed}])[1]"
+    return f"{own} = transform({of_file}, [{literals(files)}], {wanted}, {none})"
 
 
 def _begin_ms(year: int, month: int) -> int:

@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.ledger.table import lacks_of_ledger
 from airflow_provider_chs3.core.preflight.partition_key import (
     has_times,
     is_of_days,
+    is_the_month,
     partition_ids_query,
     parts_of_key,
     zones_of_key,
@@ -178,7 +179,7 @@ def _why_not_of_month(month: Month, rows: Sequence[Row]) -> str:
 
 
 def partition_ids_of(context: TargetContext, months: Sequence[Month]) -> Steps[dict[Month, str]]:
-    """Return the ids of months' partitions, as the servers compute them.
+    """Return the ids of months' partitions, as the servers compute them; those of `toYYYYMM` are known.
 
     A partition key is monthly if it is constant in the month and different in the months before and after, in the time
     zone that the key names, or else in that of its column.
@@ -193,6 +194,8 @@ def partition_ids_of(context: TargetContext, months: Sequence[Month]) -> Steps[d
     columns = [column for column in context.table_facts.columns if column.in_partition_key]
     if len(columns) != 1 or not is_of_days(columns[0]):
         raise PreflightError([_not_monthly(context, "it must depend on one Date or DateTime column and nothing else")])
+    if is_the_month(columns[0], context.table_facts.partition_key):
+        return {month: str(_number(month)) for month in months}
     parts = yield from parts_of_key(context)
     zones = (yield from zones_of_key(context)) if has_times(columns[0]) else ()
     whys = []

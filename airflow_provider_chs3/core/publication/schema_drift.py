@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
-from airflow_provider_chs3.core.cluster.node_facts import fetch_table_facts
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
-from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.exceptions import TransientError
 
 #: A partition goes from one table to another only where these are the same. The others are what rows were made by.
 _COMPARED = ("columns", "partition_key", "sorting_key", "primary_key", "indices", "projections", "engine")
 
 
-def check_schema_drift(load: LoadContext) -> Steps[None]:
+def check_schema_drift(load: LoadContext, tables: Mapping[Node, TableFacts | None]) -> None:
     """Compare the target's structure on every node with that at the beginning of the load.
 
     REPLACE PARTITION refuses a staging table of another structure, but on each node separately: if one node was altered
@@ -22,12 +21,13 @@ def check_schema_drift(load: LoadContext) -> Steps[None]:
 
     Args:
         load: The load.
+        tables: The target on each node now; None where it is gone.
 
     Raises:
         TransientError: If it was altered or recreated. The next run uses the new table.
     """
     context = load.context
-    for node, is_now in (yield from fetch_table_facts(context)).items():
+    for node, is_now in tables.items():
         was = context.nodes[node].target
         differences = list(_differences(was, is_now)) if was and is_now else ["it is gone"]
         if differences:

@@ -76,9 +76,14 @@ def rename_staging(context: TargetContext, attempt: Attempt, *, to: Attempt) -> 
         raise
 
 
-def drop_staging(context: TargetContext, attempt: Attempt) -> Steps[None]:
-    """Drop the staging of an attempt whose statements have all ended well, so that there is nothing to kill."""
-    yield from _drop_on(context, context.nodes, attempt.name)
+def drop_staging(context: TargetContext, *attempts: Attempt) -> Steps[None]:
+    """Drop the staging of attempts whose statements have all ended well, so that there is nothing to kill.
+
+    Its files are those of the published parts, so nobody waits for servers to remove their other names, which took them
+    a tenth of a second for sixty months. Replicas are waited for, as the last one removes the path in Keeper.
+    """
+    end = " SYNC" if context.table_facts.is_replicated else ""
+    yield from _drop(context, {each.name: context.nodes for each in attempts}, end=end)
 
 
 def end_attempt(context: TargetContext, attempt: Attempt) -> Steps[None]:
@@ -179,7 +184,11 @@ def _end(context: TargetContext, *, queries: str, tables: str, of_several: str =
             yield from _kill(running, f"{queries}{of_known}")
             yield from Sleep(name="Wait until they end", seconds=1)
         elif any(found.values()):
-            yield from _drop(context, found)
+            nodes_of = {
+                name: [node for node, rows in found.items() if any(name == other for _, other in rows)]
+                for name in sorted(_names(found))
+            }
+            yield from _drop(context, nodes_of)
         else:
             return
     if not running:
@@ -208,16 +217,12 @@ def _names(found: Mapping[Node, Sequence[Row]]) -> set[str]:
     return {name for rows in found.values() for _, name in rows}
 
 
-def _drop(context: TargetContext, found: dict[Node, list[Row]]) -> Steps[None]:
+def _drop(context: TargetContext, nodes_of: Mapping[str, Collection[Node]], *, end: str = " SYNC") -> Steps[None]:
     """Drop all tables side by side: of sixty months a server takes a while to remove the files of each."""
-    nodes_of = {
-        name: [node for node, rows in found.items() if any(name == other for _, other in rows)]
-        for name in sorted(_names(found))
-    }
-    drops = tuple(_drop_on(context, nodes, name) for name, nodes in nodes_of.items())
+    drops = tuple(_drop_on(context, nodes, name, end) for name, nodes in nodes_of.items())
     yield from Gather(name="Drop staging", workflows=drops) if len(drops) > 1 else drops[0]
 
 
-def _drop_on(context: TargetContext, nodes: Collection[Node], name: str) -> Steps[None]:
-    sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))} SYNC")
+def _drop_on(context: TargetContext, nodes: Collection[Node], name: str, end: str) -> Steps[None]:
+    sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))}{end}")
     yield from QueryNodes(name=f"Drop staging {name}", sql=dict.fromkeys(nodes, sql), settings=ddl_settings(context))

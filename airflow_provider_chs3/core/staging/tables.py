@@ -101,7 +101,7 @@ def create_staging(
     step = QueryNodes(
         name=f"Create staging {attempt.name}",
         sql={
-            node: Sql(f"{head} {engine} {_clauses(context, node, without_merges)}{_comment(attempt, months)}")
+            node: Sql(f"{head} {engine} {_clauses(context, node, attempt, without_merges)}{_comment(attempt, months)}")
             for node, engine in engines.items()
         },
         settings=context.permissions,
@@ -136,26 +136,28 @@ def holds_any(prefixes: str, *, is_published: bool = True) -> str:
     return f"({IS_STAGING} AND match(comment, {literal(own)}) AND hasAny(splitByChar(' ', comment), [{prefixes}]))"
 
 
-def _clauses(context: TargetContext, node: Node, without_merges: bool) -> str:
+def _clauses(context: TargetContext, node: Node, attempt: Attempt, without_merges: bool) -> str:
     table_facts = context.table_facts
     clauses = (
         ("PARTITION BY", table_facts.partition_key),
         ("PRIMARY KEY", table_facts.explicit_primary_key),
         ("ORDER BY", table_facts.order_by),
         ("SAMPLE BY", table_facts.sampling_key),
-        ("SETTINGS", ", ".join(_staging_settings(context, node, without_merges))),
+        ("SETTINGS", ", ".join(_staging_settings(context, node, attempt, without_merges))),
     )
     return " ".join(f"{keyword} {value}" for keyword, value in clauses if value)
 
 
-def _staging_settings(context: TargetContext, node: Node, without_merges: bool) -> Iterator[str]:
+def _staging_settings(context: TargetContext, node: Node, attempt: Attempt, without_merges: bool) -> Iterator[str]:
     table_facts = context.table_facts
     # Each node's own: the policy of a disk that the table itself defines may have another name on each.
     on_node = context.nodes[node].target
     own = items(on_node.settings) if on_node else ()
     yield from (each for each in own if each.partition(" ")[0] not in DURABLE)
-    # A REPLACE PARTITION that was recorded must not be of rows that a power cut takes away.
-    yield from durable_settings()
+    if not attempt.number or table_facts.is_replicated:
+        # A REPLACE PARTITION that was recorded must not be of rows that a power cut takes away. What months are
+        # published from together has links alone to parts that are on the disk; replicas may fetch some.
+        yield from durable_settings()
     if without_merges or not table_facts.is_plain:
         yield _WITHOUT_MERGES
     if (

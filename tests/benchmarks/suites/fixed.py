@@ -24,6 +24,11 @@ _ROWS = 5_000
 _WORKER = "worker's CPU seconds"
 _STEPS = ("list", "inspect", "plan", "stage", "insert", "verify", "publish")
 _OTHER = "recorded and cleaned up"
+#: As a server does by default. Those of the test bed write their logs each second: of twenty, a third of a core.
+_LOGS = {
+    name: {"database": "system", "table": name, "flush_interval_milliseconds": 7_500}
+    for name in ("query_log", "part_log")
+}
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
@@ -42,7 +47,7 @@ def run(bench: TrialContext) -> Iterator[Comparison]:
 
 def _compared(bench: TrialContext, s3: BenchS3, months: Months, nodes: int) -> Comparison:
     with ExitStack() as stack:
-        cluster = stack.enter_context(ClickHouseCluster.start(nodes))
+        cluster = stack.enter_context(ClickHouseCluster.start(nodes, server_settings=_LOGS))
         places = {"S3 on loopback": s3.endpoint}
         if bench.can_be_far:
             places[f"S3 {AMAZON.first_byte_ms} ms away"] = stack.enter_context(far_away(s3.endpoint, AMAZON))

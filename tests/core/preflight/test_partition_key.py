@@ -16,12 +16,12 @@ from airflow_provider_chs3.core.values.models import Month, Node
 from airflow_provider_chs3.core.workflow.operations import QueryNodes
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive
-from tests.core.surroundings import FACTS, ONE, TARGET, surroundings, with_target
+from tests.core.surroundings import ONE, TARGET, surroundings, with_target
 
 ID, AT = TARGET.columns
 
 
-def around_key(partition_key: str = "toYYYYMM(at)", *columns: Column) -> TargetContext:
+def around_key(partition_key: str = "toStartOfMonth(at)", *columns: Column) -> TargetContext:
     return surroundings(*[with_target(partition_key=partition_key, columns=columns or (ID, AT))] * 3)
 
 
@@ -57,6 +57,26 @@ def by(function, *, month: Month = OCTOBER, context: TargetContext | None = None
 
 
 class TestPartitionOfAMonth:
+    @pytest.mark.parametrize("of", ["Date", "Date32", "DateTime", "DateTime('Asia/Tokyo')", "DateTime64(3, 'UTC')"])
+    @pytest.mark.parametrize(("name", "key"), [("at", "toYYYYMM(at)"), ("a t", "toYYYYMM(`a t`)")])
+    def test_of_the_usual_key_is_known_and_nobody_is_asked(self, name, key, of):
+        context = around_key(key, Column(name, of, in_partition_key=True))
+        assert drive(partition_id_of(context, OCTOBER)).result == "202610"
+
+    @pytest.mark.parametrize(
+        ("key", "of"),
+        [
+            ("toYYYYMM(at)", "Nullable(DateTime)"),
+            ("toYYYYMM(at)", "LowCardinality(Date)"),
+            ("toYYYYMM(at, 'UTC')", "DateTime"),
+            ("toYYYYMMDD(at)", "DateTime"),
+            ("tuple(toYYYYMM(at))", "DateTime"),
+        ],
+    )
+    def test_of_any_other_key_is_asked_for(self, key, of):
+        with pytest.raises(AssertionError, match="asked for more than expected"):
+            drive(partition_id_of(around_key(key, Column("at", of, in_partition_key=True)), OCTOBER))
+
     def test_is_what_the_server_says(self):
         assert by(lambda instant: instant[:7].replace("-", "")) == "202610"
 
@@ -66,8 +86,10 @@ class TestPartitionOfAMonth:
 
     def test_is_asked_with_the_servers_defaults_of_what_changes_expressions(self):
         defaults = {"function_date_trunc_return_type_behavior": "0", "input_format_csv_skip_first_lines": "0"}
-        facts = replace(FACTS, reading_defaults=defaults, permissions=frozenset({"allow_suspicious_types"}))
-        step = drive(partition_id_of(surroundings(*[facts] * 3), OCTOBER), described(), monthly).steps[1]
+        facts = with_target(partition_key="toStartOfMonth(at)", columns=(ID, AT))
+        permitted = replace(facts, reading_defaults=defaults, permissions=frozenset({"allow_suspicious_types"}))
+        context = surroundings(*[permitted] * 3)
+        step = drive(partition_id_of(context, OCTOBER), described(), monthly).steps[1]
         assert step.settings == {"function_date_trunc_return_type_behavior": "0", "allow_suspicious_types": 1}
 
     @pytest.mark.parametrize("number", [2, 10, 12])
@@ -106,7 +128,7 @@ class TestPartitionOfAMonth:
         assert ", CAST((toYear(at) * 100) + (toMonth(at)) AS UInt32) AS `chs3: key 0` " in driven.steps[1].sql[ONE].text
 
     def test_is_asked_in_the_time_zone_of_the_column(self):
-        context = around_key("toYYYYMM(at)", Column("at", "DateTime64(3, 'Asia/Tokyo')", in_partition_key=True))
+        context = around_key("toStartOfMonth(at)", Column("at", "DateTime64(3, 'Asia/Tokyo')", in_partition_key=True))
         text = drive(partition_id_of(context, OCTOBER), described(), monthly).steps[1].sql[ONE].text
         assert "SELECT DISTINCT toYYYYMM(`at`) AS " in text
         assert " AS DateTime64(3, 'Asia/Tokyo')) AS `at` FROM " in text
@@ -199,6 +221,6 @@ class TestPartitionOfAMonth:
             drive(partition_id_of(context, OCTOBER))
 
     def test_a_hostile_column_name_is_quoted(self):
-        context = around_key("toYYYYMM(`a\\`t`)", Column("a`t", "DateTime", in_partition_key=True))
+        context = around_key("toStartOfMonth(`a\\`t`)", Column("a`t", "DateTime", in_partition_key=True))
         driven = drive(partition_id_of(context, OCTOBER), described(), monthly)
         assert "AS `a\\`t`" in driven.steps[1].sql[ONE].text

@@ -9,6 +9,7 @@ import pytest
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.staging.ending import (
     check_not_superseded,
+    drop_staging,
     end_attempt,
     end_earlier_attempts,
 )
@@ -67,12 +68,23 @@ class TestNames:
         assert ATTEMPT.prefix == "chs3_10ec6ce4e9b8fa48_"
 
 
+class TestDrop:
+    @pytest.mark.parametrize(("engine", "end"), [("MergeTree", ""), ("ReplicatedMergeTree", " SYNC")])
+    def test_waits_for_no_files_but_for_the_path_in_keeper(self, engine, end):
+        context = surroundings(*[replace(FACTS, target=replace(TARGET, engine=engine))] * 3, staging="st")
+        several = replace(ATTEMPT, number=1)
+        steps = drive(drop_staging(context, ATTEMPT, several), on_all(), on_all()).steps
+        assert [statements(step) for step in steps] == [
+            {f"DROP TABLE IF EXISTS `st`.`{each.name}`{end}"} for each in (ATTEMPT, several)
+        ]
+
+
 class TestCreate:
     @staticmethod
-    def created(**shape: str) -> str:
+    def created(attempt: Attempt = ATTEMPT, **shape: str) -> str:
         target = replace(TARGET, **shape)
         context = surroundings(*[replace(FACTS, target=target)] * 3, staging="st")
-        (step,) = drive(create_staging(context, ATTEMPT), on_all()).steps
+        (step,) = drive(create_staging(context, attempt), on_all()).steps
         (text,) = statements(step)
         return text
 
@@ -97,6 +109,11 @@ class TestCreate:
             "min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1, "
             "min_compressed_bytes_to_fsync_after_fetch = 1"
         )
+
+    @pytest.mark.parametrize(("engine", "is_durable"), [("MergeTree", False), ("ReplicatedMergeTree", True)])
+    def test_with_links_alone_is_durable_only_where_replicas_may_fetch_what_it_holds(self, engine, is_durable):
+        created = self.created(replace(ATTEMPT, number=1), engine=engine)
+        assert ("fsync_part_directory = 1" in created, "fsync_after_insert = 1" in created) == (is_durable, is_durable)
 
     @pytest.mark.parametrize("engine", ["ReplacingMergeTree", "ReplicatedSummingMergeTree"])
     def test_of_an_engine_that_merges_rows_never_merges(self, engine):
