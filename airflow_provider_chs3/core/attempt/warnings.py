@@ -108,7 +108,7 @@ def nodes_without_room(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterat
     Staging takes about as much as Parquet.
     """
     # Every replica holds all of its shard.
-    needed_bytes = load.files.manifest.size_bytes // len(load.context.publishers)
+    needed_bytes = _written(load).size_bytes // len(load.context.publishers)
     for node, each in now.items():
         free_bytes = sum(disk.free_bytes for disk in each.disks)
         if each.disks and free_bytes < needed_bytes:
@@ -118,6 +118,11 @@ def nodes_without_room(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterat
                 f"{load.months} is about {size_text(needed_bytes)}: make room there. The month before stays until "
                 "the new one is published."
             )
+
+
+def _written(load: LoadContext) -> Manifest:
+    """Return the objects whose rows are written: where some are removed, all parts may be rewritten."""
+    return load.manifest if load.increment and load.increment.removed else load.files.manifest
 
 
 def _too_full(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:

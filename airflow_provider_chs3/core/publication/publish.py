@@ -9,6 +9,7 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext, rows_of
 from airflow_provider_chs3.core.attempt.newer_records import check_none_newer, records_of
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.increment.completion import changed_unseen, require_base
+from airflow_provider_chs3.core.increment.removal import with_kept
 from airflow_provider_chs3.core.insertion.staged_rows import Staged, count_staged
 from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.partition_changes import is_made_of_staged, without_old_patches
@@ -105,13 +106,16 @@ def _look_once_more(load: LoadContext) -> Steps[dict[Node, Staged]]:
 def _record_objects(load: LoadContext, plan: InsertPlan) -> Steps[None]:
     """Record the objects before the month is published; those of an attempt that is never published do not count."""
     context = load.context
+    objects, rows = load.files.manifest.objects, plan.reading.file_rows
+    if load.increment and load.increment.removed:
+        objects, rows = yield from with_kept(load, rows)
     yield from record_objects(
         context.ledger,
         {node: load.key_on(node) for node in context.nodes},
-        load.files.manifest.objects,
-        base=load.increment.base if load.increment else load.request.nonce,
+        objects,
+        base=load.base,
         attempt=load.request.nonce,
-        rows=plan.reading.file_rows,
+        rows=rows,
         query_id=f"{load.attempt.name}_objects",
     )
 
