@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, OtherParts, shown
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
-from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
 from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import PreflightError, TransientError
