@@ -47,8 +47,7 @@ class Increment:
         attaches_first: Whether published rows come into staging before the new ones, rather than after.
         removed: Paths of objects whose published rows are removed, as they were overwritten or deleted since.
         month: All objects of the month, those that are published and the new ones.
-        attached_rows: Published rows in staging on each node, by `node_key`, without those that were removed; None until
-            they are there.
+        attached_rows: Published rows in staging on each node, by `node_key`, without the removed; None until then.
     """
 
     base: str

@@ -130,8 +130,7 @@ def recorded_objects(ledger: TableName, node: Node, key: LedgerKey, *, base: str
         base: The attempt that loaded the whole month.
     """
     sql = Sql(
-        "SELECT path, size_bytes, etag, toUnixTimestamp64Milli(last_modified) "
-        f"FROM {_published(ledger, key, base)}"
+        f"SELECT path, size_bytes, etag, toUnixTimestamp64Milli(last_modified) FROM {_published(ledger, key, base)}"
     )
     rows = (yield from QueryNodes(name="Read which objects the month was loaded from", sql={node: sql}))[node]
     return Manifest.of(

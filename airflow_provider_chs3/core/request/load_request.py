@@ -49,8 +49,8 @@ class Policies:
         incremental: Whether to load new objects alone where all else is as it was published.
         max_increments: Load the month whole after so many increments, where merges remove rows, so that the rows in the
             table prove nothing.
-        object_column: The column that holds each row's object, so that only the rows of overwritten and deleted ones are
-            replaced; None loads the month whole.
+        object_column: The column that holds the object of each row, so that only rows of overwritten and deleted ones
+            are replaced; None loads the month whole.
         on_new_columns: What to do if files have columns that the table lacks: `tell`, `fail`, or `add` them to it.
         count_again: Count rows of files other than Parquet by a second read, even where the insert's own read is
             proof.
