@@ -59,8 +59,8 @@ def find_increment(load: LoadContext, before: Mapping[Node, MonthOnNode], found:
     changes = ObjectChanges.between(published, load.manifest)
     load = replace(load, changes=changes)
     removed = removed_objects(changes, load.manifest)
-    if removed and (why := (yield from _why_not_replaced(load, published, removed))) is not None:
-        return Decision(load, f"All objects are loaded: since the month was published, {changes}{why}.")
+    if removed and (kept := (yield from _why_not_replaced(load, published, removed))) is not None:
+        return Decision(load, f"All objects are loaded: since the month was published, {changes}{kept}.")
     new = objects_to_read(changes, load.manifest, removed)
     increment = Increment(
         base=record.base,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, rows_of_shards, values_of
@@ -24,7 +24,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partition
 from airflow_provider_chs3.core.staging.tables import ddl_settings
 from airflow_provider_chs3.core.tuning.exact_settings import EMPTY_SOURCE
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.models import Node, S3Object
 from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Sleep, Steps
 from airflow_provider_chs3.exceptions import (
     ClickHouseServerError,
@@ -106,7 +106,8 @@ def _look_once_more(load: LoadContext) -> Steps[dict[Node, Staged]]:
 def _record_objects(load: LoadContext, plan: InsertPlan) -> Steps[None]:
     """Record the objects before the month is published; those of an attempt that is never published do not count."""
     context = load.context
-    objects, rows = load.files.manifest.objects, plan.reading.file_rows
+    objects: Sequence[S3Object] = load.files.manifest.objects
+    rows: Sequence[int] | None = plan.reading.file_rows
     if load.increment and load.increment.removed:
         objects, rows = yield from with_kept(load, rows)
     yield from record_objects(
