@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.added_files import create, csv, load, numbers, publish_first, put
 from tests.integration import replaced_objects
+from tests.integration.added_files import create, csv, load, numbers, publish_first, put
 from tests.integration.lake import MONTH, Lake
 from tests.servers.replicas import replicated
 
