@@ -28,6 +28,7 @@ def test_new_objects_are_loaded_alone(events: Lake) -> None:
 
 
 def test_rows_of_overwritten_and_deleted_objects_are_replaced_alone(lake: Lake) -> None:
+    lake.table = "events"
     replaced_objects.create(lake, replicated(lake))
     replaced_objects.publish_first(lake)
     replaced_objects.put(lake, 3, first=1_000, rows=7)
