@@ -34,10 +34,10 @@ def create(lake: Lake, engine: str) -> None:
     )
 
 
-def publish_first(lake: Lake) -> None:
+def publish_first(lake: Lake, **options: Any) -> None:
     for number in range(FILES):
         put(lake, number, first=10 * number)
-    assert load(lake)["rows"] == 10 * FILES
+    assert load(lake, **options)["rows"] == 10 * FILES
 
 
 def put(lake: Lake, number: int, *, first: int, rows: int = 10) -> None:

@@ -8,10 +8,25 @@ from collections.abc import Callable
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.core.increment import removal
+from airflow_provider_chs3.core.staging.tables import IS_STAGING
+from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes, strikes
+from tests.integration import deferring
 from tests.integration.lake import MONTH, Lake
-from tests.integration.replaced_objects import create, delete, events, load, publish_first, published, put, rows
+from tests.integration.replaced_objects import (
+    ARGUMENTS,
+    create,
+    delete,
+    events,
+    load,
+    publish_first,
+    published,
+    put,
+    rows,
+)
+from tests.integration.slow import SLOW_SETTINGS
 
 __all__ = ["events", "strikes"]
 
@@ -101,21 +116,52 @@ def test_a_column_that_does_not_hold_the_object_is_refused(lake: Lake, select: d
         load(lake, select=select)
 
 
-def test_what_others_add_to_staging_is_found(events: Lake, strikes: Strikes) -> None:
+@pytest.mark.parametrize(
+    ("meddle", "why"),
+    [
+        ("ALTER TABLE {} DELETE WHERE n = 50 SETTINGS mutations_sync = 1", "and not exactly the"),
+        ("SYSTEM STOP MERGES {}", "made no progress for 1 s: merges are stopped"),
+    ],
+    ids=["rows lost in staging", "merges stopped in staging"],
+)
+def test_what_is_not_exact_or_does_not_end_is_loaded_whole(
+    events: Lake,
+    strikes: Strikes,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    meddle: str,
+    why: str,
+) -> None:
+    monkeypatch.setattr(removal, "_LONGEST_STANDSTILL_SECONDS", 1)
     put(events, 3, first=1_000)
 
-    def lose() -> None:
+    def strike() -> None:
+        named = f"SELECT name FROM system.tables WHERE database = '{events.database}' AND {IS_STAGING}"
         for node in range(len(events.cluster.nodes)):
-            for (name,) in events.on_node(node, _STAGING.format(events.database)):
-                events.on_node(node, f"ALTER TABLE {events.database}.{name} DELETE WHERE n = 50 {_AT_ONCE}")
+            for (name,) in events.on_node(node, named):
+                events.on_node(node, meddle.format(f"{events.database}.{name}"))
 
-    strikes.before("Remove the rows of overwritten", lose)
+    strikes.before("Remove the rows of overwritten", strike)
     assert load(events)["loaded_objects"] == 12
+    assert why in capfd.readouterr().out
     assert rows(events) == [*published(without=(3,)), *((1_000 + row, 3) for row in range(10))]
 
 
-_STAGING = "SELECT name FROM system.tables WHERE database = '{}' AND match(name, '^chs3_[0-9a-f]{{16}}_')"
-_AT_ONCE = "SETTINGS mutations_sync = 1"
+@pytest.mark.thorough
+def test_it_goes_on_without_its_worker(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    deferring.hurry(monkeypatch)
+    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)
+    select = {**ARGUMENTS["select"], "n": "toInt64(n) + sleepEachRow(0.01)"}
+    options = {**ARGUMENTS, "select": select, "settings": SLOW_SETTINGS}
+    create(lake, "MergeTree")
+    publish_first(lake, **options)
+    put(lake, 3, first=1_000, rows=200)
+    delete(lake, 5)
+    put(lake, 12, first=2_000)
+    result = deferring.start(lake, **options, max_shrink_fraction=1).resume()
+    assert (result["status"], result["loaded_objects"], result["loaded_rows"]) == ("published", 2, 210)
+    expected = [*published(without=(3, 5)), *((1_000 + row, 3) for row in range(200))]
+    assert rows(lake) == [*expected, *((2_000 + row, 12) for row in range(10))]
 
 
 @pytest.mark.thorough(but=4)
