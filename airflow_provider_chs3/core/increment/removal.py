@@ -21,7 +21,7 @@ from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerE
 
 #: Servers keep the text of a mutation, on replicas in Keeper, whose nodes take a megabyte at most.
 _MOST_BYTES_OF_PATHS = 250_000
-#: Rewriting the rows of the other objects costs about two fifths of loading them again.
+#: Rewriting the rows of the other objects was seen to cost up to two fifths of loading them again.
 _LARGEST_SHARE = 0.25
 #: A mutation waits for a free thread, and for ever if merges are stopped.
 _LONGEST_STANDSTILL_SECONDS = 600
