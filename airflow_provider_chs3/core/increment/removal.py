@@ -45,7 +45,8 @@ def why_not_removed(load: LoadContext, published: Manifest, removed: Collection[
         return "where merges remove rows, what is left of other objects may depend on theirs"
     if not load.manifest.objects:
         return "none is left"
-    gone_bytes = sum(each.size_bytes for each in published.objects if each.path in set(removed))
+    gone = set(removed)
+    gone_bytes = sum(each.size_bytes for each in published.objects if each.path in gone)
     if gone_bytes > _LARGEST_SHARE * published.size_bytes or sum(map(len, removed)) > _MOST_BYTES_OF_PATHS:
         return "these are too many to remove only their rows"
     grant = Sql(f"CHECK GRANT ALTER DELETE ON {table(load.staging)}")
