@@ -51,6 +51,8 @@ class S3ToClickHouseOperator(MonthLoad, MonthlyOperator):
         on_new_columns: If files have columns that the table lacks: `tell` in the log, `fail`, or `add` them to it on
             every node, and load them. Default: `tell`.
         max_increments: Load a month whole after so many of these, if merges remove rows of its table. Default: 30.
+        object_column: A column that `select` fills with `_path`: of overwritten and deleted objects, only the rows are
+            replaced. Default: None, such a month is loaded whole.
         count_again: Whether to read text twice to count its rows. Default: only if the insert proves nothing.
         settings: ClickHouse settings for the insert; they override computed ones.
         node_specs: Host, `host:port` or `default` → `{"cores": 8, "memory": "32GiB"}`. They override the connection's,

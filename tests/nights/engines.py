@@ -25,6 +25,7 @@ class Engine:
         columns: The table's columns.
         signs: What the column `sign` follows from: `chance`; `version`, so that all rows of a key and version are the
             same row; or `key`, so that none cancels another.
+        object_column: The column that holds the object of each row; empty for none.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Engine:
     may_lose_parts: bool = False
     columns: str = _COLUMNS
     signs: str = "chance"
+    object_column: str = ""
 
     def create(self, table: str, *, replicas_at: str = "") -> str:
         """The CREATE TABLE of a table.
@@ -74,6 +76,13 @@ class Engine:
 
 ENGINES = (
     Engine("plain", "MergeTree"),
+    Engine(
+        "by object",
+        "MergeTree",
+        columns=f"{_COLUMNS}, o LowCardinality(String)",
+        read="* EXCEPT o",
+        object_column="o",
+    ),
     Engine("replacing", "ReplacingMergeTree(ver)", signs="version", over_nodes=("k, ts, max(ver)", "k, ts")),
     Engine("replacing without version", "ReplacingMergeTree", read="k, ts", over_nodes=("k, ts", "k, ts")),
     Engine(

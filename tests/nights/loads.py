@@ -34,6 +34,16 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
+_SELECT = {
+    "ts": "toDateTime(ts, 'UTC')",
+    "k": "toUInt32(k)",
+    "ver": "toUInt32(ver)",
+    "sign": "toInt8(sign)",
+    "v": "toInt64(v)",
+    "s": "s",
+}
+
+
 class RefusedError(Exception):
     """A load that failed at each try."""
 
@@ -63,12 +73,14 @@ class Loads:
         table: Its name.
         prefix: Of its objects' keys.
         log: Where processes write to.
+        object_column: The column that holds the object of each row; empty for none.
     """
 
     lake: Lake
     table: str
     prefix: str
     log: Path
+    object_column: str = ""
 
     def load(self, task: Task) -> list[str]:
         """Load, with retries.
@@ -116,6 +128,8 @@ class Loads:
 
     def _results(self, task: Task) -> Sequence[dict[str, Any]]:
         arguments = {"table": self.table, "key": f"{self.prefix}/{{YYYY-MM}}/", **_OPTIONS}
+        if self.object_column:
+            arguments |= {"object_column": self.object_column, "select": {**_SELECT, self.object_column: "_path"}}
         if not task.is_group:
             return [self.lake.load(month=month, **arguments) for month in task.months]
         lake = self.lake

@@ -63,7 +63,7 @@ class Nights:
         self.database, self.table, self.beside = lake.database, table, f"{lake.database}.whole_{seed}"
         prefix = f"nights{seed}"
         self.objects = Objects(lake, prefix, engine, self.choose)
-        self.loads = Loads(lake, table, prefix, log)
+        self.loads = Loads(lake, table, prefix, log, engine.object_column)
         self.others = Others(servers, engine, table, self.choose)
         self.troubles = Troubles(self.loads, self.others, self.objects, servers, self.choose)
         path = f"/tables/{lake.database}/{{shard}}/{table}" if servers.replicas > 1 else ""
@@ -115,9 +115,11 @@ class Nights:
         for month in MONTHS:
             if self.number == 1 or self.choose.random() < 0.6:
                 yield self.objects.add(month, night=f"{self.number:04}")
-        if self.choose.random() < 0.08:
+        # Of other engines, such a night loads its month whole.
+        often = 5 if self.engine.object_column else 1
+        if self.choose.random() < 0.08 * often:
             yield from self.objects.overwrite()
-        if self.choose.random() < 0.06:
+        if self.choose.random() < 0.06 * often:
             yield from self.objects.delete()
         yield from self.others.act(self.number)
         if self.servers.cluster and not self.servers.down and self.choose.random() < 0.02:

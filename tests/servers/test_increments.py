@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.integration import replaced_objects
 from tests.integration.added_files import create, csv, load, numbers, publish_first, put
 from tests.integration.lake import MONTH, Lake
 from tests.servers.replicas import replicated
@@ -24,6 +25,23 @@ def test_new_objects_are_loaded_alone(events: Lake) -> None:
         assert load(events)["loaded_objects"] == 1
         assert numbers(events) == list(range(10 * number + 10))
     assert load(events)["status"] == "unchanged"
+
+
+def test_rows_of_overwritten_and_deleted_objects_are_replaced_alone(lake: Lake) -> None:
+    lake.table = "events"
+    replaced_objects.create(lake, replicated(lake))
+    replaced_objects.publish_first(lake)
+    replaced_objects.put(lake, 3, first=1_000, rows=7)
+    assert replaced_objects.load(lake)["loaded_objects"] == 1
+    replaced_objects.delete(lake, 5)
+    replaced_objects.put(lake, 12, first=120)
+    assert replaced_objects.load(lake)["loaded_objects"] == 1
+    expected = [*replaced_objects.published(without=(3, 5)), *((120 + row, 12) for row in range(10))]
+    expected += ((1_000 + row, 3) for row in range(7))
+    of_replicas = lake.on_every_node(f"SELECT n, toUInt8(substring(source, -6, 2)) FROM {lake.database}.events")
+    for replica in (0, 1):
+        assert sorted(of_replicas[replica] + of_replicas[2 + replica]) == sorted(expected)
+    assert replaced_objects.load(lake)["status"] == "unchanged"
 
 
 @pytest.mark.thorough

@@ -45,14 +45,16 @@ class Increment:
         base: The attempt that loaded the whole month.
         number: How many increments there are since then, this one included.
         attaches_first: Whether published rows come into staging before the new ones, rather than after.
+        removed: Paths of objects whose published rows are removed, as they were overwritten or deleted since.
         month: All objects of the month, those that are published and the new ones.
-        attached_rows: Published rows in staging on each node, by `node_key`; None until they are there.
+        attached_rows: Published rows in staging on each node, by `node_key`, without the removed; None until then.
     """
 
     base: str
     number: int
     attaches_first: bool
     month: Manifest
+    removed: tuple[str, ...] = ()
     attached_rows: Mapping[str, int] | None = None
 
     def attached_on(self, node: Node) -> int:
@@ -145,6 +147,15 @@ class LoadContext:
         """The number of the objects that it reads, and their bytes, as its records have them."""
         read = self.files.manifest
         return {"loaded_objects": len(read.objects), "loaded_bytes": read.size_bytes}
+
+    @property
+    def base(self) -> str:
+        """The attempt with which the record of the month's objects begins.
+
+        An increment that removes rows begins a new one, as the objects recorded before are not the month's any more.
+        """
+        increment = self.increment
+        return increment.base if increment and not increment.removed else self.request.nonce
 
     def of_increment(self, increment: Increment, new: Manifest) -> LoadContext:
         """Return the same load of the new objects alone."""
@@ -241,7 +252,7 @@ def values_of(
         "rows": rows,
         **evidence_of_state(state, rows_of_shards, beside=beside),
         "structure": structure,
-        "base": increment.base if increment else load.request.nonce,
+        "base": load.base,
         "increments": increment.number if increment else 0,
         # Whoever comes by this node alone learns where the rest of the month is.
         "details": {**({"cluster": load.context.cluster} if load.context.cluster else {}), **(details or {})},

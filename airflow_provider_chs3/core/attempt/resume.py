@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, MonthOnNode, record
 from airflow_provider_chs3.core.ledger.table import LedgerKey, lacks_of_ledger
+from airflow_provider_chs3.core.object_history.replaced import objects_to_read
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
@@ -114,8 +115,10 @@ class ResumableLoad:
             ObjectsChangedError: If the new objects are not those that the attempt reads.
         """
         assert self.increment is not None
-        new = Manifest(ObjectChanges.between(published, month).new)
         recorded = dict(self.increment)
+        # Older versions of this package did not record which objects are read in place of published ones.
+        recorded["removed"] = tuple(recorded.get("removed", ()))
+        new = objects_to_read(ObjectChanges.between(published, month), month, recorded["removed"])
         if new.fingerprint != recorded.pop("fingerprint"):
             raise ObjectsChangedError("The record of the month's objects changed while new ones were loaded.")
         return Increment(month=month, **recorded), new
@@ -289,6 +292,7 @@ def _increment_as_json(increment: Increment, new: Manifest) -> dict[str, Any]:
         "base": increment.base,
         "number": increment.number,
         "attaches_first": increment.attaches_first,
+        "removed": increment.removed,
         "attached_rows": increment.attached_rows and dict(increment.attached_rows),
         "fingerprint": new.fingerprint,
     }

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, OtherParts, shown
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
-from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
 from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import PreflightError, TransientError
@@ -108,7 +108,7 @@ def nodes_without_room(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterat
     Staging takes about as much as Parquet.
     """
     # Every replica holds all of its shard.
-    needed_bytes = load.files.manifest.size_bytes // len(load.context.publishers)
+    needed_bytes = _written(load).size_bytes // len(load.context.publishers)
     for node, each in now.items():
         free_bytes = sum(disk.free_bytes for disk in each.disks)
         if each.disks and free_bytes < needed_bytes:
@@ -118,6 +118,11 @@ def nodes_without_room(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterat
                 f"{load.months} is about {size_text(needed_bytes)}: make room there. The month before stays until "
                 "the new one is published."
             )
+
+
+def _written(load: LoadContext) -> Manifest:
+    """Return the objects whose rows are written: where some are removed, all parts may be rewritten."""
+    return load.manifest if load.increment and load.increment.removed else load.files.manifest
 
 
 def _too_full(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, node_key
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.increment.base import why_no_base
+from airflow_provider_chs3.core.increment.removal import check_objects, remove_objects
 from airflow_provider_chs3.core.insertion.staged_rows import Staged, count_staged
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
@@ -91,6 +92,8 @@ def complete_increment(
         BaseChangedError: If what is published changed, or cannot be attached.
         VerificationError: If staging got rows of other months.
     """
+    if load.increment and load.increment.removed:
+        yield from check_objects(load, staged)
     if load.increment is None or load.increment.attached_rows is not None:
         return load, staged
     return (yield from _attach_published(load, before, staged))
@@ -125,6 +128,8 @@ def _attach_published(
     for node, each in complete.items():
         _check_attached(load, node, staged[node], each, (published[node].state, now[node].state))
     assert load.increment is not None
+    if load.increment.removed:
+        complete = yield from remove_objects(load)
     attached = {node_key(node): each.rows - staged[node].rows for node, each in complete.items()}
     return replace(load, increment=replace(load.increment, attached_rows=attached)), complete
 

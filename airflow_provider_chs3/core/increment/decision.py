@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,13 +12,15 @@ from airflow_provider_chs3.core.attempt.resume import ResumableLoad
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.increment.base import why_no_base
 from airflow_provider_chs3.core.increment.eligibility import attaches_first, why_whole
+from airflow_provider_chs3.core.increment.removal import why_not_removed
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import loaded_as_recorded
 from airflow_provider_chs3.core.object_history.records import recorded_objects
+from airflow_provider_chs3.core.object_history.replaced import objects_to_read, removed_objects
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges
-from airflow_provider_chs3.core.values.quantities import size_text
+from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 
@@ -56,18 +58,38 @@ def find_increment(load: LoadContext, before: Mapping[Node, MonthOnNode], found:
         )
     changes = ObjectChanges.between(published, load.manifest)
     load = replace(load, changes=changes)
-    if changes.overwritten or changes.deleted:
-        return Decision(load, f"All objects are loaded: since the month was published, {changes}.")
-    new = Manifest(changes.new)
+    removed = removed_objects(changes, load.manifest)
+    if removed and (kept := (yield from _why_not_replaced(load, published, removed))) is not None:
+        return Decision(load, f"All objects are loaded: since the month was published, {changes}{kept}.")
+    new = objects_to_read(changes, load.manifest, removed)
     increment = Increment(
         base=record.base,
         number=record.increments + 1,
-        attaches_first=attaches_first(load.context.table_facts),
+        # The rows to remove are found by their object, which new ones of it share.
+        attaches_first=bool(removed) or attaches_first(load.context.table_facts),
         month=load.manifest,
+        removed=removed,
     )
+    return Decision(load.of_increment(increment, new), _text(increment, new, changes))
+
+
+def _text(increment: Increment, new: Manifest, changes: ObjectChanges) -> str:
+    size = size_text(new.size_bytes)
+    if increment.removed:
+        return (
+            f"Only {quantity(len(new.objects), 'object')} of {size} loaded, and the rows of "
+            f"{quantity(len(increment.removed), 'object')} removed: since the month was published, {changes}."
+        )
     what = "new object is" if len(new.objects) == 1 else f"{len(new.objects)} new objects are"
-    text = f"Only the {what} loaded, {size_text(new.size_bytes)}: the others are published."
-    return Decision(load.of_increment(increment, new), text)
+    return f"Only the {what} loaded, {size}: the others are published."
+
+
+def _why_not_replaced(load: LoadContext, published: Manifest, removed: Sequence[str]) -> Steps[str | None]:
+    """Return what to add to the log if the rows of changed objects cannot be replaced alone; None if they can."""
+    if not load.request.policies.object_column:
+        return ""
+    why = yield from why_not_removed(load, published, removed)
+    return f", and {why}" if why else None
 
 
 def why_not_alone(load: LoadContext, before: Mapping[Node, MonthOnNode], reading: Reading) -> str:

@@ -109,6 +109,15 @@ def _insert(ledger: TableName, of_months: Sequence[tuple[LedgerKey, _ObjectsOfMo
     )
 
 
+def recorded_rows(ledger: TableName, node: Node, key: LedgerKey, *, base: str) -> Steps[dict[str, int | None]]:
+    """Read the rows of the objects that a month was published from, by their paths; None where files do not tell them.
+
+    The arguments are those of `recorded_objects`.
+    """
+    sql = Sql(f"SELECT path, rows FROM {_published(ledger, key, base)}")
+    return dict((yield from QueryNodes(name="Read how many rows each object had", sql={node: sql}))[node])
+
+
 def recorded_objects(ledger: TableName, node: Node, key: LedgerKey, *, base: str) -> Steps[Manifest]:
     """Read the objects that a month was published from, as one node recorded them.
 
@@ -120,15 +129,21 @@ def recorded_objects(ledger: TableName, node: Node, key: LedgerKey, *, base: str
         key: The month, as that node's ledger knows it.
         base: The attempt that loaded the whole month.
     """
-    published = (
-        f"SELECT attempt FROM {table(ledger)} WHERE {key.condition} AND event = 'published' AND base = {literal(base)}"
-    )
     sql = Sql(
-        f"SELECT path, size_bytes, etag, toUnixTimestamp64Milli(last_modified) FROM {table(objects_table(ledger))} "
-        f"WHERE {key.condition} AND base = {literal(base)} AND attempt IN ({published})"
+        f"SELECT path, size_bytes, etag, toUnixTimestamp64Milli(last_modified) FROM {_published(ledger, key, base)}"
     )
     rows = (yield from QueryNodes(name="Read which objects the month was loaded from", sql={node: sql}))[node]
     return Manifest.of(
         S3Object(path, size_bytes, etag, _EPOCH + milliseconds * _MILLISECOND)
         for path, size_bytes, etag, milliseconds in rows
+    )
+
+
+def _published(ledger: TableName, key: LedgerKey, base: str) -> str:
+    """Return the rows of attempts that the ledger has as published."""
+    attempts = (
+        f"SELECT attempt FROM {table(ledger)} WHERE {key.condition} AND event = 'published' AND base = {literal(base)}"
+    )
+    return (
+        f"{table(objects_table(ledger))} WHERE {key.condition} AND base = {literal(base)} AND attempt IN ({attempts})"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, rows_of_shards, values_of
@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.attempt.newer_records import check_none_newer, r
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.table_facts import target_facts, target_query
 from airflow_provider_chs3.core.increment.completion import changed_unseen, require_base
+from airflow_provider_chs3.core.increment.removal import with_kept
 from airflow_provider_chs3.core.insertion.staged_rows import Staged, partitions_of, partitions_query, staged_of
 from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.partition_changes import is_made_of_staged, without_old_patches
@@ -25,7 +26,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partition
 from airflow_provider_chs3.core.staging.tables import ddl_settings
 from airflow_provider_chs3.core.tuning.exact_settings import EMPTY_SOURCE
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.models import Node, S3Object
 from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Sleep, Steps
 from airflow_provider_chs3.exceptions import (
     ClickHouseServerError,
@@ -111,13 +112,17 @@ def _look_once_more(load: LoadContext) -> Steps[dict[Node, Staged]]:
 def _record_objects(load: LoadContext, plan: InsertPlan) -> Steps[None]:
     """Record the objects before the month is published; those of an attempt that is never published do not count."""
     context = load.context
+    objects: Sequence[S3Object] = load.files.manifest.objects
+    rows: Sequence[int] | None = plan.reading.file_rows
+    if load.increment and load.increment.removed:
+        objects, rows = yield from with_kept(load, rows)
     yield from record_objects(
         context.ledger,
         {node: load.key_on(node) for node in context.nodes},
-        load.files.manifest.objects,
-        base=load.increment.base if load.increment else load.request.nonce,
+        objects,
+        base=load.base,
         attempt=load.request.nonce,
-        rows=plan.reading.file_rows,
+        rows=rows,
         query_id=f"{load.attempt.name}_objects",
     )
 

@@ -49,6 +49,8 @@ class Policies:
         incremental: Whether to load new objects alone where all else is as it was published.
         max_increments: Load the month whole after so many increments, where merges remove rows, so that the rows in the
             table prove nothing.
+        object_column: The column that holds the object of each row, so that only rows of overwritten and deleted ones
+            are replaced; None loads the month whole.
         on_new_columns: What to do if files have columns that the table lacks: `tell`, `fail`, or `add` them to it.
         count_again: Count rows of files other than Parquet by a second read, even where the insert's own read is
             proof.
@@ -69,6 +71,7 @@ class Policies:
     count_again: bool = False
     incremental: bool = True
     max_increments: int = 30
+    object_column: str | None = None
     on_new_columns: str = "tell"
 
     def __post_init__(self) -> None:
@@ -175,6 +178,16 @@ class LoadRequest(TableRequest):
                 f"{names} creates all columns that the files have, and columns or select name those to load: leave "
                 "one of them out."
             )
+        self._check_object_column()
+
+    def _check_object_column(self) -> None:
+        """Check that the column holds what the month's objects are listed by."""
+        name, path = self.policies.object_column, self.source.kind.path
+        if name and self.selection.select.get(name, "").strip() != path:
+            raise ConfigurationError(
+                f"object_column={name!r}: rows are replaced by the path of their object, which this column does not "
+                f"hold. Give it that path: select={{{name!r}: {path!r}, …}}."
+            )
 
     def _check_nothing_is_about_files(self) -> None:
         about_files = {
@@ -184,6 +197,7 @@ class LoadRequest(TableRequest):
             "naive_timestamps": self.selection.naive_timestamps,
             "count_again": self.policies.count_again,
             "on_new_columns='add'": self.policies.on_new_columns == "add",
+            "object_column": self.policies.object_column,
         }
         if names := ", ".join(name for name, is_given in about_files.items() if is_given):
             raise ConfigurationError(f"{names}: this is about files, and {self.source.place} has none. Leave it out.")

@@ -89,6 +89,7 @@ def _policies(task: LoadTask, *, replaces_rows_of_others: bool) -> Policies:
         on_other_months=task.on_other_months,
         incremental=task.incremental,
         max_increments=task.max_increments,
+        object_column=task.object_column,
         count_again=task.count_again,
         on_new_columns=task.on_new_columns,
     )

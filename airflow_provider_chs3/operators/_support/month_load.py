@@ -85,6 +85,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         on_other_months: str = "fail",
         incremental: bool = True,
         max_increments: int = 30,
+        object_column: str | None = None,
         count_again: bool = False,
         create_table: str = "never",
         on_new_columns: str = "tell",
@@ -123,6 +124,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         self.on_other_months = on_other_months
         self.incremental = incremental
         self.max_increments = max_increments
+        self.object_column = object_column
         self.count_again = count_again
         self.create_table = create_table
         self.on_new_columns = on_new_columns

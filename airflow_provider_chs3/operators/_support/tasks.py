@@ -45,6 +45,7 @@ class LoadTask(ReadsFiles):
     on_other_months: str
     incremental: bool
     max_increments: int
+    object_column: str | None
     count_again: bool
     create_table: str
     on_new_columns: str
