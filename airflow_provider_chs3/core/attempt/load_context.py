@@ -150,10 +150,7 @@ class LoadContext:
 
     @property
     def base(self) -> str:
-        """The attempt with which the record of the month's objects begins.
-
-        An increment that removes rows begins a new one, as the objects recorded before are not the month's any more.
-        """
+        """The attempt with which the record of the month's objects begins: a new one where some are removed."""
         increment = self.increment
         return increment.base if increment and not increment.removed else self.request.nonce
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any, Self
@@ -115,6 +116,10 @@ class Contents:
 
     rows: int = 0
     of_parts: tuple[str, ...] | None = ()
+
+    def has_parts_of(self, other: Contents) -> bool:
+        """Whether both are known to be of the same parts."""
+        return self.of_parts is not None and Counter(self.of_parts) == Counter(other.of_parts or ())
 
 
 NOTHING_BESIDE = Contents()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
@@ -212,17 +211,13 @@ def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], now: Mapping
     Of several months it must hold the very parts that were counted, to which it has links.
     """
     for node, each in staged.items():
-        is_other = load.shared is not None and not _has_same_parts(each.contents, now[node].contents)
+        is_other = load.shared is not None and not each.contents.has_parts_of(now[node].contents)
         if now[node] != each or is_other:
             raise VerificationError(
                 f"Staging {load.staging} on {node} held {each.rows} rows of {load.request.month} when they were "
                 f"counted, and holds {now[node].rows} now{', in other parts' if is_other else ''}: somebody else "
                 "writes to it, or drops parts of it. Nothing was published."
             )
-
-
-def _has_same_parts(was: Contents, now: Contents) -> bool:
-    return was.of_parts is not None and Counter(was.of_parts) == Counter(now.of_parts or ())
 
 
 def _record(load: LoadContext, event: str, values: Mapping[Node, Values], *, name: str) -> Steps[None]:
