@@ -79,7 +79,7 @@ def test_text_stays_text_in_dynamic_and_json_columns_of_json(lake: Lake) -> None
     ("column", "value", "expression", "expected"),
     [
         ("Map(String, Dynamic)", {"a": 1, "b": "x", "c": 1.5}, "mapValues(v)", [1, "x", 1.5]),
-        ("Array(Dynamic)", [5, "x", 1.5, "007", True, None], "v", [5, "x", 1.5, "007", True, None]),
+        ("Array(Dynamic)", [5, "x", 1.5, "007", True, 2**53 + 1], "v", [5, "x", 1.5, "007", True, 2**53 + 1]),
         ("Array(Array(Dynamic))", [[5], []], "arrayFlatten(v)", [5]),
         ("Tuple(d Dynamic)", {"d": 5}, "[v.d]", [5]),
         ("Map(String, Variant(Array(Int64), String))", {"a": [1], "b": "x"}, "mapValues(v)", [[1], "x"]),
@@ -91,13 +91,19 @@ def test_values_of_any_type_in_containers_have_the_type_of_json(
     create(lake, f"v {column}")
     body = json.dumps({"ts": AT, "v": value}).encode()
     of_each = "dynamicType" if "Dynamic" in column else "variantType"
-    types = {int: "Int64", float: "Float64", str: "String", bool: "Bool", list: "Array(Int64)", type(None): "None"}
+    types = {int: "Int64", float: "Float64", str: "String", bool: "Bool", list: "Array(Int64)"}
     shown = f"arrayMap(e -> (toString({of_each}(e)), toString(e)), {expression})"
     (found,) = loaded(lake, "a.jsonl", body, shown)
-    assert [(name, text or "") for name, text in found] == [
-        (types[type(each)], "" if each is None else str(each).lower() if isinstance(each, bool) else str(each))
-        for each in expected
-    ]
+    texts = [str(each).lower() if isinstance(each, bool) else str(each) for each in expected]
+    assert found == [(types[type(each)], text) for each, text in zip(expected, texts, strict=True)]
+
+
+@pytest.mark.parametrize(("column", "value"), [("Array(Dynamic)", [5, None]), ("Map(String, Dynamic)", {"a": None})])
+def test_null_among_values_of_any_type_is_refused(lake: Lake, column: str, value: Any) -> None:
+    create(lake, f"v {column}")
+    lake.put(f"{PREFIX}a.jsonl", json.dumps({"ts": AT, "v": value}).encode())
+    with pytest.raises(AirflowFailException, match="ClickHouse reads no null of JSON into a Dynamic"):
+        lake.load()
 
 
 def test_a_missing_container_of_values_of_any_type_is_refused(lake: Lake) -> None:

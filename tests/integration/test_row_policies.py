@@ -43,9 +43,9 @@ def test_they_stop_a_load_before_it_writes(
         lake.put(f"trips/{MONTH}/a.jsonl", f'{{"at": "{MONTH}-05", "n": 7, "v": "x"}}'.encode())
         with pytest.raises(AirflowFailException) as stopped:
             lake.load()
-        (node,) = filtered.nodes
-        assert str(stopped.value).startswith(
-            f"A row policy filters system.columns, system.parts for the connection's user on {node.host}:{node.tcp_port}: "
+        where = f"on {filtered.nodes[0].host}:{filtered.nodes[0].tcp_port}: it may hide"
+        assert f"A row policy filters system.columns, system.parts for the connection's user {where}" in str(
+            stopped.value
         )
         assert tables_and_rows(lake) == ([("trips",)], [(1, "of somebody")])
 
