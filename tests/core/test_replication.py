@@ -170,6 +170,7 @@ def load(*, before=()):
         files=SimpleNamespace(manifest=Manifest(())),
         manifest=Manifest(()),
         increment=None,
+        base="ab",
         shared=None,
         request=SimpleNamespace(
             month=MONTH,

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.integration.lake import IS_OLDEST, MONTH, Lake, lake_on
@@ -71,6 +72,13 @@ def test_columns_of_all_formats(lake: Lake, written: Callable[[list[dict[str, An
     )
     found = sorted((row for of_node in rows for row in of_node), reverse=True)
     assert found == [tuple(row.values()) for row in reversed(LOADED)]
+
+
+def test_the_column_of_a_value_that_does_not_fit_is_named_beside_them(lake: Lake) -> None:
+    create(lake, "low LowCardinality(UInt64), numbers Array(UInt8)")
+    lake.put(f"trips/{MONTH}/a.csv", b'at,low,numbers\n2026-10-05,7,"[zz]"\n')
+    with pytest.raises(AirflowFailException, match=r"Column 'numbers' is Array\(UInt8\), but row 1 of .* has '\[zz\]'"):
+        lake.load()
 
 
 def test_a_variant_of_similar_types(lake: Lake) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from airflow_provider_chs3.core.cluster.absent_replicas import leave_out_absent
+from airflow_provider_chs3.core.cluster.row_policies import filtered_query
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts, target_facts, target_query
 from airflow_provider_chs3.core.cluster.topology import (
     OBJECTS_TABLE,
@@ -61,6 +62,7 @@ class NodeFacts:
         reading_defaults: Settings for reading files, each with the server's default.
         ledger_engine: Engine of its ledger; empty if it has none.
         is_rehearsed: Whether the target's engine is tested, or a rehearsal has passed there.
+        filtered: Tables of `system` that a row policy filters for the user; empty also if not asked for.
     """
 
     target: TableFacts | None
@@ -77,6 +79,7 @@ class NodeFacts:
     ledger_engine: str = ""
     object_columns: frozenset[str] = frozenset()
     is_rehearsed: bool = True
+    filtered: tuple[str, ...] = ()
 
     @property
     def has_ledger(self) -> bool:
@@ -186,14 +189,16 @@ def inspect_target(
     return context
 
 
-def look_at(location: TableLocation, *, settings: Iterable[str]) -> Steps[TargetContext]:
+def look_at(location: TableLocation, *, settings: Iterable[str], finds_policies: bool = False) -> Steps[TargetContext]:
     """Read the facts of each node.
 
     Args:
         location: The table, and the nodes that hold it.
         settings: Names to look up on every node.
+        finds_policies: Whether to look for row policies, which takes CREATE TEMPORARY TABLE, as loads do. Default: no.
     """
-    sql = Sql(_facts_query(location.target, location.ledger, settings))
+    filtered = filtered_query() if finds_policies else "emptyArrayString()"
+    sql = Sql(f"{_facts_query(location.target, location.ledger, settings)}, {filtered}")
     answers = yield from QueryNodes(
         name=f"Inspect {location.target} on every node", sql=dict.fromkeys(location.nodes, sql)
     )
@@ -245,7 +250,7 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
 
 
 def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
-    *target, databases, of_ledger, tables, settings, table_settings, time_zone, memory_bytes, macros = row
+    *target, databases, of_ledger, tables, settings, table_settings, time_zone, memory_bytes, macros, filtered = row
     ledger_engine, metrics = tables[0]
     known, permissions, defaults, cores = settings[0]
     return NodeFacts(
@@ -263,5 +268,6 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
         has_metrics=bool(metrics),
         time_zone=time_zone,
         permissions=frozenset(permissions),
+        filtered=tuple(filtered),
         reading_defaults={name: default for name, default in defaults if is_about_reading(name)},
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.table_facts import Column
-from airflow_provider_chs3.core.conversion.casts import CONTAINERS, Casting
+from airflow_provider_chs3.core.conversion.casts import CONTAINERS, Casting, shape_for
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.conversion.server_casts import Cast
 from airflow_provider_chs3.core.conversion.strict_casts import is_unparsed
@@ -172,7 +172,8 @@ class LoadedColumn:
 
     def _must_be_kept(self, *, null_as_default: bool) -> bool:
         """Whether it must be tested: containers cannot be NULL, so one in place of a missing value would be loaded."""
-        return bool(self.kept) and (not null_as_default or ColumnType(self.column.type).bare.name in CONTAINERS)
+        bare = ColumnType(self.column.type).bare
+        return bool(self.kept) and (not null_as_default or shape_for(bare, bare).name in CONTAINERS)
 
 
 @dataclass(frozen=True)

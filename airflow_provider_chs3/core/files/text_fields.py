@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.conversion.casts import is_variant_of_scalars, roomy_type
+from airflow_provider_chs3.core.conversion.casts import is_variant_of_scalars, roomy_type, shape_for
 from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.conversion.server_casts import TEXTS, is_integer
 from airflow_provider_chs3.core.source.formats import Format
@@ -78,8 +78,9 @@ def read_as(
     # Of an empty field of CSV a Variant would make 0, and of what stands for NULL there a text; a Dynamic takes " 1" of
     # TSV for 0, and 31 February for 2 March.
     # In JSON, "" and "007" are numbers to a Variant that has any.
-    is_any_json = is_json and not is_variant_of_scalars(wanted.bare)
-    if wanted.bare.name in _READ_AS_IS and (is_any_json or wanted.bare.name not in _OF_ANY_TEXT):
+    if (is_json and _is_any_json(wanted.bare)) or (
+        wanted.bare.name in _READ_AS_IS and wanted.bare.name not in _OF_ANY_TEXT
+    ):
         return TextField(column_type, column, column_type)
     if is_json:
         return _of_json(column, wanted, has_exact_doubles=has_exact_doubles)
@@ -109,13 +110,15 @@ def _of_map(column: str, read: ColumnType) -> TextField:
 
 
 def _of_json(column: str, wanted: ColumnType, *, has_exact_doubles: bool) -> TextField:
-    bare = wanted.bare
+    bare = shape_for(wanted.bare, wanted.bare)
     if bare.name in COMPOUND:
         read = _json_container(bare)
         default = f"CAST({_no_key(read)}, {literal(read.text)})"
-        return TextField(read.text, column, read.text, default=default, kept=f"{column} != {default}")
+        # Values of any type have no order.
+        one, other = (f"toString({each})" if any(read.parts(*_OF_ANY_TEXT)) else each for each in (column, default))
+        return TextField(read.text, column, read.text, default=default, kept=f"{one} != {other}")
     if bare.name == "JSON":
-        return TextField(TEXT_TYPE, column, TEXT_TYPE, kept=f"isNotNull({column})")
+        return TextField(TEXT_TYPE, column, TEXT_TYPE, kept="" if wanted.holds_null else f"isNotNull({column})")
     if bare.name == "Bool":
         return TextField("Nullable(Bool)", column, "Nullable(Bool)")
     if bare.name in _INTEGERS_OF_A_DOUBLE or (has_exact_doubles and _fits_a_double(bare)):
@@ -133,14 +136,21 @@ def _fits_a_double(bare: ColumnType) -> bool:
 
 
 def _json_container(wanted: ColumnType) -> ColumnType:
-    """Return a type of the same shape, with a text for each value."""
-    bare = wanted.bare
+    """Return a type of the same shape, with a text for each value but those whose type ClickHouse chooses by it."""
+    bare = shape_for(wanted.bare, wanted.bare)
+    if _is_any_json(bare):
+        return wanted
     if bare.name not in COMPOUND:
         return ColumnType(TEXT_TYPE)
     inner = [_json_container(each) for each in bare.inner]
     if bare.name == "Map":
         inner[0] = ColumnType("String")
     return bare.with_inner(inner)
+
+
+def _is_any_json(bare: ColumnType) -> bool:
+    """Whether the form of a value in JSON decides about its type: 1 and "1" differ there."""
+    return bare.name in _READ_AS_IS and not is_variant_of_scalars(bare)
 
 
 def _no_key(read: ColumnType) -> str:

@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.group.publication import publish_group
 from airflow_provider_chs3.core.load.cleaning import clean_up_all
 from airflow_provider_chs3.core.load.protocol import load_month
 from airflow_provider_chs3.core.new_table.creation import create_if_missing
+from airflow_provider_chs3.core.preflight.privileges import privilege_of_filling, why_not_granted
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED, is_terminal, sentence, with_hint
 from airflow_provider_chs3.core.values.load_result import LoadResult
@@ -120,6 +121,10 @@ def _load_together(request: LoadRequest, months: Sequence[Month], outcome: Month
         return (yield from _one_by_one_after(error, outcome))
     outcome = outcome.and_then(checked.unchanged, {})
     if len(checked.to_load) < 2:
+        return outcome
+    context = checked.to_load[0].load.context
+    if why := (yield from why_not_granted(tuple(context.nodes), [privilege_of_filling(context.ledger)])):
+        yield from Log(name=f"{len(checked.to_load)} months are loaded one by one: {why}.")
         return outcome
     timer = yield from checked.to_load[0].load.timer.end("inspect")
     try:

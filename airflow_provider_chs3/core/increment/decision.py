@@ -18,7 +18,8 @@ from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import loaded_as_recorded
 from airflow_provider_chs3.core.object_history.records import recorded_objects
 from airflow_provider_chs3.core.object_history.replaced import objects_to_read, removed_objects
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.preflight.privileges import privileges_of_attaching, why_not_granted
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
@@ -157,10 +158,8 @@ def _why_whole(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[s
 def _why_not_attached(load: LoadContext) -> Steps[str]:
     """Return why published rows cannot be attached to staging: no privilege, or detached parts."""
     context, target = load.context, load.context.target
-    grant = Sql(f"CHECK GRANT SELECT ON {table(target)}")
-    granted = yield from context.on_each(name=f"Check for SELECT on {target}", sql=grant)
-    if lacking := [node for node, rows in granted.items() if not rows[0][0]]:
-        return f"the user may not SELECT from {target} on {lacking[0]}"
+    if why := (yield from why_not_granted(tuple(context.nodes), privileges_of_attaching(target, context.ledger))):
+        return why
     if context.table_facts.keeps_every_row:
         return ""
     detached = Sql(

@@ -144,7 +144,8 @@ def _explain(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) 
 
 
 def _explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -> Steps[str | None]:
-    files, reading, null_as_default = load.files, plan.reading, load.request.selection.null_as_default
+    reading, null_as_default = plan.reading, load.request.selection.null_as_default
+    files = replace(load.files, settings={**load.context.permissions, **load.files.settings})
     try:
         found = yield from find_misfits(files, reading, null_as_default=null_as_default)
     except ClickHouseServerError as again:

@@ -136,12 +136,34 @@ def privileges_of_planning(location: TableLocation) -> RequiredPrivileges:
 def privileges_of_increments(location: TableLocation) -> RequiredPrivileges:
     """Return the privileges for loading new objects alone, in addition to those of a load.
 
-    ATTACH PARTITION … FROM asks for SELECT on the table. Merges that it would cancel are looked up.
+    Merges that attaching would cancel are looked up.
 
     Args:
         location: The table and its nodes.
     """
-    return RequiredPrivileges(("SELECT ON system.merges",), (f"SELECT ON {table(location.target)}",))
+    return RequiredPrivileges(("SELECT ON system.merges",), privileges_of_attaching(location.target, location.ledger))
+
+
+def privileges_of_attaching(target: TableName, ledger: TableName) -> tuple[str, ...]:
+    """Return the further privileges for attaching published rows to staging.
+
+    `ALTER TABLE staging ATTACH PARTITION … FROM target` asks for SELECT on the target, and for what REPLACE PARTITION
+    asks on staging.
+
+    Args:
+        target: The local table.
+        ledger: The ledger, in whose database staging is.
+    """
+    return (f"SELECT ON {table(target)}", privilege_of_filling(ledger))
+
+
+def privilege_of_filling(ledger: TableName) -> str:
+    """Return the further privilege for attaching the rows of one staging table to another.
+
+    Args:
+        ledger: The ledger, in whose database staging is.
+    """
+    return f"ALTER DELETE ON {_own_tables(ledger)}"
 
 
 def privileges_of_adopting(location: TableLocation) -> RequiredPrivileges:
@@ -232,6 +254,20 @@ def check_privileges(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[None
     who = Sql("SELECT currentUser(), getSetting('readonly'), getSetting('allow_ddl')")
     users = yield from QueryNodes(name="Ask for the user", sql=dict.fromkeys(lacking, who))
     raise PreflightError([_lacks(node, privileges, *users[node][0]) for node, privileges in missing.items()])
+
+
+def why_not_granted(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[str]:
+    """Return which of the privileges that a load can do without are missing, with the GRANT; empty if none are.
+
+    Args:
+        nodes: The nodes.
+        needed: The privileges.
+    """
+    try:
+        yield from check_privileges(nodes, needed)
+    except PreflightError as error:
+        return " ".join(error.findings).removesuffix(".")
+    return ""
 
 
 def _lacks(node: Node, privileges: Sequence[str], user: str, readonly: int, allow_ddl: bool) -> str:

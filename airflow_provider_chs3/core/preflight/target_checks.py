@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.table import lacks_of_ledger
 from airflow_provider_chs3.core.preflight.partition_key import (
@@ -39,6 +40,7 @@ def check_target(context: TargetContext, *, required_settings: Iterable[str]) ->
         PreflightError: With all problems.
     """
     findings = [
+        *_filtered(context),
         *_missing(context),
         *_differing(context),
         *_engines(context),
@@ -51,6 +53,16 @@ def check_target(context: TargetContext, *, required_settings: Iterable[str]) ->
 
 def _named(nodes: Iterable[Node]) -> str:
     return ", ".join(str(node) for node in nodes)
+
+
+def _filtered(context: TargetContext) -> Iterator[str]:
+    for node, facts in context.nodes.items():
+        if facts.filtered:
+            yield (
+                f"A row policy filters {', '.join(f'system.{name}' for name in facts.filtered)} for the connection's "
+                f"user on {shown(node)}: it may hide a column or rows of {context.target}, which would be lost. Except "
+                "the user from the policy (ALTER ROW POLICY … TO ALL EXCEPT …), or load as another user."
+            )
 
 
 def _missing(context: TargetContext) -> Iterator[str]:

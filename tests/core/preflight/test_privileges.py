@@ -9,7 +9,9 @@ import pytest
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE, TableLocation
 from airflow_provider_chs3.core.preflight.privileges import (
     check_privileges,
+    privilege_of_filling,
     privileges_of_adopting,
+    privileges_of_increments,
     privileges_of_merge_health,
     privileges_of_optimizing,
     privileges_of_page,
@@ -39,13 +41,20 @@ def needed(*, cluster="c", collection=None, write_mode="replace", staging="taxi"
 
 
 def test_the_documentation_grants_what_is_asked_for():
-    assert set(documented("Loading")) == {each.replace("`", "") for each in needed()} | {"READ ON REMOTE"}
+    asked_for = {each.replace("`", "") for each in (*needed(), privilege_of_filling(PLACE.ledger))}
+    assert set(documented("Loading")) == asked_for | {"READ ON REMOTE"}
 
 
 def test_so_it_does_for_deferrable_loads():
     also = set(needed(is_durable=True)) - set(needed())
     assert also == {*documented_also("the load is `deferrable`, which"), "READ ON REMOTE"}
     assert "READ ON REMOTE" in documented("Loading")
+
+
+def test_so_it_does_for_loads_of_new_objects_alone():
+    also = documented_also("new objects alone") + documented_also("waits for merges")
+    asked_for = {each.replace("`", "") for each in privileges_of_increments(PLACE).every}
+    assert asked_for == {*also, "ALTER DELETE ON taxi.chs3_*"}
 
 
 def test_so_it_does_for_replicated_tables():

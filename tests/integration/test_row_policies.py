@@ -1,0 +1,55 @@
+"""A user from whom a row policy hides what a load decides by: nothing is written, and the policy is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from tests.integration.lake import MONTH, Lake, lake_on
+from tests.narrow_user import NARROW, WITH_NARROW_USER
+
+
+@pytest.fixture(scope="module")
+def filtered() -> Iterator[ClickHouseCluster]:
+    """A node whose policies hide column `v`, and parts of all tables of tests."""
+    policies = "".join(
+        f"<{table}><filter>{condition}</filter></{table}>"
+        for table, condition in {"columns": "name != 'v'", "parts": "NOT startsWith(database, 'test_')"}.items()
+    )
+    with ClickHouseCluster.start(1, **WITH_NARROW_USER) as cluster:
+        users = cluster.nodes[0].folder / "users.xml"
+        written = users.read_text(encoding="utf-8")
+        of_user = f"<{NARROW.login}>"
+        assert of_user in written
+        policy = f"<databases><system>{policies}</system></databases>"
+        users.write_text(written.replace(of_user, of_user + policy, 1), encoding="utf-8")
+        cluster.restart(0)
+        yield cluster
+
+
+def test_they_stop_a_load_before_it_writes(
+    filtered: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lake_on(filtered, chs3_s3, chs3_bucket, monkeypatch) as lake:
+        lake.on_every_node(
+            f"CREATE TABLE {lake.database}.trips (at Date, n UInt8, v String) ENGINE = MergeTree "
+            "PARTITION BY toYYYYMM(at) ORDER BY n"
+        )
+        lake.on_every_node(f"INSERT INTO {lake.database}.trips VALUES ('{MONTH}-05', 1, 'of somebody')")
+        lake.put(f"trips/{MONTH}/a.jsonl", f'{{"at": "{MONTH}-05", "n": 7, "v": "x"}}'.encode())
+        with pytest.raises(AirflowFailException) as stopped:
+            lake.load()
+        where = f"on {filtered.nodes[0].host}:{filtered.nodes[0].tcp_port}: it may hide"
+        assert f"A row policy filters system.columns, system.parts for the connection's user {where}" in str(
+            stopped.value
+        )
+        assert tables_and_rows(lake) == ([("trips",)], [(1, "of somebody")])
+
+
+def tables_and_rows(lake: Lake) -> tuple[list[Any], list[Any]]:
+    tables = lake.on_node(0, f"SELECT name FROM system.tables WHERE database = '{lake.database}'")
+    return tables, lake.on_node(0, f"SELECT n, v FROM {lake.database}.trips")
