@@ -19,6 +19,8 @@ from airflow_provider_chs3.core.values.models import Month
 
 #: ClickHouse reads these as they are.
 _INTEGERS = {"smallint": "Nullable(Int16)", "integer": "Nullable(Int32)", "bigint": "Nullable(Int64)"}
+#: Types whose texts are ASCII; texts of all others are in the encoding of the database.
+_ASCII = frozenset(("numeric", "boolean", "uuid", "inet", "cidr"))
 #: Type categories of arrays, composite types and ranges.
 _CONTAINERS = frozenset("ACR")
 _INSTANT = "timestamp with time zone"
@@ -40,8 +42,12 @@ class Postgres(Dialect):
     scheme = "postgres"
 
     def quoted(self, name: str) -> str:
-        """Quote an identifier."""
-        return '"' + name.replace('"', '""') + '"'
+        """Quote an identifier, in ASCII: the servers' session may take other bytes as of another encoding than UTF-8."""
+        text = name.replace('"', '""')
+        if text.isascii():
+            return f'"{text}"'
+        escaped = (each if each.isascii() else f"\\+{ord(each):06X}" for each in text.replace("\\", "\\\\"))
+        return f'U&"{"".join(escaped)}"'
 
     def columns(self, table: SqlTable) -> tuple[str, tuple[str, ...]]:
         """Return the statement for the columns of a table, and its parameters."""
@@ -68,8 +74,16 @@ class Postgres(Dialect):
             return SqlColumn(name=name, type=kind, written=f"encode({column}, 'hex')", read="unhex({})")
         if text := _text_of_time(kind, column):
             return SqlColumn(name=name, type=kind, written=text)
-        is_container = category in _CONTAINERS
-        return SqlColumn(name=name, type=kind, written=f"{column}::text", is_container=is_container)
+        if kind in _ASCII:
+            return SqlColumn(name=name, type=kind, written=f"{column}::text")
+        return SqlColumn(
+            name=name,
+            type=kind,
+            # The database or the role may have another encoding, which the servers would take for UTF-8.
+            written=f"encode(convert_to({_text_of(kind, column)}, 'UTF8'), 'hex')",
+            read="unhex({})",
+            is_container=category in _CONTAINERS,
+        )
 
     def in_month(self, column: SqlColumn, month: Month, timezone: str) -> str:
         """Return the condition of a month's rows."""
@@ -105,6 +119,11 @@ class Postgres(Dialect):
 
 def _zone(timezone: str) -> str:
     return re.sub(r"[^A-Za-z0-9_+/-]", "", timezone)
+
+
+def _text_of(kind: str, column: str) -> str:
+    # A cast would cut off the spaces that pad a value of CHAR(n), which a SELECT shows.
+    return f"textin(bpcharout({column}))" if kind in ("character", "bpchar") else f"{column}::text"
 
 
 def _text_of_time(kind: str, column: str) -> str:

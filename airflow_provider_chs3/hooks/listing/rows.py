@@ -203,9 +203,15 @@ class PostgresListing(RowsListing):
         """Connect to the database."""
         psycopg, given = _driver("psycopg", "postgres"), self.connection
         login = {"host": given.host, "port": given.port or self.port, "dbname": given.schema}
+        login |= {"user": given.login, "password": given.password}
         tls = {name: value for name, value in given.extra_dejson.items() if name.startswith("ssl")}
         return psycopg.connect(
-            **login, user=given.login, password=given.password, connect_timeout=_CONNECT_SECONDS, autocommit=True, **tls
+            **login,
+            # Not the role's: names, and a fingerprint, may have characters that it lacks.
+            client_encoding="UTF8",
+            connect_timeout=_CONNECT_SECONDS,
+            autocommit=True,
+            **tls,
         )
 
     def driver_error(self) -> type[Exception]:
