@@ -155,8 +155,8 @@ class RowsListing(Listing):
         rows, keys, changes = answers[0]
         if not rows:
             return None
-        # What is read of the rows is part of it: another column, or another zone, is another month.
-        read = [(each.name, each.type) for each in self.columns]
+        # What is read of the rows, and how, is part of it: another column, or another zone, is another month.
+        read = [(each.name, each.type, each.read) for each in self.columns]
         parts = [read, table.month_column, table.timezone, table.fingerprint, str(changes)]
         digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
         version = version_of(int(rows), int(keys or 0), digest)
