@@ -32,7 +32,9 @@ def test_a_load_of_rows_says_so_before_it_has_staging_and_the_doctor_too(
             [("chs3_ledger",), ("trips",)]
         ]
         capsys.readouterr()
-        main(["doctor", "--json", *lake.doctor_options, "--table", "trips", "--database", "test_rows", "--month", MONTH])
+        main(
+            ["doctor", "--json", *lake.doctor_options, "--table", "trips", "--database", "test_rows", "--month", MONTH]
+        )
         (storage,) = (each for each in json.loads(capsys.readouterr().out)["checks"] if each["name"] == "storage")
         (finding,) = storage["findings"]
         assert "The servers are too old to read" in finding

@@ -185,12 +185,16 @@ def test_months_of_instants_begin_where_their_zone_says(row_lake: RowLake) -> No
 def test_a_day_that_no_month_has_is_refused_by_name_in_the_column_of_the_month(row_lake: RowLake) -> None:
     if not row_lake.is_mysql:
         pytest.skip("PostgreSQL keeps no such day")
-    name = _make(row_lake, {"since": ("datetime(6)", "DateTime64(6, 'UTC')")}, [["'2026-01-05'"], ["'2026-02-01'"], ["'2026-02-30'"]])
+    name = _make(
+        row_lake,
+        {"since": ("datetime(6)", "DateTime64(6, 'UTC')")},
+        [["'2026-01-05'"], ["'2026-02-01'"], ["'2026-02-30'"]],
+    )
     row_lake.on_every_node(
         f"CREATE TABLE {row_lake.database}.naive (since DateTime64(6, 'UTC')) ENGINE = MergeTree "
         "PARTITION BY toYYYYMM(since) ORDER BY since"
     )
     options: dict[str, Any] = {"table": "naive", "source_table": name, "month_column": "since", "key_column": "since"}
     assert row_lake.load(**options)["rows"] == 1
-    with pytest.raises(AirflowFailException, match="Column 'since' is DateTime64.*'2026-02-30.*fix the row"):
+    with pytest.raises(AirflowFailException, match=r"Column 'since' is DateTime64.*'2026-02-30.*fix the row"):
         row_lake.load(**options, month="2026-02")

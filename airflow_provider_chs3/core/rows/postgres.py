@@ -45,7 +45,7 @@ class Postgres(Dialect):
     scheme = "postgres"
 
     def quoted(self, name: str) -> str:
-        """Quote an identifier, in ASCII: the servers' session may take other bytes as of another encoding than UTF-8."""
+        """Quote an identifier, in ASCII: the session of the servers may take other bytes for another encoding."""
         text = name.replace('"', '""')
         if text.isascii():
             return f'"{text}"'
