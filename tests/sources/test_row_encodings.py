@@ -7,11 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
 from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
-from tests.sources.row_lake import RowLake
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.sources.row_lake import MONTH, RowLake
 from tests.sources.rows import MySqlRows, PostgresRows
 
 
@@ -79,6 +82,20 @@ def test_a_database_of_another_encoding_arrives_as_utf_8(
     rows = PostgresRows.create(replace(chs3_postgres, database=name))
     lake = RowLake.create(rows, chs3_cluster, chs3_database, monkeypatch)
     _load(lake, name="texts", texts={"plain": text, "a" if encoding == "SQL_ASCII" else text[:2]: "a"})
+
+
+def test_bytes_that_are_no_utf_8_are_refused(
+    chs3_postgres: PostgresServer, chs3_cluster: Cluster, chs3_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(PostgresRows(chs3_postgres, "").connection(autocommit=True)) as connection:
+        connection.execute("CREATE DATABASE of_bytes ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    rows = PostgresRows.create(replace(chs3_postgres, database="of_bytes"))
+    lake = RowLake.create(rows, chs3_cluster, chs3_database, monkeypatch)
+    lake.rows.put(Trips(rows_per_month=10).table(MONTH))
+    lake.change("UPDATE {t} SET note = E'z\\374rich'", client_encoding="SQL_ASCII")
+    with pytest.raises((AirflowFailException, Chs3Error), match="invalid byte sequence"):
+        lake.load()
+    assert sum(lake.rows_per_node()) == 0
 
 
 @pytest.mark.parametrize("charset", ["latin1", "utf16", "sjis", "utf8mb4"])

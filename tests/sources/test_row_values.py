@@ -28,6 +28,7 @@ POSTGRES = {
     "flag": ("boolean", "Bool", "true", True),
     "txt": ("text", "String", "E'ü \\\\ \\t \\n \\'\\'\"'", "ü \\ \t \n ''\""),
     "label": ("varchar(9)", "LowCardinality(String)", "''", ""),
+    "padded": ("char(5)", "String", "'ü'", "ü    "),
     "day": ("date", "Date32", "'1950-02-28'", date(1950, 2, 28)),
     "naive": ("timestamp", "DateTime64(6, 'UTC')", "'2026-01-05 23:59:59.999999'",
               datetime(2026, 1, 5, 23, 59, 59, 999999, tzinfo=UTC)),
