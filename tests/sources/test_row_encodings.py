@@ -92,7 +92,7 @@ def test_bytes_that_are_no_utf_8_are_refused(
     rows = PostgresRows.create(replace(chs3_postgres, database="of_bytes"))
     lake = RowLake.create(rows, chs3_cluster, chs3_database, monkeypatch)
     lake.rows.put(Trips(rows_per_month=10).table(MONTH))
-    lake.change("UPDATE {t} SET note = E'z\\374rich'", client_encoding="SQL_ASCII")
+    lake.change("UPDATE {t} SET zone = E'z\\374rich'", client_encoding="SQL_ASCII")
     with pytest.raises((AirflowFailException, Chs3Error), match="invalid byte sequence"):
         lake.load()
     assert sum(lake.rows_per_node()) == 0
