@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
 from airflow_provider_chs3.testbed.trips import Trips
@@ -13,8 +16,8 @@ from tests.sources.row_lake import MONTH, RowLake
 from tests.sources.rows import PostgresRows
 
 
-def test_a_load_of_rows_says_so_before_it_has_staging(
-    chs3_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+def test_a_load_of_rows_says_so_before_it_has_staging_and_the_doctor_too(
+    chs3_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = WITH_NARROW_USER | {"profiles": {}, "clusters": {}}
     with ClickHouseCluster.start(1, program="server", **options) as cluster:
@@ -28,3 +31,12 @@ def test_a_load_of_rows_says_so_before_it_has_staging(
         assert lake.on_every_node("SELECT name FROM system.tables WHERE database = 'test_rows' ORDER BY name") == [
             [("chs3_ledger",), ("trips",)]
         ]
+        capsys.readouterr()
+        main(
+            ["doctor", "--json", *lake.doctor_options, "--table", "trips", "--database", "test_rows", "--month", MONTH]
+        )
+        (storage,) = (each for each in json.loads(capsys.readouterr().out)["checks"] if each["name"] == "storage")
+        (finding,) = storage["findings"]
+        assert "The servers are too old to read" in finding
+        assert "Upgrade them" in finding
+        assert "SELECT" not in finding

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.testbed.trips import Trips
 from tests.sources.changing import Kind, file_of
 from tests.sources.store_lake import MONTH, StoreLake
 
@@ -22,6 +23,15 @@ def test_empty_parts_beside_other_characters_are_loaded_from_text(store_lake: St
     for number, name in enumerate(("a//b c", "ünï//x", "{x}//y", "a//b'c")):
         store_lake.objects.put(f"trips/{MONTH}/{name}.jsonl", file_of("jsonl", number))
     assert (store_lake.load()["objects"], store_lake.rows()) == (4, 400)
+
+
+def test_names_of_csv_that_differ_in_one_character_are_told_apart(store_lake: StoreLake) -> None:
+    characters = " +,;&@()!$'"
+    files = Trips(rows_per_month=1_100, files_per_month=len(characters))
+    for character, (_, body) in zip(characters, files.files(MONTH, file_format="csv.gz"), strict=True):
+        store_lake.objects.put(f"trips/{MONTH}/a{character}b.csv.gz", body)
+    assert store_lake.load()["objects"] == len(characters)
+    assert store_lake.facts() == files.facts(MONTH)
 
 
 @pytest.mark.parametrize("name", ["a//b c", "ünï//x", "[1]//b"])

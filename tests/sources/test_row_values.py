@@ -28,6 +28,7 @@ POSTGRES = {
     "flag": ("boolean", "Bool", "true", True),
     "txt": ("text", "String", "E'ü \\\\ \\t \\n \\'\\'\"'", "ü \\ \t \n ''\""),
     "label": ("varchar(9)", "LowCardinality(String)", "''", ""),
+    "padded": ("char(5)", "String", "'ü'", "ü    "),
     "day": ("date", "Date32", "'1950-02-28'", date(1950, 2, 28)),
     "naive": ("timestamp", "DateTime64(6, 'UTC')", "'2026-01-05 23:59:59.999999'",
               datetime(2026, 1, 5, 23, 59, 59, 999999, tzinfo=UTC)),
@@ -81,6 +82,9 @@ REFUSED_MYSQL = (
     ("date", "Date32", "'0000-00-00'"),
     ("datetime", "DateTime('UTC')", "'0000-00-00'"),
     ("timestamp NULL", "DateTime('UTC')", "'0000-00-00'"),
+    ("date", "Date32", "'2026-02-30'"),
+    ("datetime(6)", "DateTime64(6, 'UTC')", "'2026-02-30'"),
+    ("datetime", "DateTime('UTC')", "'2026-01-00'"),
     ("time", "UInt8", "'25:00:00'"),
     ("bigint unsigned", "Int64", "18446744073709551615"),
     ("text", "String", "NULL"),
@@ -95,7 +99,7 @@ def _make(row_lake: RowLake, columns: dict[str, tuple[str, str]], values: list[l
     with closing(row_lake.rows.connection()) as connection:
         cursor = connection.cursor()
         if row_lake.is_mysql:
-            cursor.execute("SET sql_mode = ''")
+            cursor.execute("SET sql_mode = 'ALLOW_INVALID_DATES'")
         cursor.execute(f"CREATE TABLE {name} (at date, {written})")
         for row in values:
             cursor.execute(f"INSERT INTO {name} VALUES ('2026-01-05', {', '.join(row)})")
@@ -151,7 +155,7 @@ def test_any_double_keeps_its_last_bit(row_lake: RowLake) -> None:
     assert sorted(value for (value,) in _read(row_lake, "d")) == sorted(doubles)
 
 
-@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("number", range(9))
 def test_what_does_not_fit_is_refused_by_name(row_lake: RowLake, number: int) -> None:
     cases = REFUSED_MYSQL if row_lake.is_mysql else REFUSED_POSTGRES
     if number >= len(cases):
@@ -177,3 +181,21 @@ def test_months_of_instants_begin_where_their_zone_says(row_lake: RowLake) -> No
     )
     found = row_lake.on_every_node(f"SELECT toString(since, 'UTC') FROM {row_lake.database}.berlin")
     assert sorted(value for rows in found for (value,) in rows) == times[1:3]
+
+
+def test_a_day_that_no_month_has_is_refused_by_name_in_the_column_of_the_month(row_lake: RowLake) -> None:
+    if not row_lake.is_mysql:
+        pytest.skip("PostgreSQL keeps no such day")
+    name = _make(
+        row_lake,
+        {"since": ("datetime(6)", "DateTime64(6, 'UTC')")},
+        [["'2026-01-05'"], ["'2026-02-01'"], ["'2026-02-30'"]],
+    )
+    row_lake.on_every_node(
+        f"CREATE TABLE {row_lake.database}.naive (since DateTime64(6, 'UTC')) ENGINE = MergeTree "
+        "PARTITION BY toYYYYMM(since) ORDER BY since"
+    )
+    options: dict[str, Any] = {"table": "naive", "source_table": name, "month_column": "since", "key_column": "since"}
+    assert row_lake.load(**options)["rows"] == 1
+    with pytest.raises(AirflowFailException, match=r"Column 'since' is DateTime64.*'2026-02-30.*fix the row"):
+        row_lake.load(**options, month="2026-02")

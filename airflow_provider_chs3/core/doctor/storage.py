@@ -117,7 +117,10 @@ def check_storage(look: StorageProbe, source: Source, *, month: Month | None) ->
     if worker and isinstance(worker.answer, Chs3Error):
         findings.append(f"from this machine: {describe_error(worker.answer, _remedy_of_worker(look, source))}")
     # A node that cannot list would fail to read for the same reason.
-    errors = _errors(look.reads) | _errors(look.lists)
+    errors = {
+        node: source.explained(error) if isinstance(error, ClickHouseServerError) else error
+        for node, error in (_errors(look.reads) | _errors(look.lists)).items()
+    }
     findings += [f"from {line}" for line in in_lines(errors, lambda error: _remedy_for(error, source))]
     if not findings and not look.has_object:
         of = f" of {month}" if month else ""

@@ -202,11 +202,12 @@ _TOLD_SETTINGS: Mapping[str, Callable[[float], str]] = {
 }
 
 
-def report(result: LoadResult) -> str:
+def report(result: LoadResult, *, is_of_rows: bool = False) -> str:
     """Describe a load in one block: its summary, then what was read, where the rows are, and what the time went into.
 
     Args:
         result: The result of the load. If it inserted nothing, its summary is all.
+        is_of_rows: Whether the source is a table of a database, whose months are no objects. Default: no.
     """
     if result.status not in ("published", "appended") or not result.insert_seconds:
         return result.summary()
@@ -221,7 +222,7 @@ def report(result: LoadResult) -> str:
             else ()
         ),
         *((("settings", told),) if (told := _settings(result.settings)) else ()),
-        *(("look at", each) for each in _worth_a_look(result)),
+        *(("look at", each) for each in _worth_a_look(result, is_of_rows=is_of_rows)),
     ]
     return result.summary() + "".join(f"\n  {name + ':':<10}{text}" for name, text in lines)
 
@@ -258,12 +259,13 @@ def _steps(seconds_by_step: Mapping[str, float]) -> str:
     return f"{sum(seconds_by_step.values()):,.1f} s in all: {steps}"
 
 
-def _worth_a_look(result: LoadResult) -> Iterator[str]:
+def _worth_a_look(result: LoadResult, *, is_of_rows: bool) -> Iterator[str]:
     nodes = len(result.rows_by_node)
-    if 0 < result.objects < nodes:
+    if 0 < result.objects < nodes and not is_of_rows:
         yield f"there are fewer objects ({result.objects}) than nodes ({nodes}), so that some read nothing: write more"
     elif nodes > 1 and max(result.rows_by_node.values()) > _UNEVEN * sum(result.rows_by_node.values()) / nodes:
-        yield "nodes have uneven shares of the rows, and the busiest one sets the pace: write objects of one size"
+        way_out = "give a key_column whose values spread evenly" if is_of_rows else "write objects of one size"
+        yield f"nodes have uneven shares of the rows, and the busiest one sets the pace: {way_out}"
     if result.parts > _MANY_PARTS * nodes > 0:
         yield f"{result.parts:,} parts are many: wait for merges before the next load (docs/merge-health.md)"
     if result.query_ids:

@@ -28,6 +28,11 @@ SHOWN_CHARACTERS = 200
 _WITHOUT_REASON = 70
 
 
+def what_to_fix(files: Files) -> str:
+    """Return what holds a value that does not fit, for messages: a file, or a row of a database."""
+    return "row" if files.source.kind.is_of_rows else "file"
+
+
 def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError) -> Steps[str | None]:
     """Describe where a file could not be parsed, by reading that file alone and in order.
 
@@ -133,9 +138,9 @@ class _Hunt:
         if error is None:
             return None
         if not row:
-            return _conversion_sentence(each, path, None, error)
-        value = yield from self._value(path, row, each)
-        return _conversion_sentence(each, f"row {row:,} of {path}", value, error)
+            return _conversion_sentence(each, path, None, error, fixed=what_to_fix(self.files))
+        value, where = (yield from self._value(path, row, each)), f"row {row:,} of {path}"
+        return _conversion_sentence(each, where, value, error, fixed=what_to_fix(self.files))
 
     def _rows_of(self, path: str) -> Sql:
         glob = self.files.source.glob_of(path)
@@ -171,15 +176,18 @@ class _Hunt:
         return "NULL" if value is None else str(value)
 
 
-def _conversion_sentence(each: LoadedColumn, where: str, value: str | None, error: ClickHouseServerError) -> str:
+def _conversion_sentence(
+    each: LoadedColumn, where: str, value: str | None, error: ClickHouseServerError, *, fixed: str
+) -> str:
     says_nothing = error.code == _WITHOUT_REASON or DOES_NOT_FIT in error.message
     reason = "" if says_nothing else f": {reason_of(error)}"
     name = each.column.name
     if value is None:
         return (
-            f"Column {name!r} cannot be filled from {where}{reason}. Fix the file, or the expression in select={{…}}."
+            f"Column {name!r} cannot be filled from {where}{reason}. Fix the {fixed}, or the expression in "
+            "select={…}."
         )
     return (
         f"Column {name!r} is {each.column.type}, but {where} has {value[:SHOWN_CHARACTERS]!r} for it{reason}. "
-        "Widen the column, fix the file, or give an expression with select={…}."
+        f"Widen the column, fix the {fixed}, or give an expression with select={{…}}."
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, alike_hint
-from airflow_provider_chs3.core.proof.failed_insert import IN_ORDER, SHOWN_CHARACTERS
+from airflow_provider_chs3.core.proof.failed_insert import IN_ORDER, SHOWN_CHARACTERS, what_to_fix
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.source import Batch
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier
@@ -56,7 +56,8 @@ def _first_misfit(
             hint = (yield from _hint(files, path, at.row, each)) if at and at.is_null else ""
             # A container that JSON or CSV lacks is read as a value, not as NULL: it does not become the default.
             may_default = not hint and each.column.name not in group.defaults
-            return _sentence(each, path, count, at, hint=hint, may_default=may_default)
+            fixed = what_to_fix(files)
+            return _sentence(each, path, count, at, hint=hint, may_default=may_default, fixed=fixed)
     return None
 
 
@@ -133,12 +134,14 @@ def _uses(expression: str, name: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", expression) is not None
 
 
-def _sentence(each: LoadedColumn, path: str, count: int, at: _Found | None, *, hint: str, may_default: bool) -> str:
+def _sentence(
+    each: LoadedColumn, path: str, count: int, at: _Found | None, *, hint: str, may_default: bool, fixed: str
+) -> str:
     is_null = at is None or at.is_null
     shown = "NULL, or missing," if at is None or is_null else at.shown
     where = f"row {at.row:,} of {path}" if at else path
     name = each.column.name
-    ways = "Widen the column, fix the file, or give an expression with select={…}"
+    ways = f"Widen the column, fix the {fixed}, or give an expression with select={{…}}"
     if is_null:
         ways += "; null_as_default=True takes the column's default." if may_default else "."
     else:

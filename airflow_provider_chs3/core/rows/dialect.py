@@ -64,12 +64,14 @@ class SqlColumn(KnownColumn):
 
     Args:
         written: The expression that the database sends.
+        as_hex: The same as hexadecimal bytes of UTF-8, for a session of another encoding; empty for all but texts.
         read: The expression by which ClickHouse takes what was sent, with `{}` for the column.
         clickhouse_type: That expression's type.
         is_integer: Whether its values are whole numbers.
     """
 
     written: str
+    as_hex: str = ""
     read: str = "{}"
     clickhouse_type: str = TEXT
     is_integer: bool = False

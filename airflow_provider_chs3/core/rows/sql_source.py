@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.values.error_codes import UNKNOWN_FUNCTION
 from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, SettingValues
 from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, Steps
-from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError, SourceError
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, PreflightError, SourceError
 
 #: What tells a server from all others of a cluster.
 _SERVER = "toString((serverUUID(), hostName(), tcpPort()))"
@@ -140,12 +140,7 @@ class SqlSource(Source):
         try:
             rows = yield from Query(name=f"Read the columns of {self.place}", sql=sql, settings=settings)
         except ClickHouseServerError as error:
-            if error.code == UNKNOWN_FUNCTION and "`query`" in error.message:
-                finding = (
-                    f"The servers are too old to read {self.place}: 26.9 passes queries to a database, 25.8 does not."
-                )
-                raise PreflightError([finding]) from error
-            raise
+            raise self.explained(error) from None
         found = {name: column_type for name, column_type, *_ in rows}
         for each in self.columns:
             if found.get(each.name) != each.clickhouse_type:
@@ -153,6 +148,17 @@ class SqlSource(Source):
                     f"ClickHouse reads column {each.name!r} of {self.place} ({each.type}) as {found.get(each.name)} "
                     f"and not as {each.clickhouse_type}: leave it out with a view."
                 )
+
+    def explained(self, error: ClickHouseServerError) -> Chs3Error:
+        """Return an error of a server in words of rows: one that is too old takes the query for a function."""
+        if error.code != UNKNOWN_FUNCTION or "`query`" not in error.message:
+            return error
+        return PreflightError(
+            [
+                f"The servers are too old to read {self.place}: 26.9 passes queries to a database, 25.8 does not. "
+                "Upgrade them, or export the month as files and load those."
+            ]
+        )
 
     def known_rows(self, manifest: Manifest) -> int:
         """Return the rows of all months of a manifest."""

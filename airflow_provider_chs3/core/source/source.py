@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, SettingValues
 from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.workflow.operations import Steps
-from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +226,10 @@ class Source(ABC):
             TransientError: If the source does not answer them.
         """
         yield from ()
+
+    def explained(self, error: ClickHouseServerError) -> Chs3Error:
+        """Return an error of a server that reads the source in the source's own words; else the error itself."""
+        return error
 
     def known_rows(self, manifest: Manifest) -> int | None:
         """Return the rows of all objects, if the source itself knows them; else None."""

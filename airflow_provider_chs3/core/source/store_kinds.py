@@ -49,6 +49,11 @@ class StoreKind:
     format: Format | None = None
 
     @property
+    def is_of_rows(self) -> bool:
+        """Whether a month is rows of a database, and no objects."""
+        return self.format is _ROWS
+
+    @property
     def look_settings(self) -> SettingValues:
         """Settings of statements that inspect files which were listed."""
         return {**{each.name: each.value for each in self.exact}, **self.no_cache, **self.quick_failure}

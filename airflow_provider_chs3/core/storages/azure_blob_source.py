@@ -17,6 +17,9 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 #: Azure's rule, and the three containers with names of their own.
 _CONTAINER = re.compile(r"(?=.{3,63}$)[a-z0-9]+(?:-[a-z0-9]+)*|\$root|\$web|\$logs")
 
+#: Names that the table function takes as they are, in which a glob would put a wildcard for some characters.
+_LITERAL = re.compile(r"(?!.*//)[A-Za-z0-9/_.=\- +,;&@()!$']*")
+
 
 @dataclass(frozen=True, kw_only=True)
 class AzureAccess:
@@ -80,6 +83,11 @@ class AzureBlobSource(ObjectSource):
     def access_trial(self, month: Month | None) -> AccessTrial:
         """Return a try to get at a month's objects, or at those of any month."""
         return ObjectTrial(self, month)
+
+    def glob_of(self, path: str) -> str:
+        """Return a glob that matches one object: its name where that is none, so that more names can be told apart."""
+        key = path[len(self.base) :]
+        return key if _LITERAL.fullmatch(key) else super().glob_of(path)
 
     def _located(self, glob: str) -> Sql:
         given = self.access

@@ -155,8 +155,8 @@ class RowsListing(Listing):
         rows, keys, changes = answers[0]
         if not rows:
             return None
-        # What is read of the rows is part of it: another column, or another zone, is another month.
-        read = [(each.name, each.type) for each in self.columns]
+        # What is read of the rows, and how, is part of it: another column, or another zone, is another month.
+        read = [(each.name, each.type, each.read) for each in self.columns]
         parts = [read, table.month_column, table.timezone, table.fingerprint, str(changes)]
         digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
         version = version_of(int(rows), int(keys or 0), digest)
@@ -203,9 +203,15 @@ class PostgresListing(RowsListing):
         """Connect to the database."""
         psycopg, given = _driver("psycopg", "postgres"), self.connection
         login = {"host": given.host, "port": given.port or self.port, "dbname": given.schema}
+        login |= {"user": given.login, "password": given.password}
         tls = {name: value for name, value in given.extra_dejson.items() if name.startswith("ssl")}
         return psycopg.connect(
-            **login, user=given.login, password=given.password, connect_timeout=_CONNECT_SECONDS, autocommit=True, **tls
+            **login,
+            # Not the role's: names, and a fingerprint, may have characters that it lacks.
+            client_encoding="UTF8",
+            connect_timeout=_CONNECT_SECONDS,
+            autocommit=True,
+            **tls,
         )
 
     def driver_error(self) -> type[Exception]:

@@ -219,9 +219,10 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
             self.inserts = runner.inserts
             self.link_to_page(context, runner, [str(self._request.month)])
             result = drive(load_month(self._request), self.showing_sql(context, runner))
+        is_of_rows = self._request.source.kind.is_of_rows
         self._request = None
         count_loads(self, result)
-        self.log.info("%s", report(result))
+        self.log.info("%s", report(result, is_of_rows=is_of_rows))
         if result.status == "skipped":
             raise AirflowSkipException(result.summary())
         if self.wait_for_merges:

@@ -57,6 +57,19 @@ def test_it_says_what_is_worth_a_look(change, text):
     assert text in report(replace(RESULT, **change))
 
 
+@pytest.mark.parametrize(
+    ("rows_by_node", "text"),
+    [
+        ({"a": 60, "b": 95, "c": 25}, ""),
+        ({"a": 180, "b": 0, "c": 0}, "uneven shares of the rows, and the busiest one sets the pace: give a key_column"),
+    ],
+)
+def test_of_rows_of_a_database_it_says_nothing_of_objects_to_write(rows_by_node, text):
+    told = report(replace(RESULT, objects=1, loaded_objects=1, rows_by_node=rows_by_node), is_of_rows=True)
+    assert "write" not in told
+    assert text in told
+
+
 def test_of_an_increment_it_tells_what_is_new():
     told = report(replace(RESULT, loaded_objects=1, loaded_bytes=1024, loaded_rows=3_000))
     assert "source:   1 new object, 1.0 KiB; 6 objects, 3.0 MiB, with those published before" in told
