@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +12,6 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.hooks.tables.table_listing import month_of, split_url
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.sources.lakehouses import IcebergTable, known_types
 from tests.sources.table_lake import MONTH, TableLake
 
 TRIPS = Trips(rows_per_month=2_000)
@@ -52,30 +50,6 @@ class TestIceberg:
             table_lake.load()
         assert table_lake.rows() == 0
 
-    @pytest.mark.parametrize("within", ["list of structs", "map of structs", "map of lists of structs"])
-    @pytest.mark.parametrize("change", ["swap", "drop and add"])
-    def test_fields_within_lists_and_maps_are_refused_in_old_files_too(
-        self, table_lake: TableLake, within: str, change: str
-    ) -> None:
-        path = _put_nested(table_lake, within)
-        _alter_fields(table_lake.table.table(), path, change)
-        wrong = re.escape(repr(".".join((*path, "x"))))
-        with pytest.raises(AirflowFailException, match=f"{WRITTEN_OTHERWISE}: {wrong}"):
-            table_lake.load(columns=["trip_id", "pickup_at", "nested"])
-        assert table_lake.rows() == 0
-
-    def test_fields_within_lists_and_maps_are_loaded_if_only_other_columns_were_renamed(
-        self, table_lake: TableLake
-    ) -> None:
-        _put_nested(table_lake, "map of lists of structs")
-        with table_lake.table.table().update_schema() as change:
-            change.rename_column("vendor", "seller")
-        table_lake.load(columns=["trip_id", "pickup_at", "nested"])
-        (rows,) = {
-            tuple(rows) for rows in table_lake.on_every_node(f"SELECT DISTINCT nested FROM {table_lake.database}.trips") if rows
-        }
-        assert rows == (({"k": [(1, 2)]},),)
-
     def test_a_column_that_files_lack_gets_no_default_of_the_target(self, table_lake: TableLake) -> None:
         from pyiceberg.types import StringType
 
@@ -112,38 +86,6 @@ class TestIceberg:
         wrong.table = "lake.trip"
         with pytest.raises(AirflowFailException, match=r"Cannot list lake\.trip .*: there is no such table"):
             table_lake.load(objects=wrong)
-
-    def test_a_catalog_of_another_name_is_taken_by_that_name(
-        self, table_lake: TableLake, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        from pyiceberg.catalog.sql import SqlCatalog
-
-        lake = table_lake.table
-        uri = f"sqlite:///{lake.folder}/catalog.db"
-        monkeypatch.setattr(IcebergTable, "catalog", lambda _: SqlCatalog("prod", uri=uri, **lake.s3_properties))
-        lake.put(TRIPS.table(MONTH))
-        with pytest.raises(AirflowFailException, match="there is no such table. A SQL catalog .* catalog_name"):
-            table_lake.load()
-        given = {"conn_type": "iceberg", "extra": {"type": "sql", "uri": uri, "name": "prod"}}
-        monkeypatch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", json.dumps(given))
-        with pytest.raises(AirflowFailException, match="has 'name'.* give the catalog's name as catalog_name"):
-            table_lake.load()
-        given["extra"] = {"type": "sql", "uri": uri, "catalog_name": "prod"}
-        monkeypatch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", json.dumps(given))
-        table_lake.load()
-        assert table_lake.facts() == TRIPS.facts(MONTH)
-
-    def test_a_column_that_files_call_otherwise_is_selected_by_that_name(self, table_lake: TableLake) -> None:
-        table_lake.on_every_node(f"ALTER TABLE {table_lake.database}.trips ADD COLUMN `a b` Int64")
-        rows = known_types(TRIPS.table(MONTH))
-        rows = rows.append_column("a b", rows["trip_id"].cast("int64"))
-        table_lake.table.table(rows.schema).append(rows)
-        with table_lake.table.table().update_schema() as change:
-            change.rename_column("vendor", "x")
-            change.rename_column("zone", "vendor_2")
-        table_lake.load(columns=["trip_id", "pickup_at", "a b"], select={"trip_id": "trip_id", "pickup_at": "pickup_at", "a b": "a_x20b"})
-        found = table_lake.on_every_node(f"SELECT count(), countIf(`a b` = trip_id) FROM {table_lake.database}.trips")
-        assert sum(all_rows for ((all_rows, _),) in found) == sum(same for ((_, same),) in found) == 2_000
 
     def test_a_password_of_the_catalog_does_not_show(
         self, table_lake: TableLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -208,45 +150,6 @@ def test_only_tables_in_s3_are_taken(url: str) -> None:
 
 def test_what_is_out_of_range_belongs_to_no_month() -> None:
     assert month_of(datetime(1970, 1, 1, tzinfo=UTC)) is None
-
-
-#: Each kind of nesting: its value, its type in ClickHouse, and where the fields x and y are in the table.
-_NESTED = {
-    "list of structs": ([{"x": 1, "y": 2}], "Array({})", ("element",)),
-    "map of structs": ([("k", {"x": 1, "y": 2})], "Map(String, {})", ("value",)),
-    "map of lists of structs": ([("k", [{"x": 1, "y": 2}])], "Map(String, Array({}))", ("value", "element")),
-}
-
-
-def _put_nested(lake: TableLake, within: str) -> tuple[str, ...]:
-    """Put rows with a further column, `nested`, into both tables, and return the path of its structs."""
-    import pyarrow as pa
-
-    value, kind, path = _NESTED[within]
-    struct: Any = pa.struct([("x", pa.int64()), ("y", pa.int64())])
-    for each in reversed(path):
-        struct = pa.list_(struct) if each == "element" else pa.map_(pa.string(), struct)
-    fields = kind.format("Tuple(x Nullable(Int64), y Nullable(Int64))")
-    lake.on_every_node(f"ALTER TABLE {lake.database}.trips ADD COLUMN nested {fields}")
-    rows = known_types(TRIPS.table(MONTH))
-    rows = rows.append_column("nested", pa.array([value] * len(rows), struct))
-    lake.table.table(rows.schema).append(rows)
-    return ("nested", *path)
-
-
-def _alter_fields(table: Any, path: tuple[str, ...], change: str) -> None:
-    """Have ids of fields x and y say something else than their names do in files."""
-    from pyiceberg.types import LongType
-
-    if change == "swap":
-        for old, new in (("x", "other"), ("y", "x"), ("other", "y")):
-            with table.update_schema() as schema:
-                schema.rename_column((*path, old), new)
-        return
-    with table.update_schema() as schema:
-        schema.delete_column((*path, "x"))
-    with table.update_schema() as schema:
-        schema.add_column((*path, "x"), LongType())
 
 
 def _actions(lake: TableLake) -> dict[str, list[Any]]:

@@ -1,0 +1,95 @@
+"""Columns of Iceberg that files have under other names than the table: refused, or loaded by the name in files."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.sources.lakehouses import known_types
+from tests.sources.table_lake import MONTH, TableLake
+
+pytestmark = pytest.mark.parametrize("table_lake", ["iceberg"], indirect=True)
+TRIPS = Trips(rows_per_month=2_000)
+SELECT = {name: name for name in ("trip_id", "pickup_at", "nested")}
+#: Each kind of nesting: its value, its type in ClickHouse, and where the fields x and y are in the table.
+_NESTED = {
+    "list of structs": ([{"x": 1, "y": 2}], "Array({})", ("element",)),
+    "map of structs": ([("k", {"x": 1, "y": 2})], "Map(String, {})", ("value",)),
+    "map of lists of structs": ([("k", [{"x": 1, "y": 2}])], "Map(String, Array({}))", ("value", "element")),
+}
+
+
+@pytest.mark.parametrize("within", ["list of structs", "map of structs", "map of lists of structs"])
+@pytest.mark.parametrize("change", ["swap", "drop and add"])
+def test_fields_within_lists_and_maps_are_refused_in_old_files_too(
+    table_lake: TableLake, within: str, change: str
+) -> None:
+    path = _put_nested(table_lake, within)
+    _alter_fields(table_lake.table.table(), path, change)
+    wrong = re.escape(repr(".".join((*path, "x"))))
+    with pytest.raises(AirflowFailException, match=f"{WRITTEN_OTHERWISE}: {wrong}"):
+        table_lake.load(select=SELECT)
+    assert table_lake.rows() == 0
+
+
+def test_fields_within_lists_and_maps_are_loaded_if_only_other_columns_were_renamed(table_lake: TableLake) -> None:
+    _put_nested(table_lake, "map of lists of structs")
+    with table_lake.table.table().update_schema() as change:
+        change.rename_column("vendor", "seller")
+    table_lake.load(select=SELECT)
+    (rows,) = {
+        tuple(rows)
+        for rows in table_lake.on_every_node(f"SELECT DISTINCT nested FROM {table_lake.database}.trips")
+        if rows
+    }
+    assert rows == (({"k": [(1, 2)]},),)
+
+
+def test_a_column_that_files_call_otherwise_is_selected_by_that_name(table_lake: TableLake) -> None:
+    database = table_lake.database
+    table_lake.on_every_node(f"ALTER TABLE {database}.trips ADD COLUMN `a b` Int64")
+    rows = known_types(TRIPS.table(MONTH))
+    rows = rows.append_column("a b", rows["trip_id"])
+    table = table_lake.table.table(rows.schema)
+    table.append(rows)
+    # Footers are read, as a column was renamed.
+    with table.update_schema() as change:
+        change.rename_column("vendor", "seller")
+    table_lake.load(select={"trip_id": "trip_id", "pickup_at": "pickup_at", "a b": "a_x20b"})
+    counts = table_lake.on_every_node(f"SELECT count(), countIf(`a b` = trip_id) FROM {database}.trips")
+    assert [sum(column) for column in zip(*(row for (row,) in counts), strict=True)] == [2_000, 2_000]
+
+
+def _put_nested(lake: TableLake, within: str) -> tuple[str, ...]:
+    """Put rows with a further column, `nested`, into both tables, and return the path of its structs."""
+    import pyarrow as pa
+
+    value, kind, path = _NESTED[within]
+    struct: Any = pa.struct([("x", pa.int64()), ("y", pa.int64())])
+    for each in reversed(path):
+        struct = pa.list_(struct) if each == "element" else pa.map_(pa.string(), struct)
+    fields = kind.format("Tuple(x Nullable(Int64), y Nullable(Int64))")
+    lake.on_every_node(f"ALTER TABLE {lake.database}.trips ADD COLUMN nested {fields}")
+    rows = known_types(TRIPS.table(MONTH))
+    rows = rows.append_column("nested", pa.array([value] * len(rows), struct))
+    lake.table.table(rows.schema).append(rows)
+    return ("nested", *path)
+
+
+def _alter_fields(table: Any, path: tuple[str, ...], change: str) -> None:
+    """Have ids of fields x and y say something else than their names do in files."""
+    from pyiceberg.types import LongType
+
+    if change == "swap":
+        for old, new in (("x", "other"), ("y", "x"), ("other", "y")):
+            with table.update_schema() as schema:
+                schema.rename_column((*path, old), new)
+        return
+    with table.update_schema() as schema:
+        schema.delete_column((*path, "x"))
+    with table.update_schema() as schema:
+        schema.add_column((*path, "x"), LongType())
