@@ -22,7 +22,7 @@ def test_a_topic_that_was_created_again_is_an_error(lake: LandingLake, new_messa
     lake.topic.create_again()
     lake.topic.send(NIGHTS[1] + HOUR, *(b"new" for _ in range(new_messages)))
     before = lake.records()
-    with pytest.raises(AirflowFailException, match="was deleted and created again: its id was .* under another key"):
+    with pytest.raises(AirflowFailException, match=r"was deleted and created again: its id was .* under another key"):
         lake.land(1)
     assert lake.records() == before
     assert lake.values() == Counter([b"a", b"b"])

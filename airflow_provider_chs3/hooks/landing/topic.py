@@ -56,17 +56,16 @@ class Topic:
             SourceError: If there is no such topic.
             TransientError: If Kafka did not answer.
         """
-        from confluent_kafka import KafkaError, KafkaException, TopicCollection
+        from confluent_kafka import TopicCollection
         from confluent_kafka.admin import AdminClient
 
-        client = AdminClient({**settings_of(self._kafka_conn_id), "error_cb": self._note})
+        settings: dict[str, Any] = {**settings_of(self._kafka_conn_id), "error_cb": self._note}
+        settings.pop("on_commit", None)
+        client = AdminClient(settings)
         asked = client.describe_topics(TopicCollection([self.name]), request_timeout=_ANSWER_SECONDS)[self.name]
         while not asked.done():
             client.poll(0.05)
             self._check_login()
-        if (error := asked.exception()) is not None and isinstance(error, KafkaException):
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise self._is_missing(error.args[0])
         found = str(self._told(asked.result).topic_id)
         return None if found == _NO_ID else found
 
@@ -201,11 +200,13 @@ class Topic:
         return f": {self._error.str()}" if self._error is not None else ""
 
     def _told(self, call: Callable[[], Answer]) -> Answer:
-        from confluent_kafka import KafkaException
+        from confluent_kafka import KafkaError, KafkaException
 
         try:
             return call()
         except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise self._is_missing(error.args[0]) from error
             self._consumer.poll(0)
             self._check_login()
             raise TransientError(f"Kafka did not answer: {error.args[0].str()}{self._why()}.") from error
