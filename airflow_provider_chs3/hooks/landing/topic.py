@@ -185,7 +185,8 @@ class Topic:
         from confluent_kafka import KafkaError
 
         self._error = error
-        if error.code() == KafkaError._AUTHENTICATION:
+        # A token that cannot be had, or a connection that ends during the login, has the same code: these may pass.
+        if error.code() == KafkaError._AUTHENTICATION and "SASL authentication error" in error.str():
             self._refusal = error
 
     def _check_login(self) -> None:
