@@ -41,12 +41,11 @@ def test_fields_within_lists_and_maps_are_loaded_where_ids_and_names_agree(table
     _put_nested(table_lake, "map of lists of structs")
     _rename_and_back(table_lake.table.table())
     table_lake.load(select=SELECT)
-    (rows,) = {
-        tuple(rows)
-        for rows in table_lake.on_every_node(f"SELECT DISTINCT nested FROM {table_lake.database}.trips")
-        if rows
-    }
-    assert rows == (({"k": [(1, 2)]},),)
+    # The driver cannot read the type.
+    counts = table_lake.on_every_node(f"SELECT toString(nested), count() FROM {table_lake.database}.trips GROUP BY 1")
+    found = [row for rows in counts for row in rows]
+    assert {value for value, _ in found} == {"{'k':[(1,2)]}"}
+    assert sum(rows for _, rows in found) == TRIPS.rows_per_month
 
 
 def test_a_column_that_files_call_otherwise_is_selected_by_that_name(table_lake: TableLake) -> None:
