@@ -76,8 +76,8 @@ class IcebergTable(LakehouseTable):
         table: The table in its catalog: `lake.trips`.
         month_column: The column of dates or timestamps by which rows belong to months. Best is a table partitioned by
             its month or day; else statistics must show that each file holds one month.
-        iceberg_conn_id: Connection to the catalog, with the properties of pyiceberg's catalogs in `extra`. Default:
-            `iceberg_default`.
+        iceberg_conn_id: Connection to the catalog, with the properties of pyiceberg's catalogs in `extra`, and
+            `catalog_name` there if a SQL catalog's name is not `chs3`. Default: `iceberg_default`.
         aws_conn_id: AWS connection for metadata, and for the servers' reads. Default: Airflow's
             `[chs3] aws_conn_id`, `aws_default`. None: a public bucket, read without keys.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.landing.offsets import (
     OffsetRange,
+    Offsets,
     kept_in_order,
     neighbours,
     offsets_as_json,
@@ -85,13 +86,34 @@ class Landing:
             raise NotReadyError(
                 f"The end of the landing, {request.end.isoformat()}, is in the future: a retry after it succeeds."
             )
+        self._check_topic()
         self._claim()
         starts, ends = self._offsets_at(request.start), self._offsets_at(request.end)
+        self._check_logs(starts, ends)
         for each in ranges_between(starts, ends):
             self._land(each, self._first_held(each))
         result = {**self._result(), "seconds": round(time.monotonic() - started, 3)}
         self._objects.put(request.done_key, json.dumps(result).encode())
         return result
+
+    def _check_topic(self) -> None:
+        """Check that the topic is the one that was landed before."""
+        topic_id = self._topic.identity()
+        if topic_id is not None:
+            recorded = self._objects.agreed(self._request.topic_key, self._request.identity(topic_id))
+            self._request.check_identity(recorded, topic_id)
+
+    def _check_logs(self, *recorded: Offsets) -> None:
+        """Check that no log ends before an offset that it had: so it is, too, where brokers give topics no ids."""
+        present = self._topic.partitions()
+        for partition in sorted(set().union(*recorded)):
+            offset = max(each.get(partition, 0) for each in recorded)
+            end = self._topic.held(partition)[1] if partition in present else 0
+            if end < offset:
+                raise SourceError(
+                    f"Offset {offset} of topic {self._request.topic!r}, partition {partition}, is recorded, and the "
+                    f"log ends at {end}: the topic was created again, or lost messages. Land it under another key."
+                )
 
     def _claim(self) -> None:
         """Record the run; of two that overlap, at least one sees the other."""
@@ -125,13 +147,7 @@ class Landing:
     def _first_held(self, offsets: OffsetRange) -> int:
         """Return the first offset of a range that Kafka still has."""
         topic = f"topic {self._request.topic!r}, partition {offsets.partition}"
-        first, end = self._topic.held(offsets.partition)
-        if end < offsets.end:
-            raise SourceError(
-                f"The end of what is to be landed of {topic}, offset {offsets.end}, is recorded, and the log ends at "
-                f"{end}: the topic was created again, or lost messages. Land it under another key, or delete "
-                f"{self._request.records} to start over."
-            )
+        first, _ = self._topic.held(offsets.partition)
         if first <= offsets.first:
             return offsets.first
         lost = min(first, offsets.end) - offsets.first

@@ -103,8 +103,8 @@ def test_a_worker_that_dies_at_any_write_leaves_what_the_next_try_completes(
         except Dead:
             # What comes between tries is in no object of theirs.
             lake.topic.send(NIGHTS[3], b"much later")
-    # A record of the run, two of offsets, the months of four ranges, and the result.
-    assert len(deadly) == 1 + 2 + 7 + 1
+    # The topic's id, a record of the run, two of offsets, the months of four ranges, and the result.
+    assert len(deadly) == 1 + 1 + 2 + 7 + 1
     monkeypatch.setattr(WrittenOnce, "put", put)
     lake.land(2)
     lake.land(3)

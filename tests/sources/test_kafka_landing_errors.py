@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,25 +11,53 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.exceptions import NotReadyError
-from tests.sources.kafka import KafkaServer
+from airflow_provider_chs3.exceptions import NotReadyError, TransientError
 from tests.sources.landing_lake import HOUR, NIGHTS, Dead, LandingLake
-from tests.sources.topics import Topic
 
 
-def test_a_topic_that_was_made_anew_is_an_error(lake: LandingLake, kafka: KafkaServer) -> None:
+@pytest.mark.parametrize("new_messages", [0, 1, 20])
+def test_a_topic_that_was_created_again_is_an_error(lake: LandingLake, new_messages: int) -> None:
     lake.topic.send(NIGHTS[0] + HOUR, b"a", b"b")
     lake.land(0)
-    anew = Topic.create(kafka, f"{lake.topic.name}-anew")
-    anew.send(NIGHTS[1] + HOUR, b"c")
-    for key, body in lake.records().items():
-        lake.s3.put_object(Bucket=lake.bucket, Key=key.replace(lake.topic.name, anew.name), Body=body)
-    lake.s3.put_object(
-        Bucket=lake.bucket, Key=f"events/_kafka/{anew.name}/offsets/20260201T000000.000Z.json", Body=b'{"0": 5}'
-    )
-    lake.topic = anew
-    with pytest.raises(AirflowFailException, match="is recorded, and the log ends at 1: the topic was created again"):
+    lake.topic.create_again()
+    lake.topic.send(NIGHTS[1] + HOUR, *(b"new" for _ in range(new_messages)))
+    before = lake.records()
+    with pytest.raises(AirflowFailException, match=r"was deleted and created again: its id was .* under another key"):
         lake.land(1)
+    assert lake.records() == before
+    assert lake.values() == Counter([b"a", b"b"])
+    assert lake.land(1, key="again/{YYYY-MM}/")["messages"] == new_messages
+
+
+def test_a_log_that_is_shorter_than_it_was_is_an_error_where_no_id_is_known(
+    lake: LandingLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As old brokers answer.
+    monkeypatch.setattr("airflow_provider_chs3.hooks.landing.topic.Topic.identity", lambda _: None)
+    lake.topic.widen(2)
+    lake.topic.send(NIGHTS[0] + HOUR, b"a", b"b", partition=1)
+    lake.land(0)
+    lake.topic.create_again()
+    lake.topic.send(NIGHTS[1] + HOUR, b"c")
+    message = "Offset 2 of topic .*, partition 1, is recorded, and the log ends at 0: the topic was created again"
+    with pytest.raises(AirflowFailException, match=message):
+        lake.land(1)
+    lake.topic.widen(2)
+    lake.topic.send(NIGHTS[1] + HOUR, b"d", partition=1)
+    with pytest.raises(AirflowFailException, match="and the log ends at 1"):
+        lake.land(1)
+
+
+def test_what_was_landed_before_ids_were_recorded_goes_on_and_is_checked_from_then_on(lake: LandingLake) -> None:
+    lake.topic.send(NIGHTS[0] + HOUR, b"a", b"b")
+    lake.land(0)
+    lake.s3.delete_object(Bucket=lake.bucket, Key=f"events/_kafka/{lake.topic.name}/topic.json")
+    lake.topic.send(NIGHTS[1] + HOUR, b"c")
+    lake.land(1)
+    assert lake.values() == Counter([b"a", b"b", b"c"])
+    lake.topic.create_again()
+    with pytest.raises(AirflowFailException, match="was deleted and created again"):
+        lake.land(2)
 
 
 def test_runs_that_overlap_are_an_error(lake: LandingLake) -> None:
@@ -86,11 +115,20 @@ def test_a_topic_that_is_not_there_is_an_error(lake: LandingLake) -> None:
         lake.land(0, topic="other")
 
 
-def test_no_password_is_in_the_error_of_a_wrong_one(lake: LandingLake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_password_is_told_at_once_and_not_shown(lake: LandingLake, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = lake.topic.server.settings(**{"sasl.password": "wr0ng"})
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": settings}))
-    monkeypatch.setattr("airflow_provider_chs3.hooks.landing.topic._ANSWER_SECONDS", 3.0)
-    with pytest.raises(Exception, match="Kafka did not answer") as caught:
+    began = time.monotonic()
+    with pytest.raises(AirflowFailException, match="Kafka refuses the login of connection 'kafka_default'") as caught:
         lake.land(0)
+    assert time.monotonic() - began < 20, "It did not wait for brokers that answer no login."
     assert "wr0ng" not in str(caught.value)
     assert "uthentication" in str(caught.value)
+
+
+def test_a_broker_that_does_not_answer_is_tried_again(lake: LandingLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = lake.topic.server.settings(**{"bootstrap.servers": "127.0.0.1:1"})
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": settings}))
+    monkeypatch.setattr("airflow_provider_chs3.hooks.landing.topic._ANSWER_SECONDS", 3.0)
+    with pytest.raises(TransientError, match="Kafka did not answer"):
+        lake.land(0)

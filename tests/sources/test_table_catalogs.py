@@ -210,3 +210,33 @@ def test_a_rest_catalog_that_does_not_answer_is_tried_again(
         rest_lake.load(retries=0)
     assert not isinstance(failed.value, AirflowFailException)
     assert "rest-secret" not in f"{failed.value!r}{failed.value.__cause__!r}"
+
+
+class NamedTable(IcebergTable):
+    """In a SQL catalog that has a name of its own."""
+
+    def catalog(self) -> Any:
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        return SqlCatalog("prod", uri=f"sqlite:///{self.folder}/catalog.db", **self.s3_properties)
+
+
+def test_a_sql_catalog_is_told_by_its_name(
+    chs3_s3: S3Endpoint, chs3_cluster: Cluster, chs3_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = NamedTable(chs3_s3, S3Objects.create(chs3_s3).bucket, tmp_path)
+    with filled(table, chs3_cluster, chs3_database, monkeypatch) as lake:
+        with pytest.raises(AirflowFailException, match=r"there is no such table\. A SQL catalog .* catalog_name"):
+            lake.load()
+        _name_catalog(lake, monkeypatch, name="prod")
+        with pytest.raises(AirflowFailException, match=r"has 'name'.* give the catalog's name as catalog_name"):
+            lake.load()
+        _name_catalog(lake, monkeypatch, catalog_name="prod")
+        lake.load()
+        assert lake.facts() == TRIPS.facts(MONTH)
+
+
+def _name_catalog(lake: TableLake, monkeypatch: pytest.MonkeyPatch, **more: str) -> None:
+    given = lake.table.connection
+    named = json.dumps(given | {"extra": given["extra"] | more})
+    monkeypatch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", named)

@@ -58,6 +58,11 @@ class Topic:
 
         self._asked(lambda admin: admin.delete_records([TopicPartition(self.name, partition, offset)]))
 
+    def create_again(self) -> None:
+        """Delete the topic, and create another of its name."""
+        self._asked(lambda admin: admin.delete_topics([self.name], operation_timeout=_TIMEOUT_SECONDS))
+        Topic.create(self.server, self.name)
+
     def widen(self, partitions: int) -> None:
         """Have so many partitions."""
         from confluent_kafka.admin import NewPartitions

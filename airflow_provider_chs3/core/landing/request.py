@@ -98,6 +98,36 @@ class LandingRequest:
         """Key of this run's result, once all is landed."""
         return f"{self.records}done/{self._name}.json"
 
+    @property
+    def topic_key(self) -> str:
+        """Key of the topic's id, as the first run found it."""
+        return f"{self.records}topic.json"
+
+    def identity(self, topic_id: str) -> bytes:
+        """Return what all runs of the topic must have in common.
+
+        Args:
+            topic_id: The id that Kafka gave the topic when it was created.
+        """
+        return json.dumps({"topic_id": topic_id}).encode()
+
+    def check_identity(self, recorded: bytes, topic_id: str) -> None:
+        """Check that the topic is the one that earlier runs landed.
+
+        Args:
+            recorded: Its `identity`, as the first run found it.
+            topic_id: Its id now.
+
+        Raises:
+            SourceError: If it is another one of the same name.
+        """
+        was = json.loads(recorded)["topic_id"]
+        if was != topic_id:
+            raise SourceError(
+                f"Topic {self.topic!r} was deleted and created again: its id was {was} ({self.topic_key}) and is "
+                f"{topic_id}. Its offsets begin anew, so land it under another key."
+            )
+
     def layout(self) -> bytes:
         """Return what all tries of the run must have in common."""
         layout = {"key": self.key, "timezone": self.timezone, "messages_per_object": self.messages_per_object}

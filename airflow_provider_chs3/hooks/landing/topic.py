@@ -13,6 +13,8 @@ from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, Tr
 _ANSWER_SECONDS = 30.0
 #: Bounds memory, as messages may have megabytes; a partition that is read to its end waits for no more.
 _MESSAGES_AT_ONCE, _BATCH_SECONDS = 1_000, 0.1
+#: The id of topics on brokers that have none, those before Kafka 2.8 and some that only speak its protocol.
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 Answer = TypeVar("Answer")
 
@@ -30,9 +32,11 @@ class Topic:
 
     def __init__(self, name: str, kafka_conn_id: str) -> None:
         self.name = name
+        self._kafka_conn_id = kafka_conn_id
+        self._refusal: Any = None
         self._error: Any = None
         self._is_stopped = False
-        self._consumer = _consumer(kafka_conn_id, self._note)
+        self._consumer = _consumer(settings_of(kafka_conn_id), self._note)
 
     def __enter__(self) -> Self:
         return self
@@ -43,6 +47,27 @@ class Topic:
     def stop(self) -> None:
         """Let what reads end with an error, soon."""
         self._is_stopped = True
+
+    def identity(self) -> str | None:
+        """Return the topic's id, which another topic of the same name does not have; None if the broker gives none.
+
+        Raises:
+            ConfigurationError: If Kafka refuses the login.
+            SourceError: If there is no such topic.
+            TransientError: If Kafka did not answer.
+        """
+        from confluent_kafka import TopicCollection
+        from confluent_kafka.admin import AdminClient
+
+        settings: dict[str, Any] = {**settings_of(self._kafka_conn_id), "error_cb": self._note}
+        settings.pop("on_commit", None)
+        client = AdminClient(settings)
+        asked = client.describe_topics(TopicCollection([self.name]), request_timeout=_ANSWER_SECONDS)[self.name]
+        while not asked.done():
+            client.poll(0.05)
+            self._check_login()
+        found = str(self._told(asked.result).topic_id)
+        return None if found == _NO_ID else found
 
     def offsets_at(self, at: datetime) -> dict[int, int]:
         """Return, of each partition, the first offset of a message that is not before a point in time.
@@ -59,7 +84,7 @@ class Topic:
         from confluent_kafka import TopicPartition
 
         milliseconds = int(at.timestamp() * 1000)
-        asked = [TopicPartition(self.name, partition, milliseconds) for partition in self._partitions()]
+        asked = [TopicPartition(self.name, partition, milliseconds) for partition in self.partitions()]
         found = self._told(lambda: self._consumer.offsets_for_times(asked, timeout=_ANSWER_SECONDS))
         return {
             each.partition: each.offset if each.offset >= 0 else self.held(each.partition)[1]
@@ -81,6 +106,19 @@ class Topic:
         asked = TopicPartition(self.name, partition)
         first, end = self._told(lambda: self._consumer.get_watermark_offsets(asked, timeout=_ANSWER_SECONDS))
         return first, end
+
+    def partitions(self) -> list[int]:
+        """Return the numbers of the partitions.
+
+        Raises:
+            SourceError: If there is no such topic.
+            TransientError: If Kafka did not answer.
+        """
+        described = self._told(lambda: self._consumer.list_topics(self.name, timeout=_ANSWER_SECONDS))
+        topic = described.topics[self.name]
+        if topic.error is not None:
+            raise self._is_missing(topic.error)
+        return sorted(topic.partitions)
 
     def messages(self, offsets: OffsetRange) -> Generator[Any, None, None]:
         """Read the committed messages of a range, in order.
@@ -135,12 +173,8 @@ class Topic:
             raise SourceError(f"Messages of {where} expired while they were read: {error.str()}.")
         raise TransientError(f"Kafka failed to send {where}: {error.str()}.")
 
-    def _partitions(self) -> list[int]:
-        described = self._told(lambda: self._consumer.list_topics(self.name, timeout=_ANSWER_SECONDS))
-        topic = described.topics[self.name]
-        if topic.error is not None:
-            raise SourceError(f"Kafka has no topic {self.name!r} for this connection: {topic.error.str()}.")
-        return sorted(topic.partitions)
+    def _is_missing(self, error: Any) -> SourceError:
+        return SourceError(f"Kafka has no topic {self.name!r} for this connection: {error.str()}.")
 
     def _is_failed(self, error: Any) -> bool:
         if error is not None:
@@ -148,7 +182,18 @@ class Topic:
         return False
 
     def _note(self, error: Any) -> None:
+        from confluent_kafka import KafkaError
+
         self._error = error
+        # A token that cannot be had, or a connection that ends during the login, has the same code: these may pass.
+        if error.code() == KafkaError._AUTHENTICATION and "SASL authentication error" in error.str():
+            self._refusal = error
+
+    def _check_login(self) -> None:
+        if self._refusal is not None:
+            raise ConfigurationError(
+                f"Kafka refuses the login of connection {self._kafka_conn_id!r}: {self._refusal.str()}."
+            )
 
     def _why(self) -> str:
         # It is then that librdkafka tells what went wrong.
@@ -156,11 +201,15 @@ class Topic:
         return f": {self._error.str()}" if self._error is not None else ""
 
     def _told(self, call: Callable[[], Answer]) -> Answer:
-        from confluent_kafka import KafkaException
+        from confluent_kafka import KafkaError, KafkaException
 
         try:
             return call()
         except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise self._is_missing(error.args[0]) from error
+            self._consumer.poll(0)
+            self._check_login()
             raise TransientError(f"Kafka did not answer: {error.args[0].str()}{self._why()}.") from error
 
 
@@ -193,8 +242,7 @@ def settings_of(kafka_conn_id: str) -> Mapping[str, Any]:
     return settings
 
 
-def _consumer(kafka_conn_id: str, note: Callable[[Any], None]) -> Any:
-    settings = settings_of(kafka_conn_id)
+def _consumer(settings: Mapping[str, Any], note: Callable[[Any], None]) -> Any:
     from confluent_kafka import Consumer
 
     # It joins no group and commits nothing; librdkafka wants a name all the same.

@@ -52,9 +52,11 @@ class ColumnHistory:
         is_one_to_one = len(pairs) == len({name for name, _ in pairs}) == len({number for _, number in pairs})
         return is_complete and is_one_to_one and not self._table.name_mapping() and not self._with_values()
 
-    def _with_values(self) -> set[str]:
+    def _with_values(self) -> set[int]:
         """Return columns whose values are not in the files that lack them: their initial default is none of NULL."""
-        return {each.name for each in self._table.schema().fields if each.initial_default is not None}
+        schema = self._table.schema()
+        columns = map(schema.find_field, schema.column_names)
+        return {each.field_id for each in columns if each.initial_default is not None}
 
     def _checked(self, file: DataFile) -> DataFile:
         import pyarrow.parquet as pq
@@ -65,11 +67,8 @@ class ColumnHistory:
         by_id = {number: name for name, number in self._columns.items()}
         wrong += sorted(name for name, number in found.items() if by_id.get(number or -1, name) != name)
         partitioned = {each.source_id for spec in self._table.specs().values() for each in spec.fields}
-        wrong += sorted(
-            name
-            for name, number in self._columns.items()
-            if name not in found and (name in self._with_values() or number in partitioned)
-        )
+        needed = partitioned | self._with_values()
+        wrong += sorted(name for name, number in self._columns.items() if name not in found and number in needed)
         if not wrong or file.problem:
             return file
         return replace(file, problem=_problem(file.path, dict.fromkeys(wrong)))
@@ -84,16 +83,30 @@ def _problem(path: str, columns: Iterable[str]) -> str:
 
 
 def _ids(schema: Schema) -> dict[str, int]:
-    return {name: schema.find_field(name).field_id for name in schema.column_names}
+    """Return the names that columns at any depth have in files, and their ids: writers change some characters."""
+    from pyiceberg.schema import sanitize_column_names
+
+    in_files = sanitize_column_names(schema)
+    return {name: in_files.find_field(name).field_id for name in in_files.column_names}
 
 
 def _file_ids(fields: Any, within: str = "") -> Iterator[tuple[str, int | None]]:
-    """Yield the names of a file's columns, and their ids; None where the file has none."""
+    """Yield the names of a file's columns at any depth, as tables have them, and their ids; None where it has none."""
+    for each in fields:
+        yield from _field_ids(each, f"{within}{each.name}")
+
+
+def _field_ids(field: Any, name: str) -> Iterator[tuple[str, int | None]]:
     import pyarrow as pa
 
-    for each in fields:
-        name = f"{within}{each.name}"
-        number = (each.metadata or {}).get(_ID)
-        yield name, int(number) if number else None
-        if pa.types.is_struct(each.type):
-            yield from _file_ids(each.type, f"{name}.")
+    number = (field.metadata or {}).get(_ID)
+    yield name, int(number) if number else None
+    kind = field.type
+    if pa.types.is_struct(kind):
+        yield from _file_ids(kind, f"{name}.")
+    elif pa.types.is_map(kind):
+        yield from _field_ids(kind.key_field, f"{name}.key")
+        yield from _field_ids(kind.item_field, f"{name}.value")
+    elif pa.types.is_nested(kind):
+        # Writers call it otherwise, too: array, item.
+        yield from _field_ids(kind.value_field, f"{name}.element")

@@ -89,7 +89,9 @@ class IcebergListing(TableListing):
     def _loaded(self) -> Table:
         from pyiceberg.catalog import load_catalog
 
-        return load_catalog("chs3", **self._properties()).load_table(self.table)
+        properties = self._properties()
+        name = properties.pop("catalog_name", "chs3")
+        return load_catalog(name, **properties).load_table(self.table)
 
     def _properties(self) -> dict[str, Any]:
         """Return the catalog's properties, with the keys of the AWS connection unless the catalog brings its own."""
@@ -98,6 +100,11 @@ class IcebergListing(TableListing):
         given = BaseHook.get_connection(self.iceberg_conn_id)
         # Properties are texts, except for `auth`, which has some of its own.
         extra = {name: value if isinstance(value, dict) else str(value) for name, value in given.extra_dejson.items()}
+        if "name" in extra:
+            raise ConfigurationError(
+                f"The extra of connection {self.iceberg_conn_id!r} has 'name', which is no property of pyiceberg's "
+                "catalogs: give the catalog's name as catalog_name."
+            )
         catalog = {"uri": given.host} if given.host else {}
         if given.login and given.password:
             catalog["credential"] = f"{given.login}:{given.password}"
@@ -164,7 +171,8 @@ class IcebergListing(TableListing):
 _DENIED = "the catalog denies access: check the keys; Glue needs glue:GetTable on catalog, database and table"
 #: Errors that will not pass by themselves, by the names of their classes, as pyiceberg is not imported here.
 _TERMINAL = {
-    "NoSuchTableError": "there is no such table",
+    "NoSuchTableError": "there is no such table. A SQL catalog has tables under its own name: give that as "
+    "catalog_name in the connection's extra (default: chs3)",
     "NoSuchNamespaceError": "there is no such namespace",
     "NoSuchIcebergTableError": "it is not an Iceberg table",
     "UnauthorizedError": "the catalog refuses the credentials",
