@@ -37,6 +37,7 @@ def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, write_mode="rep
     load = SimpleNamespace(
         context=surroundings(),
         files=SimpleNamespace(manifest=Manifest(objects)),
+        increment=None,
         key=SimpleNamespace(partition_id="202610"),
         request=SimpleNamespace(policies=Policies(write_mode=write_mode)),
         months=Month(2026, 10),
