@@ -32,12 +32,14 @@ def with_parts(**changes):
     return replace(ROOMY, others=replace(CALM, **changes))
 
 
-def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, write_mode="replace", views=()):
+def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, write_mode="replace", views=(), month_bytes=0):
     objects = (S3Object("b/k", size_bytes, "e", datetime(2026, 10, 1, tzinfo=UTC)),) if size_bytes else ()
     load = SimpleNamespace(
         context=surroundings(),
         files=SimpleNamespace(manifest=Manifest(objects)),
-        increment=None,
+        # An increment that removes rows, which rewrites the month.
+        increment=SimpleNamespace(removed=("b/k",)) if month_bytes else None,
+        manifest=SimpleNamespace(size_bytes=month_bytes),
         key=SimpleNamespace(partition_id="202610"),
         request=SimpleNamespace(policies=Policies(write_mode=write_mode)),
         months=Month(2026, 10),
@@ -65,6 +67,10 @@ class TestRoom:
             PreflightError, match=rf"There are {free} bytes free on fast of ch-2:9000, .* about 1,000 bytes"
         ):
             said(two=tight)
+
+    def test_where_rows_are_removed_there_must_be_room_for_the_month(self):
+        with pytest.raises(PreflightError, match=r"about 2\.0 KiB"):
+            said(two=replace(ROOMY, disks=(Disk("fast", "Local", 1_500),)), month_bytes=6_000)
 
     def test_the_disks_of_a_node_are_added_up(self):
         assert said(replace(ROOMY, disks=(Disk("a", "Local", 600), Disk("b", "Local", 600)))) == []
