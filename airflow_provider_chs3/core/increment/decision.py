@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -60,8 +60,10 @@ def find_increment(load: LoadContext, before: Mapping[Node, MonthOnNode], found:
     changes = ObjectChanges.between(published, load.manifest)
     load = replace(load, changes=changes)
     removed = removed_objects(changes, load.manifest)
-    if removed and (kept := (yield from _why_not_replaced(load, published, removed))) is not None:
-        return Decision(load, f"All objects are loaded: since the month was published, {changes}{kept}.")
+    if removed and not load.request.policies.object_column:
+        return Decision(load, f"All objects are loaded: since the month was published, {changes}.")
+    if removed and (why := why_not_removed(load, published, removed)):
+        return Decision(load, f"All objects are loaded: since the month was published, {changes}, and {why}.")
     new = objects_to_read(changes, load.manifest, removed)
     increment = Increment(
         base=record.base,
@@ -83,14 +85,6 @@ def _text(increment: Increment, new: Manifest, changes: ObjectChanges) -> str:
         )
     what = "new object is" if len(new.objects) == 1 else f"{len(new.objects)} new objects are"
     return f"Only the {what} loaded, {size}: the others are published."
-
-
-def _why_not_replaced(load: LoadContext, published: Manifest, removed: Sequence[str]) -> Steps[str | None]:
-    """Return what to add to the log if the rows of changed objects cannot be replaced alone; None if they can."""
-    if not load.request.policies.object_column:
-        return ""
-    why = yield from why_not_removed(load, published, removed)
-    return f", and {why}" if why else None
 
 
 def why_not_alone(load: LoadContext, before: Mapping[Node, MonthOnNode], reading: Reading) -> str:
