@@ -144,7 +144,9 @@ def _explain(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) 
 
 
 def _explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -> Steps[str | None]:
-    files, reading, null_as_default = load.files, plan.reading, load.request.selection.null_as_default
+    # All rows, as one server reads them: each of several reads its own slice, and a look is at one of them.
+    files = replace(load.files, source=load.files.source.read_by(()))
+    reading, null_as_default = plan.reading, load.request.selection.null_as_default
     try:
         found = yield from find_misfits(files, reading, null_as_default=null_as_default)
     except ClickHouseServerError as again:
