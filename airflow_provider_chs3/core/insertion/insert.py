@@ -145,7 +145,12 @@ def _explain(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) 
 
 def _explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -> Steps[str | None]:
     reading, null_as_default = plan.reading, load.request.selection.null_as_default
-    files = replace(load.files, settings={**load.context.permissions, **load.files.settings})
+    files = replace(
+        load.files,
+        settings={**load.context.permissions, **load.files.settings},
+        # All rows, as one server reads them: each of several reads its own slice, and a look is at one of them.
+        source=load.files.source.read_by(()),
+    )
     try:
         found = yield from find_misfits(files, reading, null_as_default=null_as_default)
     except ClickHouseServerError as again:
