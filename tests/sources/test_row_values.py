@@ -164,7 +164,7 @@ def test_what_does_not_fit_is_refused_by_name(row_lake: RowLake, number: int) ->
     name = _make(row_lake, {"column of it": (of, read)}, [[value]])
     with pytest.raises(AirflowFailException, match="'column of it'"):
         _load(row_lake, name)
-    assert _read(row_lake, "count()") == [(0,)] * 3
+    assert set(_read(row_lake, "count()")) == {(0,)}
 
 
 def test_months_of_instants_begin_where_their_zone_says(row_lake: RowLake) -> None:
@@ -183,6 +183,7 @@ def test_months_of_instants_begin_where_their_zone_says(row_lake: RowLake) -> No
     assert sorted(value for rows in found for (value,) in rows) == times[1:3]
 
 
+@pytest.mark.three_nodes
 def test_a_day_that_no_month_has_is_refused_by_name_whichever_node_reads_it(row_lake: RowLake) -> None:
     if not row_lake.is_mysql:
         pytest.skip("PostgreSQL keeps no such day")
