@@ -102,7 +102,9 @@ def test_an_append_is_told_though_no_ledger_names_it(as_user: AsUser, trips_lake
 
 def test_merges_are_told_with_their_progress(as_user: AsUser, trips_lake: Lake) -> None:
     name = f"{trips_lake.database}.slow"
-    # Its mutation sleeps; what names no column is computed once on 25.8.
+    # Its mutation sleeps for 2 s, in which the page's first answer, which imports, might not come.
+    cluster(as_user)
+    # What names no column is computed once on 25.8.
     trips_lake.on_node(0, f"CREATE TABLE {name} (id UInt32) ENGINE = MergeTree ORDER BY id")
     trips_lake.on_node(0, f"INSERT INTO {name} SELECT number FROM numbers(100)")
     trips_lake.on_node(0, f"ALTER TABLE {name} DELETE WHERE sleepEachRow(0.02) + id > 1000 SETTINGS mutations_sync = 0")

@@ -77,7 +77,8 @@ export function Actions({ table, month }: Props) {
   );
 }
 
-// The question before an action.
+// The question before an action. It stands beside the panel and after it, not in it: where both are drawn in the same
+// moment, as on an address that names an action, what comes later in the document lies above.
 export function Question({ table, month }: Props) {
   const { params, change } = useAddress();
   const { data: rights } = useRights(month.task?.dag_id);

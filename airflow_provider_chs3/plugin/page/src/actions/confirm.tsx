@@ -1,7 +1,7 @@
 // Before anything is done: what will happen, to which month, and what to know first.
 import { Button, Checkbox, Dialog, Portal, Stack, Text } from "@chakra-ui/react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { RunLink, TaskLink } from "../ui/links";
 import { Note } from "../ui/parts";
 import { lastRun, perform, type Run } from "./airflow";
@@ -18,6 +18,13 @@ export function Confirm({ kind, subject, close, onStarted }: {
   const { month, rights } = subject;
   const cancel = useRef<HTMLButtonElement>(null);
   const [isTicked, tick] = useState(false);
+  // After the panel, which may be drawn in the same moment, and would then lie above: it takes its layer some frames after
+  // it is drawn.
+  const [isOpen, open] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => { open(true); }, 50);
+    return () => { clearTimeout(timer); };
+  }, []);
   const client = useQueryClient();
   const last = useQuery({
     queryKey: ["last-run", month.task], queryFn: () => (month.task ? lastRun(month.task) : null), enabled: kind === "reload",
@@ -32,7 +39,7 @@ export function Confirm({ kind, subject, close, onStarted }: {
   });
   const waits = right === "may_start_runs" && dag(rights)?.is_paused;
   return (
-    <Dialog.Root open role="alertdialog" initialFocusEl={() => cancel.current}
+    <Dialog.Root open={isOpen} role="alertdialog" initialFocusEl={() => cancel.current}
       onOpenChange={(change) => { if (!change.open) { close(); } }}>
       <Portal>
         <Dialog.Backdrop />

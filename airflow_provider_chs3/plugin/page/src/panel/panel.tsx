@@ -1,6 +1,6 @@
 // One month at the side: what is wrong and how to get out of it first, then all that is known.
 import { Box, CloseButton, Drawer, Flex, Portal, Text } from "@chakra-ui/react";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef } from "react";
 import { useDetails, type MonthPlace } from "../api/queries";
 import type { MonthRow } from "../api/types";
 import { isNamed, nameOf, type TableRow } from "../model/fleet";
@@ -42,11 +42,6 @@ export function Panel({ tables, owners }: { tables: readonly TableRow[]; owners:
   const close = () => { change({ ...NO_MONTH, act: null }); };
   const last = useRef<Opened | null>(null);
   const leave = useRef<HTMLButtonElement>(null);
-  // The question before an action lies above the panel only if it comes after it: once the panel has the focus, it is there.
-  const [isEntered, setEntered] = useState(false);
-  if (!opened && isEntered) {
-    setEntered(false);
-  }
   useEffect(() => { last.current = opened ?? last.current; });
   // Back to where the reader was in the strip, which may have been drawn anew.
   const cell = () => {
@@ -61,14 +56,14 @@ export function Panel({ tables, owners }: { tables: readonly TableRow[]; owners:
         <Portal>
           <Drawer.Backdrop bg="blackAlpha.300" />
           <Drawer.Positioner>
-            <Drawer.Content onFocus={() => { setEntered(true); }}>
+            <Drawer.Content>
               {opened ? <Month key={JSON.stringify(opened.place)} {...opened} owners={owners} /> : null}
               <Drawer.CloseTrigger asChild><CloseButton ref={leave} size="sm" /></Drawer.CloseTrigger>
             </Drawer.Content>
           </Drawer.Positioner>
         </Portal>
       </Drawer.Root>
-      {opened && isEntered ? <Question table={opened.table} month={opened.month} /> : null}
+      {opened ? <Question table={opened.table} month={opened.month} /> : null}
     </>
   );
 }
