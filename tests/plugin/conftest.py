@@ -12,8 +12,10 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import Cluster
+from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from tests.few_nodes import cluster_for
 from tests.integration.conftest import lake, trips_lake
+from tests.integration.lake import Lake, lake_on
 from tests.narrow_user import WITH_NARROW_USER
 from tests.plugin.browsing import browser, open_page, url
 
@@ -48,6 +50,15 @@ def own_cluster() -> Iterator[ClickHouseCluster]:
     """Two nodes that may be killed."""
     with ClickHouseCluster.start(2, **WITH_NARROW_USER) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def own_lake(
+    own_cluster: ClickHouseCluster, chs3_s3: S3Endpoint, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Lake]:
+    """An empty lake on these two."""
+    with lake_on(own_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
+        yield lake
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.s3 import S3Endpoint
-from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.lake import MONTH, Lake
 from tests.narrow_user import NARROW, narrow_connection
 from tests.plugin.test_months import TASK, TRIPS, loaded, loading
 
@@ -120,22 +119,16 @@ def test_merges_are_told_with_their_progress(as_user: AsUser, trips_lake: Lake) 
 
 class TestDown:
     def test_the_page_says_so_and_shows_what_was_seen_last(
-        self,
-        own_cluster: ClickHouseCluster,
-        chs3_s3: S3Endpoint,
-        chs3_bucket: str,
-        as_user: AsUser,
-        monkeypatch: pytest.MonkeyPatch,
+        self, own_cluster: ClickHouseCluster, own_lake: Lake, as_user: AsUser
     ) -> None:
-        with lake_on(own_cluster, chs3_s3, chs3_bucket, monkeypatch):
-            own_cluster.kill(1)
-            one_down = cluster(as_user)
-            assert [bool(node["error"]) for node in one_down["nodes"]] == [False, True]
-            assert [state and state["version"].split(".")[0].isdigit() for state in states(one_down)] == [True, None]
-            own_cluster.kill(0)
-            all_down = cluster(as_user)
-            assert str(own_cluster.nodes[0].tcp_port) in all_down["error"]
-            assert (all_down["nodes"], all_down["seen_at"]) == (one_down["nodes"], one_down["seen_at"])
-            assert NARROW.password not in json.dumps(all_down)
-            own_cluster.restart(0)
-            own_cluster.restart(1)
+        own_cluster.kill(1)
+        one_down = cluster(as_user)
+        assert [bool(node["error"]) for node in one_down["nodes"]] == [False, True]
+        assert [state and state["version"].split(".")[0].isdigit() for state in states(one_down)] == [True, None]
+        own_cluster.kill(0)
+        all_down = cluster(as_user)
+        assert str(own_cluster.nodes[0].tcp_port) in all_down["error"]
+        assert (all_down["nodes"], all_down["seen_at"]) == (one_down["nodes"], one_down["seen_at"])
+        assert NARROW.password not in json.dumps(all_down)
+        own_cluster.restart(0)
+        own_cluster.restart(1)

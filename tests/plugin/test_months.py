@@ -22,9 +22,8 @@ from sqlalchemy import update
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.lake import MONTH, Lake
 from tests.integration.slow import SLOW_ENOUGH, SLOW_SETTINGS, wait_for_insert
 from tests.narrow_user import NARROW, narrow_connection
 
@@ -262,24 +261,18 @@ class TestClusterOfOperators:
 
 class TestDown:
     def test_the_page_says_so_and_shows_what_is_known(
-        self,
-        own_cluster: ClickHouseCluster,
-        chs3_s3: S3Endpoint,
-        chs3_bucket: str,
-        as_user: AsUser,
-        monkeypatch: pytest.MonkeyPatch,
+        self, own_cluster: ClickHouseCluster, own_lake: Lake, as_user: AsUser
     ) -> None:
-        with lake_on(own_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
-            lake.create_table()
-            loaded(lake)
-            own_cluster.kill(1)
-            (one_down,) = as_user("viewer").get("/chs3/api/months").json()["connections"]
-            assert [bool(node["error"]) for node in one_down["nodes"]] == [False, True]
-            assert one_down["tables"][0]["months"][0]["state"] == "published"
-            own_cluster.kill(0)
-            (all_down,) = as_user("viewer").get("/chs3/api/months").json()["connections"]
-            assert str(own_cluster.nodes[0].tcp_port) in all_down["error"]
-            assert all_down["tables"] == one_down["tables"]
-            assert NARROW.password not in all_down["error"]
-            own_cluster.restart(0)
-            own_cluster.restart(1)
+        own_lake.create_table()
+        loaded(own_lake)
+        own_cluster.kill(1)
+        (one_down,) = as_user("viewer").get("/chs3/api/months").json()["connections"]
+        assert [bool(node["error"]) for node in one_down["nodes"]] == [False, True]
+        assert one_down["tables"][0]["months"][0]["state"] == "published"
+        own_cluster.kill(0)
+        (all_down,) = as_user("viewer").get("/chs3/api/months").json()["connections"]
+        assert str(own_cluster.nodes[0].tcp_port) in all_down["error"]
+        assert all_down["tables"] == one_down["tables"]
+        assert NARROW.password not in all_down["error"]
+        own_cluster.restart(0)
+        own_cluster.restart(1)

@@ -17,9 +17,10 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.proxies import StorageProxy, slow
-from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.lake import MONTH, Lake
 from tests.narrow_user import NARROW, WATCHER
 from tests.plugin.test_months import TASK, TRIPS, loaded, months
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.three_nodes
 
@@ -130,35 +131,25 @@ def test_a_month_tells_its_own_parts_over_time(as_user: AsUser, trips_lake: Lake
     assert found["begun_at"] <= min(times) < max(times) <= found["now"]
 
 
-def test_parts_that_were_merged_before_the_log_began_do_not_count(
-    own_cluster: ClickHouseCluster,
-    chs3_s3: S3Endpoint,
-    chs3_bucket: str,
-    as_user: AsUser,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with lake_on(own_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
-        lake.create_table()
-        lake.upload(FILES)
-        lake.on_every_node(f"ALTER TABLE {lake.database}.trips MODIFY SETTING old_parts_lifetime = 2")
-        with merges_stopped(lake):
-            lake.load(settings=MANY_PARTS)
-        lake.on_every_node(f"OPTIMIZE TABLE {lake.database}.trips FINAL")
-        lake.on_every_node("SYSTEM FLUSH LOGS")
-        lake.on_every_node("TRUNCATE TABLE system.part_log")
-        removed = (
-            f"SELECT count() FROM system.parts WHERE NOT active AND database = '{lake.database}' AND table = 'trips'"
-        )
-        deadline = time.monotonic() + 60
-        while any(rows[0][0] for rows in lake.on_every_node(removed)):
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
-        with asked_as_watcher(lake):
-            query = {"conn_id": "chs3_default", "database": lake.database, "table": "trips", "month": MONTH}
-            found = as_user("viewer").get("/chs3/api/parts", params=query).raise_for_status().json()
-        assert [[parts for _, parts in node["parts"]] for node in found["nodes"]] == [[1], [1]]
-        (log,) = lake.on_node(0, "SELECT min(event_time) FROM system.part_log")
-        assert found["nodes"][0]["parts"][0][0] == log[0].timestamp()
+def test_parts_that_were_merged_before_the_log_began_do_not_count(own_lake: Lake, as_user: AsUser) -> None:
+    own_lake.create_table()
+    own_lake.upload(FILES)
+    own_lake.on_every_node(f"ALTER TABLE {own_lake.database}.trips MODIFY SETTING old_parts_lifetime = 2")
+    with merges_stopped(own_lake):
+        own_lake.load(settings=MANY_PARTS)
+    own_lake.on_every_node(f"OPTIMIZE TABLE {own_lake.database}.trips FINAL")
+    own_lake.on_every_node("SYSTEM FLUSH LOGS")
+    own_lake.on_every_node("TRUNCATE TABLE system.part_log")
+    removed = (
+        f"SELECT count() FROM system.parts WHERE NOT active AND database = '{own_lake.database}' AND table = 'trips'"
+    )
+    wait_until(lambda: not any(rows[0][0] for rows in own_lake.on_every_node(removed)))
+    with asked_as_watcher(own_lake):
+        query = {"conn_id": "chs3_default", "database": own_lake.database, "table": "trips", "month": MONTH}
+        found = as_user("viewer").get("/chs3/api/parts", params=query).raise_for_status().json()
+    assert [[parts for _, parts in node["parts"]] for node in found["nodes"]] == [[1], [1]]
+    (log,) = own_lake.on_node(0, "SELECT min(event_time) FROM system.part_log")
+    assert found["nodes"][0]["parts"][0][0] == log[0].timestamp()
 
 
 def test_a_month_whose_merges_lag_tells_its_parts_and_since_when(as_user: AsUser, trips_lake: Lake) -> None:
@@ -221,24 +212,18 @@ def test_it_looks_back_over_a_few_ranges_only(as_user: AsUser) -> None:
 
 class TestDown:
     def test_the_page_says_so_and_shows_what_is_known(
-        self,
-        own_cluster: ClickHouseCluster,
-        chs3_s3: S3Endpoint,
-        chs3_bucket: str,
-        as_user: AsUser,
-        monkeypatch: pytest.MonkeyPatch,
+        self, own_cluster: ClickHouseCluster, own_lake: Lake, as_user: AsUser
     ) -> None:
-        with lake_on(own_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
-            lake.create_table()
-            loaded(lake)
-            own_cluster.kill(1)
-            one_down = throughput(as_user)
-            assert [bool(node["error"]) for node in one_down["nodes"]] == [False, True]
-            assert [load["rows"] for load in one_down["loads"]] == [600]
-            own_cluster.kill(0)
-            all_down = throughput(as_user)
-            assert str(own_cluster.nodes[0].tcp_port) in all_down["error"]
-            assert all_down["loads"] == one_down["loads"]
-            assert NARROW.password not in json.dumps(all_down)
-            own_cluster.restart(0)
-            own_cluster.restart(1)
+        own_lake.create_table()
+        loaded(own_lake)
+        own_cluster.kill(1)
+        one_down = throughput(as_user)
+        assert [bool(node["error"]) for node in one_down["nodes"]] == [False, True]
+        assert [load["rows"] for load in one_down["loads"]] == [600]
+        own_cluster.kill(0)
+        all_down = throughput(as_user)
+        assert str(own_cluster.nodes[0].tcp_port) in all_down["error"]
+        assert all_down["loads"] == one_down["loads"]
+        assert NARROW.password not in json.dumps(all_down)
+        own_cluster.restart(0)
+        own_cluster.restart(1)

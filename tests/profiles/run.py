@@ -34,7 +34,7 @@ _BATCH = 250
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a case ended.
+    """The outcome of a case.
 
     Attributes:
         kind: `exact` or `refused`, which are right; `wrong`, `changed` and `crashed`, which are not.

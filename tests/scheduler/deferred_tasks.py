@@ -65,7 +65,7 @@ class DeferredTasks(ABC):
 
     @abstractmethod
     def query_ids(self, fate: str) -> set[str]:
-        """Ids of the queries that a task has started and that go on without it."""
+        """Return the ids of the queries that a task has started and that go on without it."""
 
     @abstractmethod
     def is_running(self, fate: str) -> bool:
@@ -99,18 +99,18 @@ class DeferredTasks(ABC):
             self._wait_until(airflow, lambda: self._tasks() == states and ended())
 
     def result(self, fate: str) -> object:
-        """What the task has returned."""
+        """Return the result of a task."""
         sql = "SELECT value FROM xcom WHERE key = 'return_value' AND task_id = ?"
         ((value,),) = self._airflows_rows(sql, fate)
         return json.loads(value)
 
     def logs(self, fate: str, pattern: str = "*") -> str:
-        """All that the tries of a task have logged, in workers and triggerers."""
+        """Return all that the tries of a task have logged, in workers and triggerers."""
         files = sorted(self.home.glob(f"logs/**/task_id={fate}/{pattern}"))
         return "\n".join(file.read_text() for file in files)
 
     def found_in_logs(self, fate: str, pattern: str) -> set[str]:
-        """What a pattern finds in them."""
+        """Return what a pattern finds in the logs of a task."""
         return set(re.findall(pattern, self.logs(fate)))
 
     def _wait_until(self, airflow: AirflowServices, done: Callable[[], bool]) -> None:

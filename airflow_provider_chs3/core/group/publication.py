@@ -40,7 +40,7 @@ _MOST_TABLES = 5
 
 
 class Published(NamedTuple):
-    """What came of several months.
+    """The outcome of months that were published together.
 
     Args:
         outcomes: The result of each month, with its share of the seconds that all took, or its error.
