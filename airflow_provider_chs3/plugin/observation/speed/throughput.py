@@ -65,15 +65,19 @@ def parts_over_time(
     changes: Iterable[tuple[Hashable, float, int]],
     *,
     begun_at: float,
+    known_since: float,
     now: float,
     step_seconds: int,
 ) -> tuple[PartsAt, ...]:
     """Return the parts of a node over time.
 
+    What is known stands at the beginning of its step, so that the points of all nodes have the same times.
+
     Args:
         parts: Active parts of each partition now.
         changes: Partition, time (rounded down to a step) and difference.
-        begun_at: The beginning, as Unix time.
+        begun_at: The beginning of the period, as Unix time.
+        known_since: From when on all changes are known; `now` if none are.
         now: The time of `parts`.
         step_seconds: Seconds between two of the results.
 
@@ -87,14 +91,15 @@ def parts_over_time(
     total = sum(counts.values())
     backlog = sum(_beyond_one(count) for count in counts.values())
     found = [PartsAt(now, total, backlog)]
-    for step in range(int(now) // step_seconds, int(begun_at) // step_seconds, -1):
+    first = int(known_since) // step_seconds if known_since < now else int(now) // step_seconds + 1
+    for step in range(int(now) // step_seconds, first - 1, -1):
         for partition, difference in by_step.get(step, ()):
             before = counts.get(partition, 0)
             # A log that starts later shows parts being removed, but not how they were created.
             counts[partition] = after = max(0, before - difference)
             total += after - before
             backlog += _beyond_one(after) - _beyond_one(before)
-        found.append(PartsAt(step * step_seconds, total, backlog))
+        found.append(PartsAt(max(step * step_seconds, begun_at), total, backlog))
     return tuple(reversed(found))
 
 
@@ -277,8 +282,15 @@ class _History:
         return parts_over_time(
             {(database, table, partition): parts for database, table, partition, parts in now[1]},
             [((database, table, partition), at, difference) for database, table, partition, at, difference in changes],
-            # What was before the oldest is not known; of an empty log that is all but the present.
-            begun_at=changes[-1][3] if changes else self.now,
+            begun_at=self.begun_at,
+            known_since=self._known_since(changes),
             now=self.now,
             step_seconds=self.step_seconds,
         )
+
+    def _known_since(self, changes: list[Row]) -> float:
+        if not changes:
+            return self.now
+        database, *_, at, _ = changes[-1]
+        # Without the row for the log's beginning there were too many changes: those of the oldest step are not all.
+        return at + self.step_seconds if database else at

@@ -179,7 +179,7 @@ def changes(tables: Iterable[TableName], *, begun_at: float, step_seconds: int, 
         f"FROM ({parts}) AS parts LEFT JOIN ({publications}) AS publications USING ({partition}) WHERE {was_active}) "
         f"WHERE change.1 >= known_since GROUP BY {partition}, at HAVING difference != 0 "
         f"UNION ALL SELECT '', '', '', toUInt64(known_since), 0 WHERE log_begun_at > 0) "
-        f"ORDER BY at DESC, database = '' LIMIT {MAX_CHANGES} {_GENTLY}"
+        f"ORDER BY database = '', at DESC LIMIT {MAX_CHANGES} {_GENTLY}"
     )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from airflow_provider_chs3.plugin.observation.speed.throughput import PartsAt, parts_over_time
 
 
-def history(parts: dict[str, int], *changes: tuple[str, float, int], now: float = 35) -> list[tuple[float, int, int]]:
-    points = parts_over_time(parts, changes, begun_at=0, now=now, step_seconds=10)
+def history(
+    parts: dict[str, int], *changes: tuple[str, float, int], now: float = 35, known_since: float = 10
+) -> list[tuple[float, int, int]]:
+    points = parts_over_time(parts, changes, begun_at=5, known_since=known_since, now=now, step_seconds=10)
     return [(each.at, each.parts, each.backlog) for each in points]
 
 
@@ -33,5 +35,17 @@ def test_there_are_never_less_than_none() -> None:
 
 
 def test_the_last_point_is_now() -> None:
-    (*_, last) = parts_over_time({"a": 2}, (), begun_at=0, now=12.5, step_seconds=10)
+    (*_, last) = parts_over_time({"a": 2}, (), begun_at=5, known_since=10, now=12.5, step_seconds=10)
     assert last == PartsAt(12.5, 2, 1)
+
+
+def test_what_is_known_since_the_middle_of_a_step_stands_at_its_beginning() -> None:
+    assert history({"a": 3}, ("a", 20, 2), known_since=22, now=25) == [(20, 1, 0), (25, 3, 2)]
+
+
+def test_a_point_is_not_before_the_period() -> None:
+    assert history({"a": 3}, known_since=5, now=12) == [(5, 3, 2), (10, 3, 2), (12, 3, 2)]
+
+
+def test_of_a_log_without_changes_the_present_is_all_that_is_known() -> None:
+    assert history({"a": 3}, known_since=25, now=25) == [(25, 3, 2)]

@@ -105,15 +105,21 @@ def test_parts_are_told_of_each_node() -> None:
     parts = seen({(6, B): [LOG_BEGUN]}).parts
     assert [(point.parts, point.backlog) for point in (parts[A][0], parts[A][-1])] == [(1, 0), (3, 2)]
     assert {point.parts for point in parts[B]} == {3}
-    assert len(parts[A]) == 145
+    assert len(parts[A]) == 146
 
 
 def test_before_a_log_begins_nothing_is_known() -> None:
     since = [*CHANGES[:1], (*LOG_BEGUN[:3], NOW - 1200, 0)]
     assert [[point.parts for point in points] for points in seen({(6, A): since, (6, B): []}).parts.values()] == [
-        [1, 3, 3],
+        [1, 1, 3, 3],
         [3],
     ]
+
+
+def test_a_log_that_has_just_begun_tells_what_was_there_before_its_first_change() -> None:
+    since = [(*CHANGES[0][:3], NOW - 600, 2), (*LOG_BEGUN[:3], NOW - 450, 0)]
+    points = seen({(6, A): since}).parts[A]
+    assert [(point.at, point.parts) for point in points] == [(NOW - 600, 1), (NOW, 3), (NOW, 3)]
 
 
 def test_nodes_tell_of_the_same_times_though_their_clocks_differ() -> None:
@@ -125,7 +131,7 @@ def test_nodes_tell_of_the_same_times_though_their_clocks_differ() -> None:
 def test_before_the_changes_that_a_node_tells_nothing_is_known() -> None:
     many = [("taxi", "trips", "202610", NOW - 1200 if number else NOW - 600, 1) for number in range(20_000)]
     oldest_last = sorted(many, key=lambda change: -change[3])
-    assert [len(points) for points in seen({(6, B): oldest_last}).parts.values()] == [145, 3]
+    assert [len(points) for points in seen({(6, B): oldest_last}).parts.values()] == [146, 3]
 
 
 def test_what_was_recorded_without_steps_and_memory_is_told_all_the_same() -> None:
