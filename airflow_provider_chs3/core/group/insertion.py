@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass, replace
 
 from airflow_provider_chs3.core.attempt.load_context import values_of
 from airflow_provider_chs3.core.attempt.resume import DoneInsert
-from airflow_provider_chs3.core.group.planning import GroupPlan, MonthOfGroup
+from airflow_provider_chs3.core.group.planning import GroupPlan
 from airflow_provider_chs3.core.insertion.insert import insert
 from airflow_provider_chs3.core.insertion.staged_rows import NO_PARTITION, StagedPartition, count_partitions
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.recording import NewRecord
 from airflow_provider_chs3.core.ledger.table import make_ledger
+from airflow_provider_chs3.core.load.planning import ComparedMonth
 from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.proof.row_counts import rows_of_source
 from airflow_provider_chs3.core.staging.ending import end_earlier_attempts
@@ -42,12 +43,12 @@ class GroupStaged:
     done: tuple[DoneInsert, ...]
     changed: frozenset[Month]
 
-    def of_month(self, each: MonthOfGroup) -> dict[Node, StagedPartition]:
+    def of_month(self, each: ComparedMonth) -> dict[Node, StagedPartition]:
         """Return what is staged of a month on each node."""
         partition_id = each.load.key.partition_id
         return {node: found.get(partition_id, NO_PARTITION) for node, found in self.partitions.items()}
 
-    def inserts_of(self, each: MonthOfGroup, rows: int) -> tuple[DoneInsert, ...]:
+    def inserts_of(self, each: ComparedMonth, rows: int) -> tuple[DoneInsert, ...]:
         """Return the inserts with a month's share of their time, by the bytes of its objects.
 
         Args:
@@ -132,7 +133,7 @@ def _record_months(group: GroupPlan, *, done: Sequence[DoneInsert] = ()) -> Step
     }
     coordinator = load.context.coordinator
 
-    def recorded(each: MonthOfGroup) -> Steps[None]:
+    def recorded(each: ComparedMonth) -> Steps[None]:
         details = {**shared, **each.load.read_sizes, "reason": each.to_load.reason}
         values = values_of(each.load, rows=0, state=PartitionState(), details=details)
         new = NewRecord(

@@ -12,8 +12,8 @@ from airflow_provider_chs3.core.attempt.months_together import GroupOfFiles
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.group.dead_groups import drop_dead_groups
 from airflow_provider_chs3.core.increment.decision import find_increment, why_not_alone
-from airflow_provider_chs3.core.load.month_check import MonthToLoad, check_month
-from airflow_provider_chs3.core.load.planning import plan_objects
+from airflow_provider_chs3.core.load.month_check import check_month
+from airflow_provider_chs3.core.load.planning import ComparedMonth, plan_objects
 from airflow_provider_chs3.core.preflight.partition_key import is_of_month, parts_of_key
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_ids_of
@@ -33,24 +33,6 @@ _READY_AT_ONCE = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class MonthOfGroup:
-    """A month that is loaded together with others.
-
-    Args:
-        load: Its load: of its new objects alone, or of all.
-        to_load: What was found when it was compared with the ledger.
-    """
-
-    load: LoadContext
-    to_load: MonthToLoad
-
-    @property
-    def month(self) -> Month:
-        """The month."""
-        return self.load.request.month
-
-
-@dataclass(frozen=True, kw_only=True)
 class GroupPlan:
     """Months that are loaded together.
 
@@ -62,7 +44,7 @@ class GroupPlan:
 
     load: LoadContext
     plan: InsertPlan
-    months: tuple[MonthOfGroup, ...]
+    months: tuple[ComparedMonth, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +57,7 @@ class Checked:
     """
 
     unchanged: tuple[LoadResult, ...] = ()
-    to_load: tuple[MonthOfGroup, ...] = ()
+    to_load: tuple[ComparedMonth, ...] = ()
 
 
 def check_months(request: LoadRequest, months: Sequence[Month], timer: StepTimer) -> Steps[Checked]:
@@ -113,7 +95,7 @@ def check_months(request: LoadRequest, months: Sequence[Month], timer: StepTimer
     yield from drop_dead_groups(loads)
     return Checked(
         unchanged=tuple(each for each in checked if isinstance(each, LoadResult)),
-        to_load=tuple(each for each in checked if isinstance(each, MonthOfGroup)),
+        to_load=tuple(each for each in checked if isinstance(each, ComparedMonth)),
     )
 
 
@@ -143,17 +125,17 @@ def _is_ready(request: LoadRequest, manifest: Manifest) -> Steps[bool]:
     return bool(manifest.objects)
 
 
-def _check(load: LoadContext) -> Steps[LoadResult | MonthOfGroup]:
+def _check(load: LoadContext) -> Steps[LoadResult | ComparedMonth]:
     load, checked = yield from check_month(load)
     if isinstance(checked, LoadResult):
         return checked
     decision = yield from find_increment(load, checked.before, checked.found)
-    month, text = load.request.month, decision.text and f" {decision.text}"
-    yield from Log(name=f"{month}: {checked.reason}. {decision.load.files.manifest.sizes}.{text}")
-    return MonthOfGroup(load=decision.load, to_load=checked)
+    text = decision.text and f" {decision.text}"
+    yield from Log(name=f"{load.request.month}: {checked.reason}. {load.files.manifest.sizes}.{text}")
+    return ComparedMonth(load=decision.load, to_load=checked)
 
 
-def plan_group(request: LoadRequest, months: Sequence[MonthOfGroup], timer: StepTimer) -> Steps[GroupPlan | None]:
+def plan_group(request: LoadRequest, months: Sequence[ComparedMonth], timer: StepTimer) -> Steps[GroupPlan | None]:
     """Plan one insert of all months' objects.
 
     Args:
@@ -186,7 +168,7 @@ def plan_group(request: LoadRequest, months: Sequence[MonthOfGroup], timer: Step
     return GroupPlan(load=(yield from load.end_step("plan")), plan=plan, months=tuple(same))
 
 
-def _of_all(request: LoadRequest, months: Sequence[MonthOfGroup], timer: StepTimer) -> LoadContext:
+def _of_all(request: LoadRequest, months: Sequence[ComparedMonth], timer: StepTimer) -> LoadContext:
     first = months[0].load
     objects = (each for month in months for each in month.load.files.manifest.objects)
     load = LoadContext.of(
@@ -201,7 +183,7 @@ def _of_all(request: LoadRequest, months: Sequence[MonthOfGroup], timer: StepTim
     return replace(load, group=_group(months, is_of_month="1"))
 
 
-def _group(months: Sequence[MonthOfGroup], *, is_of_month: str) -> GroupOfFiles:
+def _group(months: Sequence[ComparedMonth], *, is_of_month: str) -> GroupOfFiles:
     return GroupOfFiles(
         MonthGroup(tuple(each.month for each in months)),
         is_of_month=is_of_month,
@@ -209,9 +191,9 @@ def _group(months: Sequence[MonthOfGroup], *, is_of_month: str) -> GroupOfFiles:
     )
 
 
-def _differs(each: MonthOfGroup, plan: InsertPlan) -> bool:
+def _differs(each: ComparedMonth, plan: InsertPlan) -> bool:
     return each.load.increment is not None and bool(why_not_alone(each.load, each.to_load.before, plan.reading))
 
 
-def _partition_ids(months: Sequence[MonthOfGroup]) -> Mapping[str, str]:
+def _partition_ids(months: Sequence[ComparedMonth]) -> Mapping[str, str]:
     return {each.path: month.load.key.partition_id for month in months for each in month.load.files.manifest.objects}

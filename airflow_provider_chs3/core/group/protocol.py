@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.group.insertion import insert_group
 from airflow_provider_chs3.core.group.planning import GroupPlan, check_months, plan_group
 from airflow_provider_chs3.core.group.publication import publish_group
 from airflow_provider_chs3.core.load.cleaning import clean_up_all
+from airflow_provider_chs3.core.load.planning import ComparedMonth
 from airflow_provider_chs3.core.load.protocol import load_month
 from airflow_provider_chs3.core.new_table.creation import create_if_missing
 from airflow_provider_chs3.core.preflight.privileges import privilege_of_filling, why_not_granted
@@ -120,7 +121,10 @@ def _load_together(request: LoadRequest, months: Sequence[Month], outcome: Month
     except Chs3Error as error:
         return (yield from _one_by_one_after(error, outcome))
     outcome = outcome.and_then(checked.unchanged, {})
-    if len(checked.to_load) < 2:
+    if len(checked.to_load) == 1:
+        # As in most nights: what it was compared by need not be asked for again.
+        return (yield from _load_one(request, checked.to_load[0].month, outcome, checked.to_load[0]))
+    if not checked.to_load:
         return outcome
     context = checked.to_load[0].load.context
     if why := (yield from why_not_granted(tuple(context.nodes), [privilege_of_filling(context.ledger)])):
@@ -171,22 +175,25 @@ def _load_group(group: GroupPlan, outcome: MonthsOutcome) -> Steps[MonthsOutcome
 
 
 def _load_one_by_one(request: LoadRequest, months: Sequence[Month], outcome: MonthsOutcome) -> Steps[MonthsOutcome]:
-    lost: Chs3Error | None = None
     for month in months:
+        lost = next((error for error in outcome.errors.values() if isinstance(error, _OF_ALL_MONTHS)), None)
         if lost:
             # The next one would wait for the same servers.
             outcome = outcome.and_then((), {month: lost})
             continue
-        try:
-            # Of another name than the group's attempt: staging is never used again.
-            result = yield from load_month(replace(request, month=month, nonce=f"{request.nonce}m"))
-        except Chs3Error as error:
-            lost = error if isinstance(error, _OF_ALL_MONTHS) else None
-            if len(months) > 1:
-                yield from Log(name=f"{month} failed: {error}")
-            outcome = outcome.and_then((), {month: error})
-        else:
-            if len(months) > 1:
-                yield from Log(name=result.summary())
-            outcome = outcome.and_then([result], {})
+        outcome = yield from _load_one(request, month, outcome)
+        if len(months) > 1:
+            done = outcome.results.get(month)
+            yield from Log(name=done.summary() if done else f"{month} failed: {outcome.errors[month]}")
     return outcome
+
+
+def _load_one(
+    request: LoadRequest, month: Month, outcome: MonthsOutcome, compared: ComparedMonth | None = None
+) -> Steps[MonthsOutcome]:
+    try:
+        # Of another name than the group's attempt: staging is never used again.
+        result = yield from load_month(replace(request, month=month, nonce=f"{request.nonce}m"), compared)
+    except Chs3Error as error:
+        return outcome.and_then((), {month: error})
+    return outcome.and_then([result], {})

@@ -11,11 +11,11 @@ from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.months_together import SharedStaging
 from airflow_provider_chs3.core.group.insertion import GroupStaged
-from airflow_provider_chs3.core.group.planning import MonthOfGroup
 from airflow_provider_chs3.core.increment.completion import begin_increment, complete_increment
 from airflow_provider_chs3.core.insertion.insert import Inserted, Verified
 from airflow_provider_chs3.core.insertion.staged_rows import Staged, StagedPartition, count_staged
 from airflow_provider_chs3.core.load.outcome import record_load, result_of
+from airflow_provider_chs3.core.load.planning import ComparedMonth
 from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.sql.quoting import literal, table
 from airflow_provider_chs3.core.staging.ending import check_not_superseded
@@ -68,7 +68,7 @@ def publish_group(staged: GroupStaged) -> Steps[Published]:
         month: ObjectsChangedError(f"Objects of {month} changed while they were loaded. Nothing was published.")
         for month in staged.changed
     }
-    remaining: Sequence[MonthOfGroup] = [each for each in staged.group.months if each.month not in outcomes]
+    remaining: Sequence[ComparedMonth] = [each for each in staged.group.months if each.month not in outcomes]
     load, attempts = staged.group.load, list[Attempt]()
     for number in range(1, _MOST_TABLES + 1):
         if not remaining:
@@ -86,7 +86,7 @@ def publish_group(staged: GroupStaged) -> Steps[Published]:
 
 
 def _publish_from_table(
-    staged: GroupStaged, months: Sequence[MonthOfGroup], attempt: Attempt
+    staged: GroupStaged, months: Sequence[ComparedMonth], attempt: Attempt
 ) -> Steps[tuple[dict[Month, LoadResult | Chs3Error], set[Month]]]:
     """Publish months from one staging table.
 
@@ -107,7 +107,7 @@ def _publish_from_table(
     return outcomes | dict(zip((each.month for each in alone), published, strict=True)), rivals
 
 
-def _publish_month(staged: GroupStaged, each: MonthOfGroup) -> Steps[LoadResult]:
+def _publish_month(staged: GroupStaged, each: ComparedMonth) -> Steps[LoadResult]:
     """Take a month's rows into the table that it is published from, and publish them.
 
     Raises:
@@ -123,7 +123,7 @@ def _publish_month(staged: GroupStaged, each: MonthOfGroup) -> Steps[LoadResult]
         raise
 
 
-def _fill_and_publish(staged: GroupStaged, each: MonthOfGroup) -> Steps[LoadResult]:
+def _fill_and_publish(staged: GroupStaged, each: ComparedMonth) -> Steps[LoadResult]:
     load, before, found = each.load, each.to_load.before, staged.of_month(each)
     load = yield from begin_increment(load, before)
     own = yield from _fill(staged, load, found)

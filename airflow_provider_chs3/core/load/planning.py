@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from airflow_provider_chs3.core.attempt.discovery import needed_by
 from airflow_provider_chs3.core.attempt.history import read_history
@@ -11,33 +11,43 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.new_columns import settle_new_columns
 from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
-from airflow_provider_chs3.core.increment.decision import find_increment, why_not_alone
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
-from airflow_provider_chs3.core.ledger.records import MonthOnNode
+from airflow_provider_chs3.core.increment.decision import why_not_alone
+from airflow_provider_chs3.core.load.month_check import MonthToLoad
 from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, check_taken
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
 
 
-def plan_load(
-    load: LoadContext, before: Mapping[Node, MonthOnNode], found: ComparisonStatus
-) -> Steps[tuple[LoadContext, InsertPlan]]:
-    """Plan the load of the new objects if they can be loaded alone, else of all.
+@dataclass(frozen=True, kw_only=True)
+class ComparedMonth:
+    """A month that was compared with the ledger, and is to be loaded.
 
     Args:
-        load: The load of all objects.
-        before: The month on each node.
-        found: The comparison with the ledger.
+        load: Its load: of its new objects alone, or of all.
+        to_load: What the comparison found.
+    """
+
+    load: LoadContext
+    to_load: MonthToLoad
+
+    @property
+    def month(self) -> Month:
+        """The month."""
+        return self.load.request.month
+
+
+def plan_load(compared: ComparedMonth) -> Steps[tuple[LoadContext, InsertPlan]]:
+    """Plan the load of a month: of the new objects if they can be loaded alone, else of all.
+
+    Args:
+        compared: The month.
 
     Returns:
         The load of the objects that are read, and its plan.
     """
-    decision = yield from find_increment(load, before, found)
-    if decision.text:
-        yield from Log(name=decision.text)
-    load = decision.load
+    load = compared.load
     plan = yield from plan_objects(load)
-    if load.increment and (why := why_not_alone(load, before, plan.reading)):
+    if load.increment and (why := why_not_alone(load, compared.to_load.before, plan.reading)):
         yield from Log(name=f"All objects are loaded: {why}.")
         load = load.whole()
         plan = yield from plan_objects(load)

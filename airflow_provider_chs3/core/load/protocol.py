@@ -23,14 +23,14 @@ from airflow_provider_chs3.core.attempt.retry_policy import RetryState, next_ret
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.files.parse_errors import file_of
 from airflow_provider_chs3.core.increment.completion import begin_increment, complete_increment
-from airflow_provider_chs3.core.increment.decision import load_of_resumable
+from airflow_provider_chs3.core.increment.decision import find_increment, load_of_resumable
 from airflow_provider_chs3.core.insertion.insert import await_insert, check_objects, insert, verify
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.cleaning import clean_up
 from airflow_provider_chs3.core.load.month_check import check_month
 from airflow_provider_chs3.core.load.outcome import record_failure, record_load, result_of
-from airflow_provider_chs3.core.load.planning import plan_load, plan_objects
+from airflow_provider_chs3.core.load.planning import ComparedMonth, plan_load, plan_objects
 from airflow_provider_chs3.core.new_table.creation import create_if_missing
 from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
@@ -61,7 +61,7 @@ from airflow_provider_chs3.exceptions import (
 )
 
 
-def load_month(request: LoadRequest) -> Steps[LoadResult]:
+def load_month(request: LoadRequest, compared: ComparedMonth | None = None) -> Steps[LoadResult]:
     """Make the month's partition hold exactly the rows of the month's objects.
 
     The load starts over by itself after errors that pass, or that other settings avoid: objects that change, too little
@@ -70,6 +70,7 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
 
     Args:
         request: The request.
+        compared: The month, if it was compared with the ledger just now. Default: it is listed and compared first.
 
     Raises:
         Chs3Error: Any problem; unless it says otherwise, the target is unchanged.
@@ -89,6 +90,9 @@ def load_month(request: LoadRequest) -> Steps[LoadResult]:
             if resumable and not number:
                 return (yield from _go_on(request, resumable, timer))
             attempt = replace(request, nonce=f"{request.nonce}{number or ''}")
+            if compared and not number:
+                load = replace(compared.load, request=attempt)
+                return (yield from _recording_failure(load.whole(), _load_compared(replace(compared, load=load))))
             return (yield from _load(attempt, retry_state, timer, context))
         except Chs3Error as error:
             again = next_retry(error, retry_state) if request.policies.write_mode == "replace" else None
@@ -126,12 +130,7 @@ def _load(
     load = LoadContext.of(
         request, context, retry_state, source=source, manifest=manifest, partition_id=partition_id, timer=timer
     )
-    try:
-        return (yield from _load_into(load))
-    except Exception as error:
-        yield from _check_unchanged(load, error)
-        yield from _record_failure(load, error)
-        raise
+    return (yield from _recording_failure(load, _load_into(load)))
 
 
 def _load_into(load: LoadContext) -> Steps[LoadResult]:
@@ -139,11 +138,17 @@ def _load_into(load: LoadContext) -> Steps[LoadResult]:
     load, checked = yield from check_month(load)
     if isinstance(checked, LoadResult):
         return checked
-    before, reason = checked.before, checked.reason
-    yield from Log(name=f"{load.request.month}: {reason}. {_sizes(load)}")
-    load, plan = yield from plan_load(load, before, checked.found)
+    yield from Log(name=f"{load.request.month}: {checked.reason}. {_sizes(load)}")
+    decision = yield from find_increment(load, checked.before, checked.found)
+    if decision.text:
+        yield from Log(name=decision.text)
+    return (yield from _load_compared(ComparedMonth(load=decision.load, to_load=checked)))
+
+
+def _load_compared(compared: ComparedMonth) -> Steps[LoadResult]:
+    load, plan = yield from plan_load(compared)
     load = yield from load.end_step("plan")
-    return (yield from _replace(load, plan, before, reason))
+    return (yield from _replace(load, plan, compared.to_load.before, compared.to_load.reason))
 
 
 def _go_on(request: LoadRequest, resumable: ResumableLoad, timer: StepTimer) -> Steps[LoadResult]:
@@ -241,6 +246,15 @@ def _stage_and_publish(
     result = result_of(load, states, status="published", reason=reason, plan=plan, inserted=inserted, verified=verified)
     yield from record_load(load, plan, result)
     return result
+
+
+def _recording_failure(load: LoadContext, steps: Steps[LoadResult]) -> Steps[LoadResult]:
+    try:
+        return (yield from steps)
+    except Exception as error:
+        yield from _check_unchanged(load, error)
+        yield from _record_failure(load, error)
+        raise
 
 
 def _check_unchanged(load: LoadContext, error: Exception) -> Steps[None]:
