@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -23,6 +24,7 @@ from airflow_provider_chs3.get_provider_info import get_provider_info
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_provider_chs3"
 PAGE = PACKAGE / "plugin" / "page"
+URL = "https://github.com/owner/name"
 NOTICES = "airflow_provider_chs3/plugin/static/third-party-notices.md"
 
 Run = Callable[..., str]
@@ -35,7 +37,8 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("node", "npm", "npx"):
         (without_node / name).write_text(f"#!/bin/sh\necho {name} >>'{without_node}/called'; exit 1\n")
         (without_node / name).chmod(0o755)
-    done = build(ROOT, "--outdir", str(to), PATH=f"{without_node}{os.pathsep}{os.environ['PATH']}")
+    path = f"{without_node}{os.pathsep}{os.environ['PATH']}"
+    done = build(ROOT, "--outdir", str(to), PATH=path, CHS3_PROJECT_URL=URL)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert not (without_node / "called").exists()
     return to
@@ -117,10 +120,14 @@ def test_the_sdist_has_what_the_page_is_built_of_and_neither_has_what_npm_instal
     assert [name for name in names_in_wheel | names_in_sdist if "node_modules" in name] == []
 
 
-def test_its_metadata_tells_what_it_is(wheel: Path) -> None:
+@pytest.fixture(scope="module")
+def metadata(wheel: Path) -> Message:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        metadata: Message = Parser().parsestr(archive.read(name).decode())
+        return Parser().parsestr(archive.read(name).decode())
+
+
+def test_its_metadata_tells_what_it_is(metadata: Message) -> None:
     assert metadata["Version"] == airflow_provider_chs3.__version__ == get_provider_info()["versions"][0]  # type: ignore[index]
     # What is bundled with the page is under these.
     assert metadata["License-Expression"] == "Apache-2.0 AND BSD-3-Clause AND MIT"
@@ -128,6 +135,19 @@ def test_its_metadata_tells_what_it_is(wheel: Path) -> None:
     assert metadata["Requires-Python"] == ">=3.11"
     assert "Framework :: Apache Airflow :: Provider" in metadata.get_all("Classifier", [])
     assert str(metadata.get_payload()).startswith("# airflow-provider-chs3")
+
+
+def test_the_page_on_the_index_leads_to_files_of_this_version(metadata: Message) -> None:
+    markdown = pytest.importorskip("readme_renderer.markdown", reason="needs twine: pip install '.[dev]'")
+    rendered = markdown.render(str(metadata.get_payload()))
+    assert rendered
+    links = re.findall(r'(?:href|src)="([^"#]+)(?:#[^"]*)?"', rendered)
+    links += [each.partition(", ")[2] for each in metadata.get_all("Project-URL", [])]
+    assert [link for link in links if not link.startswith("https://")] == []
+    of_version = re.compile(f"{URL}/(?:blob|raw|tree)/v{re.escape(airflow_provider_chs3.__version__)}/?(.*)")
+    paths = [found[1] for link in links if (found := of_version.fullmatch(link))]
+    assert {"docs/_static/months.png", "docs/protocol.md", "CHANGELOG.md"} <= set(paths)
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.thorough

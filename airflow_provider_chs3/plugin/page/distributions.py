@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from setuptools.command.build_py import build_py
 from setuptools.command.egg_info import egg_info
 from setuptools.command.sdist import sdist
 from setuptools.errors import SetupError
+
+from airflow_provider_chs3.plugin.page.description import description, project_urls
 
 # setuptools runs in the project's folder, and asks for paths from there.
 _SOURCES = Path("airflow_provider_chs3/plugin/page")
@@ -48,10 +51,16 @@ class Sdist(sdist):
 
 
 class EggInfo(egg_info):
-    """The metadata, with the notices as a license file; setup.cfg would require them for editable installs, too."""
+    """The metadata, with the notices as a license file; setup.cfg would require them for editable installs, too.
+
+    Of a release, whose repository the environment variable `CHS3_PROJECT_URL` names, all links are absolute.
+    """
 
     def finalize_options(self) -> None:  # noqa: D102
         metadata = self.distribution.metadata
         if _NOTICES.is_file() and _NOTICES.as_posix() not in metadata.license_files:
             metadata.license_files = [*metadata.license_files, _NOTICES.as_posix()]
+        if url := os.environ.get("CHS3_PROJECT_URL", "").rstrip("/"):
+            metadata.project_urls = dict(project_urls(url, metadata.version))
+            metadata.long_description = description(metadata.long_description, url, metadata.version)
         super().finalize_options()
