@@ -123,3 +123,10 @@ def test_packages_are_installed_again_after_a_failure_though_setup_cfg_is_what_i
     (checkout / "fail").unlink()
     shutil.copy(ROOT / "setup.cfg", checkout)
     assert "install" in starts(checkout, "run", "true")
+
+
+def test_what_it_runs_keeps_bytecode(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    process = dev(checkout, "run", "sh", "-c", 'test -z "$PYTHONDONTWRITEBYTECODE"')
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
