@@ -159,3 +159,18 @@ def test_loads_that_cannot_share_a_statement_are_made_one_by_one(months: Months)
 def test_what_takes_a_task_a_month_is_refused(months: Months, asked: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="a task of several months does not take this"):
         months.operator(**asked)
+
+
+def test_an_object_whose_key_names_two_months_is_of_neither_in_any_load(months: Months) -> None:
+    key = "dated/*{YYYY-MM-DD}*.parquet"
+    for name in ("2026-07-01", "2026-08-01", "from-2026-07-31-to-2026-08-01"):
+        months.lake.put(f"dated/{name}.parquet", months.body([(date.fromisoformat(name[-10:]), 1)]))
+    refused = pytest.raises(AirflowFailException, match="may be of 2026-07 or of 2026-08 by key=")
+    for of in (("2026-07",), ("2026-08",), ("2026-07", "2026-08")):
+        with refused:
+            months.load(*of, key=key, on_other_months="leave_out")
+    with refused:
+        months.lake.load(month="2026-07", key=key)
+    with refused:
+        months.lake.load(month="2026-08", key=key, on_other_months="leave_out")
+    assert months.found() == {}

@@ -116,6 +116,19 @@ def test_a_column_that_does_not_hold_the_object_is_refused(lake: Lake, select: d
         load(lake, select=select)
 
 
+@pytest.mark.parametrize("column_type", ["FixedString(40)", "Nullable(String)", "UInt64", "Enum8('a' = 1)"])
+def test_a_column_that_cannot_hold_every_path_is_refused_before_anything_is_written(
+    lake: Lake, column_type: str
+) -> None:
+    create(lake, "MergeTree")
+    lake.on_every_node(f"ALTER TABLE {lake.database}.events MODIFY COLUMN source {column_type}")
+    put(lake, 0, first=0)
+    refused = re.escape(f"object_column='source' is {column_type} in {lake.database}.events")
+    with pytest.raises(AirflowFailException, match=refused):
+        load(lake)
+    assert lake.on_node(0, f"SHOW TABLES FROM {lake.database}") == [("events",)]
+
+
 @pytest.mark.parametrize(
     ("meddle", "why"),
     [

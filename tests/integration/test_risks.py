@@ -17,6 +17,7 @@ from tests.integration.refusal import refused
 from tests.narrow_user import WITH_NARROW_USER
 
 TRIPS = Trips(rows_per_month=900, files_per_month=3)
+OTHER = Trips(seed=2, rows_per_month=900, files_per_month=3)
 
 
 def test_materialized_views_are_told_that_will_not_see_the_month(
@@ -120,6 +121,21 @@ class TestParts:
         lake.on_node(0, f"INSERT INTO {other} (trip_id, pickup_at) SELECT 1, '{MONTH}-02 00:00:00'")
         lake.on_node(0, f"ALTER TABLE {trips} REPLACE PARTITION ID '202610' FROM {other}")
         assert lake.on_node(0, f"SELECT count() FROM {trips}") == [(4,)]
+
+
+def test_the_records_of_loads_take_more_parts_than_the_server_allows_in_others(
+    chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {"merge_tree": {"parts_to_delay_insert": 2, "parts_to_throw_insert": 3}}
+    with (
+        ClickHouseCluster.start(1, server_settings=few, **WITH_NARROW_USER) as cluster,
+        lake_on(cluster, chs3_s3, chs3_bucket, monkeypatch) as lake,
+    ):
+        lake.on_node(0, create_table_sql(f"{lake.database}.{lake.table}"))
+        for trips in (TRIPS, OTHER, TRIPS):
+            lake.upload(trips)
+            lake.load()
+            assert lake.facts() == trips.facts(MONTH)
 
 
 class TestDisks:

@@ -73,7 +73,7 @@ def check_months(request: LoadRequest, months: Sequence[Month], timer: StepTimer
     """
     looks = (_list(request, months), inspect_target_for_load(request))
     (source, manifests), context = yield from Gather(name="List and inspect", workflows=looks)
-    check_target(context, required_settings=REQUIRED_SETTINGS)
+    check_target(context, required_settings=REQUIRED_SETTINGS, object_column=request.policies.object_column)
     if not manifests:
         return Checked()
     context = yield from find_replicas(context)

@@ -26,7 +26,6 @@ _LARGEST_SHARE = 0.25
 #: A mutation waits for a free thread, and for ever if merges are stopped.
 _LONGEST_STANDSTILL_SECONDS = 600
 _FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.1, 5.0
-_HOLDS_PATHS = ("String", "LowCardinality(String)")
 
 
 def why_not_removed(load: LoadContext, published: Manifest, removed: Collection[str]) -> str:
@@ -37,11 +36,7 @@ def why_not_removed(load: LoadContext, published: Manifest, removed: Collection[
         published: The objects that the month was published from.
         removed: Paths of those whose rows must go.
     """
-    table_facts, name = load.context.table_facts, load.request.policies.object_column
-    column = next((each for each in table_facts.columns if each.name == name), None)
-    if column is None or column.type not in _HOLDS_PATHS:
-        return f"column {name} does not hold their paths, as it is no {' or '.join(_HOLDS_PATHS)}"
-    if not table_facts.keeps_every_row:
+    if not load.context.table_facts.keeps_every_row:
         return "where merges remove rows, what is left of other objects may depend on theirs"
     if not load.manifest.objects:
         return "none is left"

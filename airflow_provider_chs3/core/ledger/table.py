@@ -52,6 +52,9 @@ DURABLE: Mapping[str, int] = {
     "min_compressed_bytes_to_fsync_after_fetch": 1,
 }
 
+#: A server may refuse INSERTs at so few parts that its merges, which leave parts of a few rows alone, never help.
+_WITHOUT_LIMITS: Mapping[str, int] = {"parts_to_delay_insert": 1_000_000, "parts_to_throw_insert": 1_000_000}
+
 #: Those that came with a later version of this package.
 _LATER = ("nodes", "data_version", "evidence", "structure", "base", "increments")
 
@@ -113,8 +116,14 @@ def create_ledger(ledger: TableName) -> Sql:
     return Sql(
         f"CREATE TABLE IF NOT EXISTS {table(ledger)} ({columns}) ENGINE = MergeTree "
         "ORDER BY (target_database, target_table, month, sequence) "
-        f"SETTINGS {', '.join(durable_settings())}"
+        f"SETTINGS {', '.join(record_settings())}"
     )
+
+
+def record_settings() -> Iterator[str]:
+    """Yield the settings of a table of records, each as in a SETTINGS clause."""
+    yield from durable_settings()
+    yield from (f"{name} = {value}" for name, value in _WITHOUT_LIMITS.items())
 
 
 def durable_settings() -> Iterator[str]:

@@ -118,7 +118,7 @@ def _load(
             reason="no objects",
             seconds_by_step=timer.seconds,
         )
-    check_target(context, required_settings=REQUIRED_SETTINGS)
+    check_target(context, required_settings=REQUIRED_SETTINGS, object_column=request.policies.object_column)
     if request.policies.write_mode == "append":
         return (
             yield from _append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from airflow_provider_chs3.core.cluster.topology import OBJECTS_TABLE
-from airflow_provider_chs3.core.ledger.table import durable_settings
+from airflow_provider_chs3.core.ledger.table import record_settings
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
@@ -54,5 +54,5 @@ def _create(name: TableName) -> Sql:
         f"CREATE TABLE IF NOT EXISTS {table(name)} ({columns}) ENGINE = MergeTree "
         "PARTITION BY toYYYYMM(loaded_at) ORDER BY (target_database, target_table, month, base, attempt, path) "
         f"TTL toDateTime(loaded_at) + INTERVAL {_KEPT_DAYS} DAY "
-        f"SETTINGS {', '.join((*durable_settings(), 'ttl_only_drop_parts = 1'))}"
+        f"SETTINGS {', '.join((*record_settings(), 'ttl_only_drop_parts = 1'))}"
     )

@@ -26,15 +26,19 @@ from airflow_provider_chs3.exceptions import PreflightError
 #: What ClickHouse makes of toYYYYMM and of toStartOfMonth.
 _MONTHLY_PARTITION = re.compile(r"(197[1-9]|19[89]\d|20\d\d|210[0-4])(0[1-9]|1[0-2])(?:01)?")
 
+#: Types that hold any path as it is: a FixedString fills it with zero bytes, an Enum takes only some.
+_HOLD_PATHS = ("String", "LowCardinality(String)")
+
 _STRUCTURE = ("columns", "partition_key", "sorting_key", "primary_key", "sampling_key", "indices", "projections")
 
 
-def check_target(context: TargetContext, *, required_settings: Iterable[str]) -> None:
+def check_target(context: TargetContext, *, required_settings: Iterable[str], object_column: str | None = None) -> None:
     """Check the nodes' facts.
 
     Args:
         context: The facts.
         required_settings: Settings without which a load could go wrong silently.
+        object_column: The column that holds the object of each row, if the load has one; none by default.
 
     Raises:
         PreflightError: With all problems.
@@ -46,6 +50,7 @@ def check_target(context: TargetContext, *, required_settings: Iterable[str]) ->
         *_engines(context),
         *_unknown_settings(context, required_settings),
         *_ledgers(context),
+        *_object_column(context, object_column),
     ]
     if findings:
         raise PreflightError(findings)
@@ -140,6 +145,17 @@ def _engines(context: TargetContext) -> Iterator[str]:
                 f"Shard {node.shard_num} of cluster {context.cluster!r} has {shards[node.shard_num]} replicas, but "
                 f"{context.target} on {node} is a plain {engine}: each replica would get a part of the rows. "
                 "Name a cluster with one replica per shard."
+            )
+
+
+def _object_column(context: TargetContext, name: str | None) -> Iterator[str]:
+    if not any(facts.target for facts in context.nodes.values()):
+        return
+    for column in context.table_facts.columns:
+        if column.name == name and column.type not in _HOLD_PATHS:
+            yield (
+                f"object_column={name!r} is {column.type} in {context.target}, which cannot hold every path: "
+                f"make it {' or '.join(_HOLD_PATHS)}, or leave object_column out."
             )
 
 

@@ -66,6 +66,7 @@ class Folding:
     def __init__(self, template: KeyTemplate, base: str, wanted: Collection[Month] | None) -> None:
         self.months: dict[Month, FoldedMonth] = {}
         self._template = template
+        self._start = len(base)
         self._runs = template.runs(base)
         self._wanted = wanted
 
@@ -80,10 +81,14 @@ class Folding:
                 at += 1
                 continue
             until = at + text.count(END, start, run.end())
-            month = self._template.month_in(run)
+            month = self._month_of(run, paths[at])
             if month is not None and (self._wanted is None or month in self._wanted):
                 self._add_run(month, run, paths[at:until], page.sizes_bytes[at:until], page.etags[at:until])
             at, start = until, run.end()
+
+    def _month_of(self, run: re.Match[str], path: str) -> Month | None:
+        template = self._template
+        return template.month_in(run) if template.is_read_in_one_way else template.month_of(path[self._start :])
 
     def _add_run(
         self, month: Month, run: re.Match[str], paths: Sequence[str], sizes_bytes: Sequence[int], etags: Sequence[str]

@@ -10,9 +10,9 @@ from functools import cached_property, lru_cache, partial
 
 import pendulum
 
-from airflow_provider_chs3.core.source.prefixes import cut, shared_prefix, without_longer
+from airflow_provider_chs3.core.source.prefixes import MonthKeys, cut, shared_prefix, without_longer
 from airflow_provider_chs3.core.values.models import FIRST_YEAR, LAST_YEAR, Month
-from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 _YEAR_TOKENS = ("YYYY", "YY")
 _MONTH_TOKENS = ("MMMM", "MMM", "MM", "M")
@@ -40,6 +40,9 @@ _WILDCARDS = {"*": "[^/]*", "**": ".*", "?": "[^/]"}
 END = "\ud800"
 _BEFORE_END = {"[^/]*": f"[^/{END}]*", ".*": f"[^{END}]*", "[^/]": f"[^/{END}]"}
 
+#: The shortest text of a pattern instead of the longest.
+_SHORTEST = {"[^/]*": "[^/]*?", ".*": ".*?", r"\d{1,2}": r"\d{1,2}?"}
+
 #: A sample that each pattern matches.
 _SAMPLES = {"[^/]*": "", ".*": "", "[^/]": "0", r"\d{2}": "00", r"\d{1,2}": "0"}
 
@@ -53,33 +56,6 @@ class _Piece:
     text: str = ""
     pattern: str = ""
     token: str = ""
-
-
-@dataclass(frozen=True)
-class MonthKeys:
-    """The keys of one month, or of all months.
-
-    Args:
-        prefix: Their literal prefix, used for listing.
-        pattern: Pattern of a whole key.
-        is_one_key: Whether `prefix` is the key itself.
-        levels_below: Number of slashes in the keys after the prefix; None if it varies.
-    """
-
-    prefix: str
-    pattern: re.Pattern[str]
-    is_one_key: bool
-    levels_below: int | None
-
-    def select(self, key: str, size_bytes: int) -> bool:
-        """Check whether an object with this key and size contains data of the month."""
-        if size_bytes == 0 or key.endswith("/") or not self.pattern.fullmatch(key):
-            return False
-        below = key[len(self.prefix) :]
-        if not self.prefix or self.prefix.endswith("/"):
-            below = f"/{below}"
-        # Else the template itself says how this level begins.
-        return "/_" not in below and "/." not in below
 
 
 @dataclass(frozen=True)
@@ -124,9 +100,43 @@ class KeyTemplate:
         return _keys_of(self._pieces(None))
 
     def month_of(self, key: str) -> Month | None:
-        """Return the month that a key belongs to, the reverse of `keys_of`; None if it belongs to none."""
-        matched = self.keys_of_all.pattern.fullmatch(key)
-        return self.month_in(matched) if matched else None
+        """Return the month that a key belongs to, the reverse of `keys_of`; None if it belongs to none.
+
+        Raises:
+            SourceError: If the key names two months.
+        """
+        months = self.months_named(key)
+        if len(months) > 1:
+            raise SourceError(
+                f"{key!r} may be of {' or of '.join(map(str, months))} by key={self.text!r}, as a wildcard stands "
+                "before the month: write what stands there in its place, or move the object to a key with one date."
+            )
+        return months[0] if months else None
+
+    def months_named(self, key: str) -> tuple[Month, ...]:
+        """Return the months that a key names, sorted: of two dates behind a wildcard, either may be the template's."""
+        found = [pattern.fullmatch(key) for pattern in self._readings]
+        return tuple(sorted({month for each in found if each and (month := self.month_in(each)) is not None}))
+
+    @cached_property
+    def is_read_in_one_way(self) -> bool:
+        """Whether a key names one month at most, as no wildcard may take what looks like the month."""
+        seen: set[str] = set()
+        may_take = crosses_levels = False
+        for piece in self._pieces(None):
+            if piece.token and piece.token not in seen and (may_take or crosses_levels):
+                return False
+            seen.add(piece.token)
+            crosses_levels |= piece.pattern == _WILDCARDS["**"]
+            may_take = (may_take or piece.pattern in _SHORTEST) and "/" not in piece.text
+        return True
+
+    @cached_property
+    def _readings(self) -> tuple[re.Pattern[str], ...]:
+        if self.is_read_in_one_way:
+            return (self.keys_of_all.pattern,)
+        shortest = [replace(each, pattern=_SHORTEST.get(each.pattern, each.pattern)) for each in self._pieces(None)]
+        return self.keys_of_all.pattern, re.compile(_pattern(shortest), re.DOTALL)
 
     def month_in(self, matched: re.Match[str]) -> Month | None:
         """Return the month that a match of `keys_of_all` or `runs` names; None if it names none."""

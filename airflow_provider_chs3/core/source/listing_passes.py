@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, TypeVar
 
-from airflow_provider_chs3.core.source.key_template import KeyTemplate, MonthKeys
+from airflow_provider_chs3.core.source.key_template import KeyTemplate
+from airflow_provider_chs3.core.source.prefixes import MonthKeys
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.core.workflow.operations import Gather, Steps
 

@@ -45,7 +45,7 @@ def named_months(bodies: Iterable[str], *, bucket: str, template: KeyTemplate) -
         if objects is None:
             not_understood += 1
             continue
-        months.update(month for of, key in objects if of == bucket and (month := template.month_of(key)) is not None)
+        months.update(month for of, key in objects if of == bucket for month in template.months_named(key))
     return NamedMonths(tuple(sorted(months)), not_understood)
 
 

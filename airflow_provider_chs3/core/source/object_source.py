@@ -150,7 +150,7 @@ class ObjectSource(Source):
         return source, {month: Manifest.of(some) for month, some in found.items()}
 
     def _months_of(self, key: str, months: Collection[Month]) -> Sequence[Month]:
-        if len(months) == 1:
+        if len(months) == 1 and self.template.is_read_in_one_way:
             return tuple(months)
         month = self.template.month_of(key)
         return (month,) if month is not None and month in months else ()

@@ -1,11 +1,40 @@
-"""Cut a prefix of keys into longer ones that can be listed side by side."""
+"""Keys by their prefixes: those of a month, and a prefix cut into longer ones that can be listed side by side."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 #: A prefix is cut where it falls into so many: as many as are listed at the same time.
 _FEW_PREFIXES = 8
+
+
+@dataclass(frozen=True)
+class MonthKeys:
+    """The keys of one month, or of all months.
+
+    Args:
+        prefix: Their literal prefix, used for listing.
+        pattern: Pattern of a whole key.
+        is_one_key: Whether `prefix` is the key itself.
+        levels_below: Number of slashes in the keys after the prefix; None if it varies.
+    """
+
+    prefix: str
+    pattern: re.Pattern[str]
+    is_one_key: bool
+    levels_below: int | None
+
+    def select(self, key: str, size_bytes: int) -> bool:
+        """Check whether an object with this key and size contains data of the month."""
+        if size_bytes == 0 or key.endswith("/") or not self.pattern.fullmatch(key):
+            return False
+        below = key[len(self.prefix) :]
+        if not self.prefix or self.prefix.endswith("/"):
+            below = f"/{below}"
+        # Else the template itself says how this level begins.
+        return "/_" not in below and "/." not in below
 
 
 def without_longer(prefixes: Iterable[str]) -> list[str]:

@@ -8,8 +8,8 @@ from itertools import chain, islice
 
 from airflow_provider_chs3.core.source.formats import format_of_key
 from airflow_provider_chs3.core.source.globs import plain_prefix
-from airflow_provider_chs3.core.source.key_template import MonthKeys
 from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.source.prefixes import MonthKeys
 from airflow_provider_chs3.core.source.source import AccessTrial
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Month, S3Object

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.values.models import Month
-from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 OCTOBER = Month(2026, 10)
 MAY = Month(2026, 5)
@@ -247,6 +247,31 @@ class TestMonthOfKey:
     )
     def test_a_key_of_no_month_has_none(self, template, key):
         assert KeyTemplate(template).month_of(key) is None
+
+    @pytest.mark.parametrize(
+        ("template", "key"),
+        [
+            ("*{YYYY-MM-DD}*.csv", "from_2026-09-30_to_2026-10-01.csv"),
+            ("{YYYY}*{MM}*.csv", "2026-09-10.csv"),
+            ("{YYYY}/**/{MM}/**", "2026/x/09/10/a.csv"),
+            ("**{YYYY-MM}/", "2026-09/2026-10/a.csv"),
+        ],
+    )
+    def test_a_key_that_names_two_months_is_refused(self, template, key):
+        with pytest.raises(SourceError, match=r"may be of 2026-\d\d or of 2026-1\d by key=.*wildcard stands before"):
+            KeyTemplate(template).month_of(key)
+
+    @pytest.mark.parametrize(
+        ("template", "key"),
+        [
+            ("{YYYY}/{MM}/*{YYYY-MM-DD}*.csv", "2026/10/from_2026-10-31_to_2026-11-01.csv"),
+            ("*/{YYYY-MM}/*.csv", "2026-09/2026-10/2026-11.csv"),
+            ("*{YYYY-MM-DD}*.csv", "from_2026-10-01_to_2026-10-31.csv"),
+            ("*{YYYYMM}*.csv", "x202610201.csv"),
+        ],
+    )
+    def test_a_second_date_does_no_harm_where_the_template_tells(self, template, key):
+        assert KeyTemplate(template).month_of(key) == OCTOBER
 
     @pytest.mark.parametrize(("digits", "year"), [("71", 1971), ("99", 1999), ("00", 2000), ("70", 2070)])
     def test_two_digits_of_a_year_mean_1971_to_2070(self, digits, year):

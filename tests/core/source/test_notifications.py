@@ -33,6 +33,11 @@ def test_keys_are_written_as_in_a_form() -> None:
     assert months(notification("trips of Jan 2026+/a (1)=ü.parquet"), key=template).months == (JANUARY,)
 
 
+def test_a_key_that_names_two_months_names_both() -> None:
+    body = notification("trips/from-2026-01-31-to-2026-02-01.parquet")
+    assert months(body, key="trips/*{YYYY-MM-DD}*.parquet").months == (JANUARY, JANUARY.shifted(1))
+
+
 def test_a_deleted_object_names_its_month_too() -> None:
     assert months(notification("trips/2026-01/a.parquet", event="ObjectRemoved:Delete")).months == (JANUARY,)
 

@@ -52,6 +52,7 @@ def server_error(code: int) -> ClickHouseServerError:
         (115, "unknown setting"),
         (122, "other columns"),
         (164, "read-only"),
+        (277, "a profile that demands an index"),
         (394, "a person's kill"),
         (497, "no privilege"),
         (516, "wrong password"),
