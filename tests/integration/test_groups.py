@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from typing import Any
 
@@ -30,6 +31,17 @@ def test_all_months_take_one_insert_and_each_is_published_and_recorded(months: M
     assert sorted(ledger) == sorted((m, e, 1) for m in MONTHS for e in ("inserting", "intent", "published", "load"))
     objects = lake.on_node(0, f"SELECT month, count(), sum(rows) FROM {lake.database}.chs3_objects GROUP BY month")
     assert sorted(objects) == [(month, 2, len(months.rows[month])) for month in MONTHS]
+
+
+def test_each_months_record_has_all_of_its_result(months: Months) -> None:
+    results = months.load()
+    lake = months.lake
+    sql = f"SELECT month, details FROM {lake.database}.chs3_ledger WHERE event = 'load'"
+    details = {month: json.loads(text) for month, text in lake.on_node(0, sql)}
+    for month, result in results.items():
+        both = result.keys() & details[month].keys()
+        assert {"month", "rows", "settings", "fingerprint", "loaded_bytes"} <= both
+        assert {name: details[month][name] for name in both} == {name: result[name] for name in both}
 
 
 def test_a_second_run_loads_what_changed_and_of_months_that_grew_their_new_objects(months: Months) -> None:

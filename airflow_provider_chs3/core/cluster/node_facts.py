@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from airflow_provider_chs3.core.cluster.absent_replicas import leave_out_absent
-from airflow_provider_chs3.core.cluster.row_policies import filtered_query
+from airflow_provider_chs3.core.cluster.row_policies import find_filtered, policies_query
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts, target_facts, target_query
 from airflow_provider_chs3.core.cluster.topology import (
     OBJECTS_TABLE,
@@ -197,12 +197,14 @@ def look_at(location: TableLocation, *, settings: Iterable[str], finds_policies:
         settings: Names to look up on every node.
         finds_policies: Whether to look for row policies, which takes CREATE TEMPORARY TABLE, as loads do. Default: no.
     """
-    filtered = filtered_query() if finds_policies else "emptyArrayString()"
-    sql = Sql(f"{_facts_query(location.target, location.ledger, settings)}, {filtered}")
+    policies = policies_query() if finds_policies else "0"
+    sql = Sql(f"{_facts_query(location.target, location.ledger, settings)}, {policies}")
     answers = yield from QueryNodes(
         name=f"Inspect {location.target} on every node", sql=dict.fromkeys(location.nodes, sql)
     )
-    facts = {node: _node_facts(rows[0], location.ledger) for node, rows in answers.items()}
+    facts = {node: _node_facts(rows[0][:-1], location.ledger) for node, rows in answers.items()}
+    filtered = yield from find_filtered([node for node, rows in answers.items() if rows[0][-1]])
+    facts |= {node: replace(facts[node], filtered=tables) for node, tables in filtered.items()}
     facts = yield from _recall_rehearsals(location, facts)
     return TargetContext(
         cluster=location.cluster,
@@ -250,7 +252,7 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
 
 
 def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
-    *target, databases, of_ledger, tables, settings, table_settings, time_zone, memory_bytes, macros, filtered = row
+    *target, databases, of_ledger, tables, settings, table_settings, time_zone, memory_bytes, macros = row
     ledger_engine, metrics = tables[0]
     known, permissions, defaults, cores = settings[0]
     return NodeFacts(
@@ -268,6 +270,5 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
         has_metrics=bool(metrics),
         time_zone=time_zone,
         permissions=frozenset(permissions),
-        filtered=tuple(filtered),
         reading_defaults={name: default for name, default in defaults if is_about_reading(name)},
     )

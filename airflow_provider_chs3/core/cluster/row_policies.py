@@ -5,20 +5,39 @@ A policy may hide a column, which would stay empty, or parts, which would be rep
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.sql.quoting import literal
+from collections.abc import Collection
+
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 #: What a load decides by, where a row that is not seen would not just make it fail.
 _DECISIVE = ("columns", "detached_parts", "mutations", "parts", "processes", "settings", "tables")
 
 
-def filtered_query() -> str:
-    """Return an expression of the names of the tables that a policy filters for the user.
+#: Where a policy applies. Only administrators may list policies, but the plan of a query shows it.
+_IS_POLICY = "explain ILIKE '%row-level%'"
 
-    Only administrators may list policies, but the plan of a query shows that one applies.
+
+def policies_query() -> str:
+    """Return an expression of the number of tables that a policy filters for the user.
+
+    The plan of all tables at once takes servers half the time of one for each.
+    """
+    tables = " UNION ALL ".join(f"SELECT 1 FROM system.{name}" for name in _DECISIVE)
+    return f"(SELECT countIf({_IS_POLICY}) FROM (EXPLAIN SELECT 1 FROM ({tables})))"
+
+
+def find_filtered(nodes: Collection[Node]) -> Steps[dict[Node, tuple[str, ...]]]:
+    """Find the tables that a policy filters for the user on each node.
+
+    Args:
+        nodes: Nodes where it filters some.
     """
     found = (
-        f"if((SELECT countIf(explain ILIKE '%row-level%') FROM (EXPLAIN SELECT 1 FROM system.{name})) > 0, "
-        f"{literal(name)}, '')"
+        f"if((SELECT countIf({_IS_POLICY}) FROM (EXPLAIN SELECT 1 FROM system.{name})) > 0, {literal(name)}, '')"
         for name in _DECISIVE
     )
-    return f"arrayFilter(name -> notEmpty(name), [{', '.join(found)}])"
+    sql = Sql(f"SELECT arrayFilter(name -> notEmpty(name), [{', '.join(found)}])")
+    answers = yield from QueryNodes(name="Find what row policies filter", sql=dict.fromkeys(nodes, sql))
+    return {node: tuple(rows[0][0]) for node, rows in answers.items()}

@@ -22,6 +22,9 @@ SELECT columns, groupArray((file, num_rows)), sum(total_uncompressed_size),
 """
 #: So few files are read by one node: to ask all of them for a part of the files takes each longer than to read them.
 _FILES_OF_ONE_NODE = 16
+#: By default servers fetch the first megabyte of a file that they open, beside its last 64 KB, where the footer is: of
+#: 120 files of 740 KB, all of their 89 MB rather than 9.
+_NOTHING_BEFORE = {"remote_filesystem_read_prefetch": 0}
 _NAIVE = "Timestamp(isAdjustedToUTC=false"
 _TIME_OF_DAY = "Time("
 _FIXED_LENGTH = ("FIXED_LEN_BYTE_ARRAY", "None")
@@ -119,7 +122,7 @@ def _footers(files: Files, batch: Batch) -> Steps[list[Row]]:
     function = files.read(batch.glob, file_format="ParquetMetadata", on_cluster=on_cluster)
     text = _SCHEMAS_OF_PARQUET.format(function=function.text, condition=batch.condition, path=batch.path)
     name = f"Read the footers of {len(batch.paths)} files"
-    settings = {"max_threads": min(files.look_threads, len(batch.paths))}
+    settings = {**_NOTHING_BEFORE, "max_threads": min(files.look_threads, len(batch.paths))}
     rows = yield from files.look(name, Sql(text, function.secrets), settings, on_cluster=on_cluster)
     return rows
 

@@ -24,6 +24,10 @@ from airflow_provider_chs3.core.workflow.lockstep import in_lockstep
 from airflow_provider_chs3.core.workflow.operations import Gather, InsertStats, Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, VerificationError
 
+#: No retry goes on with a group's insert: its end is for the page alone, and the records of all months take longer than
+#: the steps that follow a short one.
+_END_RECORDED_FROM_SECONDS = 10
+
 
 @dataclass(frozen=True, kw_only=True)
 class GroupStaged:
@@ -81,7 +85,7 @@ def insert_group(group: GroupPlan) -> Steps[GroupStaged]:
     yield from _record_months(group)
     load = yield from load.end_step("stage")
     inserted = yield from insert(load, plan, into=load.staging)
-    if inserted.is_end_recorded:
+    if inserted.stats.seconds >= _END_RECORDED_FROM_SECONDS:
         yield from _record_months(group, done=inserted.done)
     load = yield from load.end_step("insert", at_least_seconds=inserted.stats.seconds)
     changed, partitions = yield from Gather(

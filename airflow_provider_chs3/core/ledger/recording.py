@@ -6,9 +6,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.ledger.records import Values, is_there, number_of_creation, record, rendered
+from airflow_provider_chs3.core.ledger.records import (
+    Values,
+    is_there,
+    json_text,
+    number_of_creation,
+    record,
+    rendered,
+)
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literals, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
 from airflow_provider_chs3.core.values.models import Node, SettingValues, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryOneOfSeveral
 from airflow_provider_chs3.core.workflow.rendered import Rendered
@@ -70,9 +77,11 @@ def _insert(one: NewRecord, of_months: Sequence[tuple[LedgerKey, Values]]) -> Sq
     """
     ledger, key = table(one.ledger), of_months[0][0]
     months = [str(each.month) for each, _ in of_months]
-    rows = [rendered(one.event, *each) for each in of_months]
+    beginnings, ends = _with_common_ends([values for _, values in of_months])
+    rows = [rendered(one.event, each, values) for (each, _), values in zip(of_months, beginnings, strict=True)]
     own = ["month", *(name for name in rows[0] if name != "month" and len({row[name] for row in rows}) > 1)]
     columns = {name: f"each.{own.index(name) + 1}" if name in own else rows[0][name] for name in rows[0]}
+    columns |= {name: f"concat({columns[name]}, {literal(end)})" for name, end in ends.items()}
     # Of one value, parentheses would be no tuple.
     tuples = ", ".join(f"tuple({', '.join(row[name] for name in own)})" for row in rows)
     at_least = number_of_creation(one.staging) if one.staging and one.is_replicated else "0"
@@ -84,3 +93,28 @@ def _insert(one: NewRecord, of_months: Sequence[tuple[LedgerKey, Values]]) -> Sq
         "SELECT greatest(arraySum(arrayMap(one -> if(one.1 = each.1, one.2, 0), found)) + 1, "
         f"{at_least}), {', '.join(columns.values())} FROM (SELECT arrayJoin([{tuples}]) AS each){unless_gone}"
     )
+
+
+def _with_common_ends(several: Sequence[Values]) -> tuple[list[Values], dict[str, str]]:
+    """Cut the JSON of each month into a beginning of its own, and an end that is that of all.
+
+    The settings of their one insert are nearly all of it.
+
+    Returns:
+        The values with the beginnings alone, and the ends by the names of their columns.
+    """
+    beginnings, ends = [dict(values) for values in several], dict[str, str]()
+    for name, first in several[0].items():
+        if not isinstance(first, Mapping):
+            continue
+        every = [value for values in several if isinstance(value := values[name], Mapping)]
+        same = {key: value for key, value in first.items() if all(key in each and each[key] == value for each in every)}
+        if same:
+            ends[name] = json_text(same).removeprefix("{")
+            for values, each in zip(beginnings, every, strict=True):
+                values[name] = _beginning({key: value for key, value in each.items() if key not in same})
+    return beginnings, ends
+
+
+def _beginning(own: Mapping[str, object]) -> str:
+    return json_text(own).removesuffix("}") + ", " * bool(own)

@@ -277,4 +277,9 @@ def _value(value: str | int | Mapping[str, object]) -> str:
     if isinstance(value, int):
         # Of one type, whatever the number: of several statements in one UNION, columns of one name must have it.
         return f"toInt64({value})"
-    return literal(value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False))
+    return literal(value if isinstance(value, str) else json_text(value))
+
+
+def json_text(value: Mapping[str, object]) -> str:
+    """Return a value of a record that is JSON, as it is written there."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

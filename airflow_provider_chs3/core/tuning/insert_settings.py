@@ -126,6 +126,11 @@ def _block_of_little(data: DataVolume, threads: int, blocks: int, in_memory: Set
     if data.months > 1:
         reason = f"a node's share of the months / {blocks}: each block is split by month"
     smallest_bytes = min(DEFAULT_BLOCK_BYTES, int(in_memory.value))
+    if data.months >= 2 * _MONTHS_OF_A_BLOCK and 0 < part_rows <= DEFAULT_BLOCK_ROWS:
+        # Parts are hardly more, as each month has its own anyway. In blocks of the server's size one thread had twice
+        # the work of the other, and the disk waited until the first block was full: of sixty months of 50,000 rows.
+        months_rows = -(-(data.share_rows or 0) * _MONTHS_OF_A_BLOCK // data.months)
+        return in_memory, Setting("min_insert_block_size_rows", min(months_rows, DEFAULT_BLOCK_ROWS), reason)
     if part_bytes < smallest_bytes and part_rows <= DEFAULT_BLOCK_ROWS:
         # With so little data, the server's own limits make no more parts than that.
         if smallest_bytes == DEFAULT_BLOCK_BYTES:

@@ -134,6 +134,13 @@ class TestLittleData:
         data = DataVolume(months=months, share_bytes=6 * GIB, share_rows=36_000_000)
         assert tuned(NodeSpec(2, 24 * GIB), data=data)["min_insert_block_size_rows"] == block_rows
 
+    @pytest.mark.parametrize(("months", "block_rows"), [(60, 200_000), (8, 1_048_449), (7, None)])
+    def test_of_many_small_months_is_cut_to_blocks_of_four_that_are_no_larger_than_the_servers(
+        self, months, block_rows
+    ):
+        data = DataVolume(months=months, share_bytes=200 * MIB, share_rows=3_000_000)
+        assert tuned(NodeSpec(2, 24 * GIB), data=data).get("min_insert_block_size_rows") == block_rows
+
     def test_of_many_months_is_cut_for_one_thread_too(self):
         data = DataVolume(months=60, share_bytes=6 * GIB, share_rows=36_000_000)
         settings = tuned(NodeSpec(2, 24 * GIB), data=data, months=2)
