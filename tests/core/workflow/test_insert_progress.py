@@ -29,7 +29,7 @@ def test_the_line_tells_share_bytes_speed_and_each_node():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "left"), [(1, "about 3 s left to read"), (100, "about 5 min left to read"), (3600, "about 3.0 h left to read")]
+    ("seconds", "left"), [(1, "about 3 s left to"), (100, "about 5 min left to"), (3600, "about 3.0 h left to")]
 )
 def test_what_is_left_is_told_in_a_unit_that_fits(seconds, left):
     assert left in progress_line(PROGRESS, total_rows=8_000_000, seconds=seconds)
