@@ -69,8 +69,8 @@ def months_of_run(
         return (Month.parse(partition_key),)
     if start is None or end is None:
         raise ConfigurationError(
-            "This run has no data interval and so no month, as it was triggered without a logical date: trigger it with "
-            "one (airflow dags trigger … --logical-date 2026-02-15), or give month='YYYY-MM'."
+            "This run has no data interval and so no month, as it was triggered without a logical date: trigger it "
+            "with one (airflow dags trigger … --logical-date 2026-02-15), or give month='YYYY-MM'."
         )
     if start == end:
         raise ConfigurationError(
