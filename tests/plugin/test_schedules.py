@@ -133,8 +133,8 @@ def test_a_held_month_is_among_those_that_need_somebody_with_a_link_to_its_dag(
     leave_unfinished(trips_lake, task, monkeypatch)
     set_dag(is_paused=True)
     page, troubles = open_page(PAGE)
-    needs = page.get_by_role("region", name="What needs you")
-    assert "1 month needs you" in needs.inner_text()
+    needs = page.get_by_role("region", name="What needs attention")
+    assert "1 month needs attention" in needs.inner_text()
     assert f"The DAG {LOADER}, which loaded it last, is paused" in needs.inner_text()
     page.get_by_role("button", name=f"{MONTH}: held").click()
     page.get_by_role("dialog").get_by_text(f"{LOADER}, which loaded it last, is paused").wait_for()
@@ -155,7 +155,7 @@ def test_a_late_month_says_when_its_run_was_due_and_needs_nobody(
     page, troubles = open_page(PAGE)
     page.get_by_role("button", name=f"{MONTH}: late").click()
     page.get_by_role("dialog").get_by_text(f"a run of the DAG {LOADER} was due at").wait_for()
-    assert page.get_by_text("No month needs you.").count() == 1
+    assert page.get_by_text("No month needs attention.").count() == 1
     assert troubles == []
 
 
