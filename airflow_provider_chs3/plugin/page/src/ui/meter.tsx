@@ -15,7 +15,7 @@ function colour(share: number, isProgress: boolean): string {
 export function Meter({ part, whole, label, isProgress = false }: { part: number; whole: number; label: string; isProgress?: boolean }) {
   const share = whole ? Math.min(1, part / whole) : 0;
   return (
-    <Flex gap={2} align="center" justify="end" display="inline-flex">
+    <Flex gap={2} align="center" justify="end" display="inline-flex" verticalAlign="top">
       <Progress.Root value={100 * share} max={100} size="xs" width="5rem" aria-label={label} colorPalette={colour(share, isProgress)}>
         <Progress.Track><Progress.Range /></Progress.Track>
       </Progress.Root>
