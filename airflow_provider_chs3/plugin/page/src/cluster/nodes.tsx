@@ -65,12 +65,12 @@ export function FullTables({ nodes }: Props) {
     number(table.parts_to_throw_insert), number(table.table_parts), number(table.max_parts_in_total), <Inserts key="inserts" are={table.inserts} />,
   ]));
   const name = "Tables nearest to their limits for parts";
-  return (
+  return rows.length ? (
     <Section title={name}>
       <Figures name={name} rows={rows} columns={[["Node"], ["Table"], ["Fullest partition"], ["Its parts", "number"], ["Slowed down at", "number"],
         ["Refused at", "number"], ["Table's parts", "number"], ["Table's limit", "number"], ["INSERTs are"]]} />
     </Section>
-  );
+  ) : null;
 }
 
 export function Merges({ nodes }: Props) {

@@ -55,14 +55,20 @@ with DAG(
     schedule=CronDataIntervalTimetable("0 3 * * *", timezone="UTC"),
     start_date=datetime(2026, 1, 1),
     catchup=False,
+    max_active_runs=1,
 ):
-    monthly_load(bucket="my-bucket", key="trips/{YYYY-MM}/*.parquet", table="trips", lookback_months=2)`;
+    monthly_load(
+        bucket="my-bucket",
+        key="trips/{YYYY-MM}/*.parquet",
+        table="trips",
+        lookback_months=2,
+    )`;
 
 export function NoTables() {
   return (
     <Box maxW="3xl" mx="auto" mt={12}>
       <Heading size="md">No month has been loaded yet</Heading>
-      <Text mt={2}>There is no ledger here yet: the first load creates it. A DAG that loads every night what is new:</Text>
+      <Text mt={2}>There is no ledger here yet: the first load creates it. This DAG loads what is new, every night:</Text>
       <Sql text={LOAD} />
     </Box>
   );
