@@ -81,7 +81,7 @@ export function Merges({ nodes }: Props) {
   return rows.length ? (
     <Section title="Longest-running merges">
       <Figures name="Longest-running merges" rows={rows} columns={[["Node"], ["Table"], ["Partition"], ["Kind"], ["Done", "number"],
-        ["Parts", "number"], ["Size", "number"], ["Since", "number"]]} />
+        ["Parts", "number"], ["Size", "number"], ["Running for", "number"]]} />
     </Section>
   ) : null;
 }
@@ -103,7 +103,7 @@ export function ReplicationQueues({ nodes }: Props) {
       {oldest.length ? (
         <Section title="Oldest entries of the replication queues">
           <Figures name="Oldest entries of the replication queues" rows={oldest} columns={[["Node"], ["Table"], ["What"], ["Part"],
-            ["Since", "number"], ["Tries", "number"], ["Why it waits"]]} />
+            ["Waiting for", "number"], ["Tries", "number"], ["Why it waits"]]} />
         </Section>
       ) : null}
     </>

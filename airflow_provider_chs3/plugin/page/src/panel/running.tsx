@@ -27,7 +27,7 @@ function Stepper({ steps, last }: { steps: readonly StepProgress[]; last: Finish
           </Box>
         ))}
       </Box>
-      {last ? <Faint>Last: the newest load of this table that published, {last.month}, {count(last.rows, "row")}.</Faint> : null}
+      {last ? <Box mt={1}><Faint>Last: the newest load of this table that published, {last.month}, {count(last.rows, "row")}.</Faint></Box> : null}
     </Box>
   );
 }
